@@ -1,0 +1,34 @@
+# Weft's contract with its users. meson and ninja do the work; this file only names it.
+#
+#   make              build/weft, build/libweft.so, build/libweft.a
+#   make deps         install the Debian packages the build needs (deps/debian.txt)
+#   make quickstart   install, build, train a small GPT over 4 ranks, sample from it
+#   make check        install, build, run every test
+#   make bench        side-by-side benchmarks against Open MPI and MPICH
+#   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
+#   make install      into PREFIX (/usr/local), DESTDIR honoured
+#   make format lint  clang-format over the sources; clang-tidy
+#   make clean
+
+BUILD ?= build
+PREFIX ?= /usr/local
+
+.PHONY: all deps quickstart check bench tsan asan fuzz install format lint clean FORCE
+
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD) --quiet
+
+$(BUILD)/build.ninja:
+	@command -v meson >/dev/null 2>&1 || { echo "weft: meson is missing; run 'make deps' first" >&2; exit 1; }
+	@meson setup $(BUILD) --prefix=$(PREFIX) >/dev/null
+
+deps:
+	@deps/install build
+
+check:
+	@deps/install build test data
+	@$(MAKE) --no-print-directory all
+	@tests/run $(BUILD)
+
+clean:
+	rm -rf $(BUILD) build-tsan build-asan build-clang build-fuzz

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * weft.h: the collectives of Weft. This header alone is enough to use them.
+ *
+ * A process (or a thread: several ranks may live in one process) opens a *context*, which finds the other ranks through
+ * whatever launched it (weft run, mpirun, srun, torchrun variables) and holds the *world* communicator:
+ *
+ *     weft_context *context;
+ *     if (weft_init(NULL, &context) != WEFT_OK)
+ *         return fprintf(stderr, "%s\n", weft_message(NULL)), 1;
+ *     weft_comm *world = weft_world(context);
+ *     float *gradient = weft_alloc(context, count * sizeof(float));
+ *     if (weft_allreduce(gradient, gradient, count, WEFT_F32, WEFT_SUM, world) != WEFT_OK)
+ *         return fprintf(stderr, "%s\n", weft_message(context)), 1;
+ *     weft_finalize(context);
+ *
+ * ## The error contract
+ *
+ * Every function that can fail returns a weft_status. WEFT_OK is 0; anything else is an error, and weft_message() holds
+ * one sentence that says what failed, where, with which value and what to do. Output arguments are set only on success.
+ * After WEFT_ERROR_PEER, WEFT_ERROR_ABORTED, WEFT_ERROR_TIMEOUT or WEFT_ERROR_MISMATCH the context is broken: every
+ * later operation on it returns the same status and sentence at once, and only weft_finalize() is of use.
+ *
+ * ## The same bits
+ *
+ * A sum is bit-identical on every rank and from run to run. Unless a documented exception (the algorithms "ring" and
+ * "double-tree") is asked for, contributions are added in one canonical order: the left-full binary tree over the ranks,
+ * T(lo, n), split at the largest power of two below n: ((0+1)+(2+3))+(4+5). bf16 and f16 are rounded to their type at
+ * every node of that tree, each addition being done in f32. Averages divide, and scaled sums multiply, after the sum.
+ * Where nodes hold equal numbers of ranks that are powers of two, every placement gives these bits; elsewhere the result is
+ * deterministic for the placement, and weft_comm_set_reproducible() buys the canonical order for any placement.
+ *
+ * ## Threads
+ *
+ * One context belongs to one rank. Different contexts may be used by different threads at the same time. On one
+ * context, calls may come from several threads, but operations on one communicator must be started in the same order
+ * on all its ranks, which is the caller's to arrange (one thread a communicator does). weft_alloc, weft_free, weft_abort,
+ * weft_message and the queries are safe from any thread. Creating and freeing communicators, weft_finalize and group
+ * calls must not run concurrently with other calls on the same context.
+ *
+ * ## Order
+ *
+ * All ranks of a communicator start the same operations on it in the same order. Operations on *different*
+ * communicators may be started in different orders on different ranks as requests and will complete; blocking calls that
+ * cross (one rank blocked in A then B, another in B then A) are a mistake, and are named as the cycle that they are.
+ */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+#define WEFT_VERSION_TEXT  "0.1.0"
+
+#define WEFT_API __attribute__((visibility("default")))
+
+/* ---- status --------------------------------------------------------------------------------------------------- */
+
+typedef enum weft_status {
+    WEFT_OK = 0,
+    WEFT_ERROR_ARGUMENT,   /**< a value the caller gave is not acceptable */
+    WEFT_ERROR_MISMATCH,   /**< ranks disagree about an operation; the sentence names both calls */
+    WEFT_ERROR_PEER,       /**< a rank died, or the link to it was cut; the sentence names rank and host */
+    WEFT_ERROR_TIMEOUT,    /**< an operation, or the arrival of a rank, took longer than its limit */
+    WEFT_ERROR_ABORTED,    /**< a rank called weft_abort(); the sentence is that rank's */
+    WEFT_ERROR_MEMORY,     /**< memory ran out or a memory limit is too small */
+    WEFT_ERROR_SYSTEM,     /**< the operating system refused something */
+    WEFT_ERROR_NETWORK,    /**< a network provider failed, or no usable one was found */
+    WEFT_ERROR_RENDEZVOUS, /**< the ranks could not meet: wrong token, version, address or port */
+    WEFT_ERROR_DATA,       /**< a file or message holds something other than it should */
+    WEFT_ERROR_PLAN,       /**< a schedule is corrupt or breaks its own rules */
+    WEFT_ERROR_STATE,      /**< the call is not allowed now (in a group, after finalize, on a broken context) */
+} weft_status;
+
+/** The status as a word ("peer", "timeout"); a static string. */
+WEFT_API const char *weft_status_name(weft_status status);
+
+/* ---- types and operations --------------------------------------------------------------------------------------- */
+
+typedef enum weft_type {
+    WEFT_F32,
+    WEFT_F64,
+    WEFT_F16,
+    WEFT_BF16,
+    WEFT_I8,
+    WEFT_U8,
+    WEFT_I32,
+    WEFT_U32,
+    WEFT_I64,
+    WEFT_U64,
+} weft_type;
+#define WEFT_TYPES 10
+
+/** Bytes of one element; 0 for a value that is no type. */
+WEFT_API size_t weft_type_size(weft_type type);
+
+/** The type's name ("f32", "bf16"); a static string. */
+WEFT_API const char *weft_type_name(weft_type type);
+
+typedef enum weft_op_kind {
+    WEFT_OP_SUM,
+    WEFT_OP_AVERAGE,    /**< the sum, then divided by the number of ranks (integers: rounded towards zero) */
+    WEFT_OP_PRODUCT,
+    WEFT_OP_MIN,
+    WEFT_OP_MAX,
+    WEFT_OP_SCALED_SUM, /**< the sum, then multiplied by `factor`; floating-point types only */
+} weft_op_kind;
+#define WEFT_OP_KINDS 6
+
+/** How contributions are combined. All ranks must pass the same kind and the same factor. */
+typedef struct weft_op {
+    weft_op_kind kind;
+    double factor; /**< of WEFT_OP_SCALED_SUM; 1 otherwise */
+} weft_op;
+
+#ifdef __cplusplus
+#define WEFT_OP_LITERAL(kind, factor) (weft_op{kind, factor})
+#else
+#define WEFT_OP_LITERAL(kind, factor) ((weft_op){kind, factor})
+#endif
+#define WEFT_SUM                WEFT_OP_LITERAL(WEFT_OP_SUM, 1.0)
+#define WEFT_AVERAGE            WEFT_OP_LITERAL(WEFT_OP_AVERAGE, 1.0)
+#define WEFT_PRODUCT            WEFT_OP_LITERAL(WEFT_OP_PRODUCT, 1.0)
+#define WEFT_MIN                WEFT_OP_LITERAL(WEFT_OP_MIN, 1.0)
+#define WEFT_MAX                WEFT_OP_LITERAL(WEFT_OP_MAX, 1.0)
+#define WEFT_SCALED_SUM(factor) WEFT_OP_LITERAL(WEFT_OP_SCALED_SUM, factor)
+
+/** The kind's name ("sum", "scaled-sum"); a static string. */
+WEFT_API const char *weft_op_name(weft_op_kind kind);
+
+/* ---- context ---------------------------------------------------------------------------------------------------- */
+
+typedef struct weft_context weft_context;
+typedef struct weft_comm weft_comm;
+typedef struct weft_request weft_request;
+typedef struct weft_process weft_process;
+
+/**
+ * Configuration of a context. Set `size` to sizeof(weft_config) and the rest to zero (WEFT_CONFIG_DEFAULT does); a zero
+ * or NULL field means "as detected". Fields are only ever added at the end.
+ */
+typedef struct weft_config {
+    size_t size;             /**< sizeof(weft_config) */
+    int rank;                /**< this rank, with `ranks` set; ignored when `ranks` is 0 */
+    int ranks;               /**< number of ranks; 0: detect the launcher */
+    const char *meeting;     /**< "host:port" where the ranks meet, with `ranks` set */
+    const char *secret;      /**< job secret shared by the ranks (any text), with `ranks` set */
+    const char *node;        /**< an identity added to the machine's own: ranks that differ in it never share memory */
+    const char *fabric;      /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
+    const char *interface;   /**< network interface or address to bind to */
+    double meeting_limit;    /**< seconds to wait for all ranks to arrive; default 60 */
+    double time_limit;       /**< seconds one operation may wait for a peer that is alive; default 600 */
+    uint64_t heap_bytes;     /**< most bytes weft_alloc() may hand out; default: from the machine's limits */
+    weft_process *process;   /**< shared by ranks that are threads of one process; NULL: this context has its own */
+} weft_config;
+#define WEFT_CONFIG_DEFAULT {sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL}
+
+/**
+ * What ranks that are threads of one process have in common: the memory of weft_alloc(). Open one, put it into each
+ * rank's configuration, close it after the last weft_finalize(). `heap_bytes` as in weft_config.
+ */
+WEFT_API weft_status weft_process_open(uint64_t heap_bytes, weft_process **process);
+WEFT_API void weft_process_close(weft_process *process);
+
+/**
+ * Meet the other ranks and open the world communicator. `config` may be NULL. Collective: returns when all have arrived,
+ * or an error that names who has not. On failure the sentence is weft_message(NULL), of the calling thread.
+ */
+WEFT_API weft_status weft_init(const weft_config *config, weft_context **context);
+
+/**
+ * Leave. Collective over the ranks that are still well; frees every communicator, request and buffer of the context.
+ * Operations still in flight are an error, except after a failure. `context` may be NULL.
+ */
+WEFT_API weft_status weft_finalize(weft_context *context);
+
+/** End the job: every rank's operations return WEFT_ERROR_ABORTED with `reason` and this rank's name within a second. */
+WEFT_API void weft_abort(weft_context *context, const char *reason);
+
+/** The sentence of the last error of `context`, or of the calling thread's last failed weft_init() for NULL; "" if none. */
+WEFT_API const char *weft_message(const weft_context *context);
+
+/** The version of the library that is loaded, "0.1.0". */
+WEFT_API const char *weft_version(void);
+
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
+/**
+ * `bytes` of zeroed memory, aligned to 64 bytes, in this process's shared heap: ranks of the same machine read and write it
+ * in place, networks register it once. NULL with a sentence on failure. Any thread.
+ */
+WEFT_API void *weft_alloc(weft_context *context, size_t bytes);
+
+/** Give back what weft_alloc() returned; NULL is allowed. The memory is kept, touched, for the next weft_alloc(). */
+WEFT_API void weft_free(weft_context *context, void *pointer);
+
+/**
+ * Register memory that came from elsewhere with the network, so that it is sent from in place. Local ranks still copy it.
+ * Undo with weft_deregister() before freeing it.
+ */
+WEFT_API weft_status weft_register(weft_context *context, void *pointer, size_t bytes);
+WEFT_API weft_status weft_deregister(weft_context *context, void *pointer);
+
+/* ---- communicators ---------------------------------------------------------------------------------------------- */
+
+/** All ranks of the job; owned by the context. */
+WEFT_API weft_comm *weft_world(weft_context *context);
+
+WEFT_API int weft_comm_rank(const weft_comm *comm);        /**< this rank's number in `comm`, from 0 */
+WEFT_API int weft_comm_size(const weft_comm *comm);        /**< how many ranks `comm` has */
+WEFT_API int weft_comm_local_rank(const weft_comm *comm);  /**< this rank's number among those of `comm` on its node */
+WEFT_API int weft_comm_local_size(const weft_comm *comm);  /**< how many ranks of `comm` are on this node */
+WEFT_API int weft_comm_node(const weft_comm *comm);        /**< this rank's node, from 0, in order of first appearance */
+WEFT_API int weft_comm_nodes(const weft_comm *comm);       /**< how many nodes `comm` spans */
+WEFT_API int weft_comm_node_of(const weft_comm *comm, int rank); /**< the node of another rank; -1 if there is none */
+WEFT_API const char *weft_comm_host(const weft_comm *comm, int rank); /**< host name of a rank; NULL if there is none */
+
+/**
+ * Divide `comm` into one communicator for each `color`, its ranks ordered by `key`, then by rank in `comm`. Collective.
+ * A negative color takes part but gets NULL.
+ */
+WEFT_API weft_status weft_comm_split(weft_comm *comm, int color, int key, weft_comm **result);
+
+/** The same ranks in the same order, with a life and an order of operations of its own. Collective. */
+WEFT_API weft_status weft_comm_duplicate(weft_comm *comm, weft_comm **result);
+
+/** A communicator of `ranks[0..count)`, numbers in `comm`, in that order. Collective over those ranks only. */
+WEFT_API weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_comm **result);
+
+/** Free a communicator that split, duplicate or subset made. Collective over its ranks. NULL is allowed. */
+WEFT_API weft_status weft_comm_free(weft_comm *comm);
+
+/** Keep the canonical order of sums on any placement, at the price of bytes where nodes split its subtrees. All ranks alike. */
+WEFT_API weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducible);
+
+/** Seconds that each later operation on `comm` may wait for a peer that is alive; 0: the context's limit. */
+WEFT_API weft_status weft_comm_set_time_limit(weft_comm *comm, double seconds);
+
+/**
+ * Use `algorithm` for later operations `collective` ("allreduce", "broadcast", ...) on `comm`; NULL: let the tuner choose.
+ * All ranks alike. WEFT_ERROR_ARGUMENT names the algorithms there are, or why this one cannot serve this communicator.
+ */
+WEFT_API weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective, const char *algorithm);
+
+/* ---- collectives, blocking ---------------------------------------------------------------------------------------
+ *
+ * Each returns when this rank's output is complete and its input may be reused. `count` counts elements of `type`.
+ * Input and output may be the same place where "in place" is described, and must not overlap otherwise. A count of 0 is allowed.
+ */
+
+/** The sum (or other op) of `count` elements over all ranks, at every rank. In place: input == output. */
+WEFT_API weft_status weft_allreduce(const void *input, void *output, size_t count, weft_type type, weft_op op,
+                                    weft_comm *comm);
+
+/** Rank r gets block r, `count` elements, of the sum of inputs of ranks x count. In place: output == input + rank x count. */
+WEFT_API weft_status weft_reduce_scatter(const void *input, void *output, size_t count, weft_type type, weft_op op,
+                                         weft_comm *comm);
+
+/** Every rank gets every rank's `count` elements, in rank order. In place: input == output + rank x count. */
+WEFT_API weft_status weft_allgather(const void *input, void *output, size_t count, weft_type type, weft_comm *comm);
+
+/** Every rank's `buffer` becomes root's. */
+WEFT_API weft_status weft_broadcast(void *buffer, size_t count, weft_type type, int root, weft_comm *comm);
+
+/** The sum (or other op) at `root`; `output` is ignored elsewhere. In place at root: input == output. */
+WEFT_API weft_status weft_reduce(const void *input, void *output, size_t count, weft_type type, weft_op op, int root,
+                                 weft_comm *comm);
+
+/** Block j of rank i's input becomes block i of rank j's output; blocks of `count` elements. In place: input == output. */
+WEFT_API weft_status weft_alltoall(const void *input, void *output, size_t count, weft_type type, weft_comm *comm);
+
+/** Root gets every rank's `count` elements in rank order. In place at root: input == output + root x count. */
+WEFT_API weft_status weft_gather(const void *input, void *output, size_t count, weft_type type, int root,
+                                 weft_comm *comm);
+
+/** Rank r gets block r of root's input, `count` elements. In place at root: output == input + root x count. */
+WEFT_API weft_status weft_scatter(const void *input, void *output, size_t count, weft_type type, int root,
+                                  weft_comm *comm);
+
+/**
+ * All-gather of blocks of different sizes: rank r gives counts[r] elements, which land at output + displacements[r]
+ * (in elements; NULL: packed in rank order). `counts` and `displacements` have an entry for each rank; counts are the same everywhere.
+ */
+WEFT_API weft_status weft_allgatherv(const void *input, void *output, const size_t *counts,
+                                     const size_t *displacements, weft_type type, weft_comm *comm);
+
+/** Gather of blocks of different sizes to `root`; as weft_allgatherv(). */
+WEFT_API weft_status weft_gatherv(const void *input, void *output, const size_t *counts, const size_t *displacements,
+                                  weft_type type, int root, weft_comm *comm);
+
+/**
+ * All-to-all with blocks of different sizes: this rank sends send_counts[j] elements at send_displacements[j] to rank j
+ * and receives receive_counts[j] at receive_displacements[j] from it. Displacements may be NULL: packed.
+ */
+WEFT_API weft_status weft_alltoallv(const void *input, const size_t *send_counts, const size_t *send_displacements,
+                                    void *output, const size_t *receive_counts, const size_t *receive_displacements,
+                                    weft_type type, weft_comm *comm);
+
+/** Returns when every rank has called it. */
+WEFT_API weft_status weft_barrier(weft_comm *comm);
+
+/** Send to, receive from one rank. Messages between two ranks of one communicator arrive in order; counts must agree. */
+WEFT_API weft_status weft_send(const void *input, size_t count, weft_type type, int peer, weft_comm *comm);
+WEFT_API weft_status weft_receive(void *output, size_t count, weft_type type, int peer, weft_comm *comm);
+
+/* ---- collectives, as requests ------------------------------------------------------------------------------------
+ *
+ * The same, started and finished apart; they move while the caller computes. Buffers and count vectors belong to the
+ * request until it has completed. A request is freed by the wait or test that reports its end.
+ */
+
+WEFT_API weft_status weft_allreduce_start(const void *input, void *output, size_t count, weft_type type, weft_op op,
+                                          weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_reduce_scatter_start(const void *input, void *output, size_t count, weft_type type,
+                                               weft_op op, weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_allgather_start(const void *input, void *output, size_t count, weft_type type,
+                                          weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_broadcast_start(void *buffer, size_t count, weft_type type, int root, weft_comm *comm,
+                                          weft_request **request);
+WEFT_API weft_status weft_reduce_start(const void *input, void *output, size_t count, weft_type type, weft_op op,
+                                       int root, weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_alltoall_start(const void *input, void *output, size_t count, weft_type type,
+                                         weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_gather_start(const void *input, void *output, size_t count, weft_type type, int root,
+                                       weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_scatter_start(const void *input, void *output, size_t count, weft_type type, int root,
+                                        weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_allgatherv_start(const void *input, void *output, const size_t *counts,
+                                           const size_t *displacements, weft_type type, weft_comm *comm,
+                                           weft_request **request);
+WEFT_API weft_status weft_gatherv_start(const void *input, void *output, const size_t *counts,
+                                        const size_t *displacements, weft_type type, int root, weft_comm *comm,
+                                        weft_request **request);
+WEFT_API weft_status weft_alltoallv_start(const void *input, const size_t *send_counts,
+                                          const size_t *send_displacements, void *output,
+                                          const size_t *receive_counts, const size_t *receive_displacements,
+                                          weft_type type, weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_barrier_start(weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_send_start(const void *input, size_t count, weft_type type, int peer, weft_comm *comm,
+                                     weft_request **request);
+WEFT_API weft_status weft_receive_start(void *output, size_t count, weft_type type, int peer, weft_comm *comm,
+                                        weft_request **request);
+
+/** Block until *request has ended, free it and set it to NULL. A NULL *request has ended already. */
+WEFT_API weft_status weft_wait(weft_request **request);
+
+/** As weft_wait(), but returns at once; *done tells whether it has ended (and was freed). */
+WEFT_API weft_status weft_test(weft_request **request, bool *done);
+
+/** Wait for one of `count` requests; *index is which (freed, set to NULL), or -1 if all were NULL. */
+WEFT_API weft_status weft_wait_any(weft_request **requests, int count, int *index);
+
+/** Wait for all; the first error is returned after all have ended. */
+WEFT_API weft_status weft_wait_all(weft_request **requests, int count);
+
+/**
+ * Calls between group start and end are begun together at the end, so that sends and receives in any order cannot
+ * block each other. Blocking calls in a group return at once and complete in weft_group_end(), which returns the first error.
+ * Groups do not nest.
+ */
+WEFT_API weft_status weft_group_start(weft_context *context);
+WEFT_API weft_status weft_group_end(weft_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The one error style of Weft: a status and a sentence.
+ *
+ * A function that can fail returns weft_status and takes a `struct error *` as its last argument. Whoever *first* sees what
+ * is wrong builds the sentence with error_set(): what failed, where, with which value, what to do. Callers add nothing but
+ * pass the status up. `error` may be NULL where nobody will read the sentence.
+ *
+ *     if (fd < 0)
+ *         return error_system(error, "cannot open '%s'", path);
+ *
+ * A struct error belongs to one thread at a time.
+ */
+#ifndef WEFT_BASE_ERROR_H
+#define WEFT_BASE_ERROR_H
+
+#include "weft/weft.h"
+
+#include <stdarg.h>
+
+#define ERROR_TEXT_BYTES 1024
+
+struct error {
+    weft_status status;
+    char text[ERROR_TEXT_BYTES]; /**< a sentence without a final newline; "" when status is WEFT_OK */
+};
+
+/** Forget what was noted. */
+void error_clear(struct error *error);
+
+/** Note `status` with a sentence, unless an error is noted already (the first detector is right); returns `status`. */
+weft_status error_set(struct error *error, weft_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+weft_status error_set_list(struct error *error, weft_status status, const char *format, va_list arguments);
+
+/** error_set() with WEFT_ERROR_SYSTEM and ": " and the text of errno appended. */
+weft_status error_system(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/** error_set() with WEFT_ERROR_MEMORY for `bytes` that could not be had for `what`. */
+weft_status error_memory(struct error *error, size_t bytes, const char *what);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes, struct error *error)
+{
+    static const char *const endings[] = {"", "B", "K", "KB", "KiB", "M", "MB", "MiB", "G", "GB", "GiB", "T", "TB", "TiB"};
+    static const unsigned shifts[] = {0, 0, 10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40};
+    char *end = NULL;
+    errno = 0;
+    unsigned long long value = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
+    if (!end)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no size; write for example 4096, 64K, 16M or 1G",
+                         what, text);
+    for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++) {
+        if (strcasecmp(end, endings[i]) != 0)
+            continue;
+        if (errno == ERANGE || value > (UINT64_MAX >> shifts[i]))
+            return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which does not fit 64 bits", what, text);
+        *bytes = (uint64_t)value << shifts[i];
+        return WEFT_OK;
+    }
+    return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', and '%s' is no unit of size; use K, M, G or T", what, text, end);
+}
+
+weft_status text_parse_integer(const char *text, const char *what, int64_t least, int64_t most, int64_t *number,
+                               struct error *error)
+{
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || isspace((unsigned char)*text))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no whole number", what, text);
+    if (errno == ERANGE || value < least || value > most)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is %s, but must be from %" PRId64 " to %" PRId64, what, text, least,
+                         most);
+    *number = value;
+    return WEFT_OK;
+}
+
+weft_status text_parse_number(const char *text, const char *what, double least, double most, double *number,
+                              struct error *error)
+{
+    char *end = NULL;
+    double value = strtod(text, &end);
+    if (end == text || *end || isspace((unsigned char)*text) || !isfinite(value))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no number", what, text);
+    if (value < least || value > most)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is %s, but must be from %g to %g", what, text, least, most);
+    *number = value;
+    return WEFT_OK;
+}
+
+/* Levenshtein's distance of two short words. */
+static size_t distance(const char *a, const char *b)
+{
+    size_t row[64];
+    size_t m = strlen(a), n = strlen(b);
+    if (m >= 64 || n >= 64)
+        return 64;
+    for (size_t j = 0; j <= n; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= m; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= n; j++) {
+            size_t change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            size_t best = change;
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            row[j] = best;
+        }
+    }
+    return row[n];
+}
+
+const char *text_nearest(const char *text, const char *const *names, size_t count)
+{
+    const char *nearest = NULL;
+    size_t best = strlen(text) / 2 + 1;
+    for (size_t i = 0; i < count; i++) {
+        size_t d = distance(text, names[i]);
+        if (d < best) {
+            best = d;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+char *text_bytes(uint64_t bytes, char *buffer, size_t size)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    unsigned unit = 0;
+    double value = (double)bytes;
+    while (value >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        value /= 1024;
+        unit++;
+    }
+    if (value == floor(value))
+        snprintf(buffer, size, "%.0f %s", value, units[unit]);
+    else
+        snprintf(buffer, size, "%.1f %s", value, units[unit]);
+    return buffer;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Reading and writing numbers and names as people write them. Thread-safe. */
+#ifndef WEFT_BASE_TEXT_H
+#define WEFT_BASE_TEXT_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Parse a whole number of bytes: "4096", "64K", "16M", "1G" (powers of 1024; "KiB" and "KB" too). `what` names it in the sentence. */
+weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes, struct error *error);
+
+/** Parse a whole number in [least, most]; nothing may follow it. */
+weft_status text_parse_integer(const char *text, const char *what, int64_t least, int64_t most, int64_t *number,
+                               struct error *error);
+
+/** Parse a finite number in [least, most]; nothing may follow it. */
+weft_status text_parse_number(const char *text, const char *what, double least, double most, double *number,
+                              struct error *error);
+
+/** Of `count` names the one nearest to `text` in edit distance, or NULL if none is near (half of its letters). */
+const char *text_nearest(const char *text, const char *const *names, size_t count);
+
+/** Write `bytes` as people read it ("4 KiB", "1.5 MiB"); returns `buffer`. */
+char *text_bytes(uint64_t bytes, char *buffer, size_t size);
+
+#endif
