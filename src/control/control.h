@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The control plane: authenticated connections in a tree over all ranks (rank to node leader, leaders in a tree), that carry
+ * bootstrap, liveness, abort and operation logs. It needs no launcher alive.
+ *
+ * Who dies is seen by its neighbours in the tree as a closed connection (a process's death takes milliseconds) or as missing
+ * heartbeats (a stopped process or cut link, after the liveness limit); they send "rank r on host h died: reason" through what
+ * is left of the tree, so every survivor learns it. The first cause to arrive at a rank is the one that it keeps.
+ *
+ * Threads: control_progress() is called by the context's helper thread alone. The other functions are safe from any thread.
+ * control_failed() is one load, for every poll loop.
+ */
+#ifndef WEFT_CONTROL_CONTROL_H
+#define WEFT_CONTROL_CONTROL_H
+
+#include "base/error.h"
+#include "control/card.h"
+#include "control/meeting.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct control;
+
+struct control_config {
+    uint32_t rank, ranks;
+    double connect_limit;    /**< seconds to build the tree */
+    double heartbeat;        /**< seconds between heartbeats; default 0.25 */
+    double liveness_limit;   /**< seconds without any sign of life before a peer is declared dead; default 10 */
+};
+
+/** Open the listener, before the meeting, so that its address can go into the card ("address:port" into card->control). */
+weft_status control_open(const struct control_config *config, const char *interface, struct control **control,
+                         struct card *card, struct error *error);
+
+/** Build the tree; `cards` (borrowed for the life of control) and the meeting's secret authenticate both ends. */
+weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret, struct error *error);
+
+/** Say goodbye along the tree (so that nobody takes the end for a death), close everything. Collective when nothing failed. */
+void control_close(struct control *control);
+
+/** One descriptor (an epoll) that becomes readable when control_progress() has something to do. */
+int control_descriptor(const struct control *control);
+
+/** Handle what has arrived, send heartbeats; returns milliseconds until it must be called again. */
+int control_progress(struct control *control);
+
+/* ---- failure --------------------------------------------------------------------------------------------------- */
+
+/** Whether the job has failed: polled everywhere. */
+bool control_failed(const struct control *control);
+
+/** The status and sentence of the failure; WEFT_OK when there is none. */
+weft_status control_failure(const struct control *control, struct error *error);
+
+/** Make the job fail everywhere with this status and sentence (unless it has failed already). Does not block. */
+void control_abort(struct control *control, weft_status status, const char *sentence);
+
+/** Called once, from the helper thread, when the job has failed (to ring the doorbell of a sleeper). */
+void control_on_failure(struct control *control, void (*callback)(void *context), void *context);
+
+/* ---- exchange -------------------------------------------------------------------------------------------------- */
+
+/**
+ * All-gather of small blobs among `members` (world ranks, this one included, same list and `key` on each): result is
+ * count x bytes, in member order, the caller's memory. `key` tells concurrent exchanges apart (the upper layers number
+ * theirs). Blocks; needs the helper thread to be running. For set-up only: milliseconds, not microseconds.
+ */
+weft_status control_exchange(struct control *control, uint64_t key, const uint32_t *members, uint32_t count,
+                             const void *blob, uint32_t bytes, void *result, double limit_seconds, struct error *error);
+
+/* ---- operation logs -------------------------------------------------------------------------------------------- */
+
+/**
+ * What a rank is doing: its last operations. Written by the rank's threads on the hot path (a few stores), read by the
+ * helper thread when a peer asks.
+ */
+#define OPERATION_LOG_ENTRIES 64
+#define OPERATION_TEXT_BYTES  192
+
+struct operation_entry {
+    _Atomic uint64_t sequence;     /**< of the operation in its communicator, + 1; 0: free. Written last. */
+    uint32_t communicator;         /**< id */
+    uint8_t collective;            /**< enum collective */
+    uint8_t type, op;
+    uint8_t phase;                 /**< enum operation_phase */
+    uint32_t root;                 /**< or the peer of a send or receive */
+    uint64_t count;
+    uint64_t hash;                 /**< the operation's tag */
+    _Atomic uint32_t awaited;      /**< the world rank that it waits for now, + 1; 0: none known */
+    uint64_t started;              /**< clock_ticks() */
+};
+
+enum operation_phase {
+    OPERATION_QUEUED,
+    OPERATION_RUNNING,
+    OPERATION_BLOCKING, /**< running, and a caller is blocked in it */
+    OPERATION_DONE,
+};
+
+struct operation_log {
+    _Atomic uint64_t next; /**< entries written so far */
+    struct operation_entry entries[OPERATION_LOG_ENTRIES];
+};
+
+/** Let peers read this log (borrowed for the life of control). */
+void control_publish_log(struct control *control, const struct operation_log *log);
+
+/**
+ * Fetch another rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the helper;
+ * the helper itself uses control_ask_log(), whose answer arrives through the callback.
+ */
+weft_status control_fetch_log(struct control *control, uint32_t rank, struct operation_log *log, double limit_seconds,
+                              struct error *error);
+void control_ask_log(struct control *control, uint32_t rank,
+                     void (*answer)(void *context, uint32_t rank, const struct operation_log *log), void *context);
+
+#endif

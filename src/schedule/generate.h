@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Generators: from a shape, the plan of one rank.
+ *
+ * A generator writes one rank's list without building the others'; all inputs are agreed by all ranks, so plans agree and
+ * plan.hash proves it. Thread-safe.
+ */
+#ifndef WEFT_SCHEDULE_GENERATE_H
+#define WEFT_SCHEDULE_GENERATE_H
+
+#include "schedule/plan.h"
+
+/** What the ranks of a communicator look like to a generator. */
+struct plan_shape {
+    enum collective collective;
+    uint32_t ranks;
+    uint32_t root;         /**< of rooted collectives; 0 otherwise */
+    const uint32_t *nodes; /**< nodes[r]: the node of rank r, numbered from 0 in order of first appearance; NULL: all near */
+    bool reproducible;     /**< only canonical plans */
+    uint64_t block_bytes;  /**< the size class to plan for (segment sizes, inline or not); agreed: derived from count x type */
+};
+
+/** One algorithm: a named generator. */
+struct algorithm {
+    const char *name;
+    const char *summary; /**< one line for people */
+    bool canonical;      /**< keeps the canonical order on every placement it supports */
+    /** NULL when it can serve this shape; otherwise a static clause that says why not ("needs all ranks on one node"). */
+    const char *(*refuses)(const struct plan_shape *shape);
+    weft_status (*generate)(const struct plan_shape *shape, uint32_t rank, struct plan **plan, struct error *error);
+};
+
+/** All algorithms of a collective, in order of documentation; *count of them. Static tables. */
+const struct algorithm *algorithms_of(enum collective collective, size_t *count);
+
+/** Find by name; NULL with a sentence that lists what there is and names the nearest. */
+const struct algorithm *algorithm_find(enum collective collective, const char *name, struct error *error);
+
+/** Generate the plan of `rank` by `algorithm`; WEFT_ERROR_ARGUMENT with its reason when it refuses the shape. */
+weft_status plan_generate(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
+                          struct plan **plan, struct error *error);
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A plan: the list of steps that one rank takes in one collective.
+ *
+ * A plan is data. A generator writes it, the verifier proves it, the simulator times it, the executor runs it: all four
+ * read this header and nothing else of each other. What varies between calls is no part of it: a *binding* gives count,
+ * type, op, addresses and sequence number at start, so that one plan serves every size of its class and can run many times
+ * at once. A plan owns no memory but its own steps and holds no pointer into anybody's buffers.
+ *
+ * ## Buffers, blocks, parts, chunks
+ *
+ * A plan speaks of three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*, each of
+ * `count` elements (an all-reduce has one block in and one out; an all-gather over p ranks one in and p out; ...). Every
+ * block is divided into `parts` nearly equal parts; a *chunk* is one part of one block, numbered block x parts + part.
+ * Part i of n elements divided by d covers [min(i b, n), min((i+1) b, n)) with b = ceil(n / d) rounded up to 64 bytes'
+ * worth of elements, so parts begin on cache lines and the last may be short or empty. In the v-forms (allgatherv, gatherv,
+ * alltoallv) each block has a size of its own, bound at start, and parts is 1.
+ * SCRATCH has `scratch_chunks` chunks of the largest part's size, rounded up to 64 bytes.
+ *
+ * ## Segments
+ *
+ * The whole list of steps is the body of a loop over segments: when `segment_bytes` is not 0, iteration s covers, of every
+ * block, the bytes [s x segment_bytes, (s+1) x segment_bytes), and parts divide the *segment*. Lanes run ahead of each other
+ * by themselves; scratch and staging have `slots` copies, iteration s using copy s mod slots, so a lane that reuses a
+ * copy says what it waits for with a `lag`. With segment_bytes 0 there is one iteration. An empty buffer has one iteration too.
+ *
+ * ## Lanes, waits, signals
+ *
+ * Steps are grouped in lanes. Steps of a lane are begun and completed in order; lanes move independently. Before a step
+ * begins it waits until lane `wait_lane` of this rank has completed `wait_steps` of its steps in iteration (own - wait_lag)
+ * (no wait when that iteration is negative, or wait_steps is 0). That is the only ordering between lanes of one rank.
+ *
+ * Between ranks that share memory (*near* ranks) order comes from signals: each lane of each rank has one counter in shared
+ * memory, written by it alone, which only grows: STEP_SIGNAL adds one (release), STEP_AWAIT waits until the counters of a
+ * group of near ranks have reached a value (acquire). Between any two ranks it comes from messages.
+ *
+ * ## Near memory
+ *
+ * Whether a buffer is registered (lies in the shared heap, so that near ranks can load and store it) or ordinary is local to
+ * a rank, differs between ranks, and is no part of a plan. So a plan says what should become visible, and the binding does it:
+ *
+ *  - STEP_EXPOSE makes chunks of INPUT readable by near ranks: nothing to do for a registered buffer; an ordinary one is
+ *    copied into this rank's staging copy (slot s mod slots). A STEP_SIGNAL later in the lane publishes it.
+ *  - STEP_GATHER_REDUCE, STEP_READ read what near ranks have exposed, wherever it lies.
+ *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every near rank of a group: it is stored directly
+ *    into registered outputs (this rank's own always directly), and stored once into this rank's staging for the ordinary ones.
+ *  - STEP_DELIVER takes over what another rank spread: nothing to do when this rank's OUTPUT is registered (it has been
+ *    stored already); copied from the spreader's staging when it is ordinary.
+ *
+ * The verifier proves every plan under all three bindings: all registered, all ordinary, and alternating.
+ *
+ * ## Memory
+ *
+ * plan_create() allocates, plan_free() frees; the steps are contiguous. A finished plan is immutable and may be shared
+ * by threads.
+ */
+#ifndef WEFT_SCHEDULE_PLAN_H
+#define WEFT_SCHEDULE_PLAN_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum collective {
+    COLLECTIVE_ALLREDUCE,
+    COLLECTIVE_REDUCE_SCATTER,
+    COLLECTIVE_ALLGATHER,
+    COLLECTIVE_BROADCAST,
+    COLLECTIVE_REDUCE,
+    COLLECTIVE_ALLTOALL,
+    COLLECTIVE_GATHER,
+    COLLECTIVE_SCATTER,
+    COLLECTIVE_ALLGATHERV,
+    COLLECTIVE_GATHERV,
+    COLLECTIVE_ALLTOALLV,
+    COLLECTIVE_BARRIER,
+    COLLECTIVE_SENDRECEIVE, /**< a send, a receive, or a group of them: one step a message */
+};
+#define COLLECTIVES 13
+
+enum plan_buffer {
+    BUFFER_INPUT,
+    BUFFER_OUTPUT,
+    BUFFER_SCRATCH,
+};
+
+enum step_kind {
+    /* messages, to and from any rank */
+    STEP_SEND,           /**< chunks of `source` to rank `peer` on `channel` */
+    STEP_RECEIVE,        /**< from rank `peer` on `channel` into chunks of `target` */
+    STEP_RECEIVE_REDUCE, /**< as receive, then target = target op received (or received op target: STEP_RECEIVED_FIRST) */
+
+    /* this rank alone */
+    STEP_COPY,           /**< target chunks = source chunks */
+    STEP_REDUCE,         /**< target chunk = canonical tree over `operands` chunks of source: source_chunk + i x stride */
+    STEP_FINISH,         /**< apply what follows the sum (average, scale) to `chunks` chunks of target, in place */
+
+    /* near ranks, through shared memory; `peer` is a rank (READ, DELIVER) or a group's index (the others) */
+    STEP_EXPOSE,         /**< make chunks of INPUT readable by near ranks */
+    STEP_SIGNAL,         /**< add one to this lane's counter and wake sleepers of group `peer` */
+    STEP_AWAIT,          /**< wait for the counters of lane `operands` of group `peer`: see step.value, step.stride */
+    STEP_READ,           /**< target chunks = chunks exposed by near rank `peer` (its INPUT chunk source_chunk) */
+    STEP_GATHER_REDUCE,  /**< target chunks = canonical tree, in group order, over INPUT chunks source_chunk of all of the group */
+    STEP_SPREAD,         /**< chunks of source to OUTPUT chunk target_chunk of every rank of the group, own included */
+    STEP_REDUCE_SPREAD,  /**< gather-reduce and spread in one pass */
+    STEP_DELIVER,        /**< OUTPUT chunks target_chunk, as spread by near rank `peer`, are now this rank's */
+
+    /* tiny messages: contribution and flag share a cache line */
+    STEP_EXCHANGE,       /**< see enum exchange; the whole INPUT (at most PLAN_INLINE_BYTES) crosses in the control line */
+};
+#define STEP_KINDS 15
+
+/** What STEP_EXCHANGE does with what the group published (step.value). Order is the group's. */
+enum exchange {
+    EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over all inputs, then finished */
+    EXCHANGE_GATHER, /**< OUTPUT block i = input of the group's rank i */
+    EXCHANGE_ROOT,   /**< OUTPUT = input of the group's first rank; only it publishes data, all take part */
+    EXCHANGE_EMPTY,  /**< nothing: a barrier */
+};
+
+/** Most bytes that cross in a control line. */
+#define PLAN_INLINE_BYTES 48
+
+enum step_flag {
+    STEP_RECEIVED_FIRST = 1, /**< the received operand is the left one */
+    STEP_FINISHES = 2,       /**< this step makes the final value: the binding also applies average or scale to it */
+};
+
+#define PLAN_LANES    8
+#define PLAN_CHANNELS 256
+#define PLAN_SLOTS    2
+
+/** One step; 32 bytes. Fields that a kind does not use are 0. */
+struct step {
+    uint8_t kind;          /**< enum step_kind */
+    uint8_t flags;         /**< enum step_flag */
+    uint8_t source;        /**< enum plan_buffer */
+    uint8_t target;        /**< enum plan_buffer */
+    uint8_t wait_lane;     /**< see "Lanes, waits, signals" */
+    uint8_t wait_lag;      /**< iterations back */
+    uint8_t channel;       /**< messages from a to b on one channel match in order */
+    uint8_t value_lag;     /**< STEP_AWAIT: iterations back */
+    uint16_t wait_steps;   /**< steps of wait_lane to have completed; 0: no wait */
+    uint16_t operands;     /**< STEP_REDUCE: how many; STEP_AWAIT: the lane awaited */
+    uint32_t peer;         /**< a rank of the communicator, or a group's index */
+    uint32_t source_chunk; /**< first chunk of source */
+    uint32_t target_chunk; /**< first chunk of target */
+    uint16_t chunks;       /**< how many consecutive chunks; several of INPUT/OUTPUT only within a block or, unsegmented, whole blocks */
+    uint16_t stride;       /**< STEP_REDUCE: chunks between operands; STEP_AWAIT: signals of the awaited lane per iteration */
+    uint32_t value;        /**< STEP_AWAIT: how many signals of iteration (own - value_lag) must have been made; STEP_EXCHANGE */
+};
+_Static_assert(sizeof(struct step) == 32, "steps are walked on the hot path");
+
+/** Ranks that a step addresses together, in canonical (communicator) order. */
+struct plan_group {
+    uint32_t first; /**< index of the first member in plan.members */
+    uint32_t count;
+};
+
+struct plan {
+    enum collective collective;
+    const char *algorithm;       /**< static string: "direct", "ring", "two-level/direct+pairwise", ... */
+    uint64_t hash;               /**< of what all ranks agree on (collective, algorithm, shape, root, parameters): equal everywhere */
+    uint32_t ranks, rank, root;
+    uint32_t input_blocks, output_blocks; /**< of this rank (a reduce has an output at its root only) */
+    uint32_t parts;
+    uint32_t scratch_chunks;     /**< in each slot */
+    uint32_t slots;              /**< 1, or PLAN_SLOTS when lanes overlap iterations */
+    uint64_t segment_bytes;      /**< 0: not segmented */
+    bool canonical;              /**< sums follow the canonical tree over communicator ranks */
+    uint32_t lane_count;
+    uint32_t lane_first[PLAN_LANES + 1]; /**< steps of lane l: lane_first[l] .. lane_first[l+1] */
+    uint32_t group_count;
+    struct plan_group *groups;
+    uint32_t *members;           /**< ranks of all groups, back to back */
+    uint32_t step_count;
+    struct step *steps;
+};
+
+/** Free a plan and its steps; NULL is allowed. */
+void plan_free(struct plan *plan);
+
+/** The collective's name ("allreduce") and back; collective_parse() names the nearest in its sentence. */
+const char *collective_name(enum collective collective);
+weft_status collective_parse(const char *name, enum collective *collective, struct error *error);
+
+/** The step kind's name ("receive-reduce"). */
+const char *step_kind_name(enum step_kind kind);
+
+/** How chunks lie in a buffer under a given count: shared by executor, verifier and simulator. All in bytes. */
+struct plan_range {
+    uint64_t offset, bytes;
+};
+
+/**
+ * Where part `part` of `parts` of a block (or segment) of `bytes` bytes lies, relative to its beginning; element boundaries
+ * are kept because 64 is a multiple of every element size.
+ */
+static inline struct plan_range plan_part(uint64_t bytes, uint32_t parts, uint32_t part)
+{
+    uint64_t width = ((bytes + parts - 1) / parts + 63) & ~(uint64_t)63;
+    uint64_t first = (uint64_t)part * width, last = first + width;
+    if (first > bytes)
+        first = bytes;
+    if (last > bytes)
+        last = bytes;
+    return (struct plan_range){first, last - first};
+}
+
+/** Iterations that a plan takes over blocks of `block_bytes` bytes (the largest block, in the v-forms). At least 1. */
+static inline uint64_t plan_iterations(const struct plan *plan, uint64_t block_bytes)
+{
+    if (!plan->segment_bytes || block_bytes <= plan->segment_bytes)
+        return 1;
+    return (block_bytes + plan->segment_bytes - 1) / plan->segment_bytes;
+}
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Near: the ranks of this machine, whose heaps this rank has mapped.
+ *
+ * Descriptors (heap and doorbell) are handed over an abstract UNIX socket, which proves that two ranks share a machine and a
+ * network namespace. Ranks that are threads of one process share one heap and one mapping of it. Two things are offered: load
+ * and store access to a peer's heap with doorbells to wake a sleeper (for the near steps of plans), and a struct transport
+ * for messages.
+ *
+ * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), looks once more, then polls its doorbell (an
+ * eventfd). Whoever has stored something that a peer may wait for calls near_ring(), which costs a fence and a load unless
+ * the peer sleeps.
+ */
+#ifndef WEFT_TRANSPORT_NEAR_H
+#define WEFT_TRANSPORT_NEAR_H
+
+#include "base/error.h"
+#include "transport/heap.h"
+#include "transport/transport.h"
+
+struct near;
+
+#define NEAR_NAME_BYTES 40
+
+/** What a peer must know to come near: travels in the rank's card. */
+struct near_card {
+    char name[NEAR_NAME_BYTES]; /**< of the abstract socket */
+    uint64_t heap_identity;     /**< equal: threads of one process */
+};
+
+/** Open this rank's listening socket, doorbell and control page in `heap` (borrowed). */
+weft_status near_open(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_t secret_hash, struct near **near,
+                      struct error *error);
+void near_close(struct near *near);
+void near_card(const struct near *near, struct near_card *card);
+
+/**
+ * Come near to `count` ranks (this one may be among them; it is skipped). All of them call it with the same set; returns
+ * when both directions stand. `cards` has an entry for each of `ranks_list`. Strangers on the socket are dropped.
+ */
+weft_status near_connect(struct near *near, const uint32_t *ranks_list, const struct near_card *cards, uint32_t count,
+                         double limit_seconds, struct error *error);
+
+/** Whether `rank` (a world rank) is near. */
+bool near_reaches(const struct near *near, uint32_t rank);
+
+/** The peer's heap as mapped here (own rank: own heap). */
+char *near_base(const struct near *near, uint32_t rank);
+
+/** Wake `rank` if it sleeps. Call after the store that it may wait for. */
+void near_ring(struct near *near, uint32_t rank);
+
+/** This rank's doorbell, for poll; set and clear the sleeping flag around it. near_wake_up() drains the doorbell. */
+int near_doorbell(const struct near *near);
+void near_fall_asleep(struct near *near);
+void near_wake_up(struct near *near);
+
+/** Messages through shared memory. Owned by `near`. */
+struct transport *near_transport(struct near *near);
+
+#endif
