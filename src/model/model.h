@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Networks as explicit forward and backward passes.
+ *
+ * A *shape* says how large a network is, by name ("gpt-micro") or by numbers. A *description* says what that network is
+ * made of: the list of its parameters and their places in one flat array. A *model* is the description brought to a
+ * device, with room for the activations of one micro-batch. Weights and gradients belong to the caller, who passes the
+ * flat arrays:
+ *
+ *     struct model_shape shape;
+ *     struct model_description *description;
+ *     struct model *model;
+ *     status = model_shape_find("gpt-micro", &shape, error);
+ *     status = model_describe(&shape, &description, error);
+ *     float *parameters = weft_alloc(context, description->elements * sizeof(float)), *gradients = ...;
+ *     status = model_open(description, device, batch, sequence, true, &model, error);
+ *     model_initialise(description, device, parameters, seed);
+ *     status = model_forward(model, parameters, &(struct model_batch){tokens, targets}, &loss, error);
+ *     status = model_backward(model, parameters, gradients, ready, context, error);
+ *
+ * A description never changes and may be used by several threads and models at once. A model belongs to one thread at a
+ * time, as its device does. Closing order: models, then their device and description.
+ */
+#ifndef WEFT_MODEL_MODEL_H
+#define WEFT_MODEL_MODEL_H
+
+#include "base/error.h"
+#include "tensor/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MODEL_NAME_BYTES 64
+#define MODEL_DIMENSIONS 4
+
+/** The numbers of a network. Those that a kind does not use are 0. */
+struct model_shape {
+    const char *kind; /**< "gpt"; a static string */
+    size_t layers;
+    size_t heads;
+    size_t width;      /**< of the residual stream; a multiple of heads */
+    size_t context;    /**< longest sequence */
+    size_t vocabulary; /**< number of different tokens; 256 for bytes */
+};
+
+/** A named shape with what people call it. */
+struct model_size {
+    const char *name;
+    struct model_shape shape;
+    const char *about; /**< "0.8M parameters: learns a text in minutes on a laptop" */
+};
+
+/** All named shapes, smallest first; `count` receives how many. */
+const struct model_size *model_sizes(size_t *count);
+
+/** The shape called `name`; an unknown name is WEFT_ERROR_ARGUMENT with the nearest one. */
+weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error);
+
+/** One tensor of the flat array. */
+struct model_parameter {
+    char name[MODEL_NAME_BYTES]; /**< as in the network's public safetensors: "h.0.attn.c_attn.weight" */
+    size_t dimensions;
+    size_t shape[MODEL_DIMENSIONS]; /**< row-major */
+    size_t count;                   /**< elements: the product of `shape` */
+    size_t offset; /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
+    bool decay;    /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
+};
+
+/** What a network is made of. */
+struct model_description {
+    struct model_shape shape;
+    const struct model_parameter *parameters; /**< in forward order, offsets rising */
+    size_t parameter_count;                   /**< tensors in `parameters` */
+    size_t weights;                           /**< sum of their counts: the network's published size */
+    size_t elements; /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
+    const struct model_operations *operations;
+};
+
+/** Describe the network of `shape`; impossible numbers are WEFT_ERROR_ARGUMENT. Free with model_description_free(). */
+weft_status model_describe(const struct model_shape *shape, struct model_description **description,
+                           struct error *error);
+void model_description_free(struct model_description *description);
+
+/** The tensor called `name`, or NULL. */
+const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name);
+
+/**
+ * Floating-point operations to train on one token (forward and backward) in sequences of `sequence`: 6 for each weight
+ * that a matrix product reads, and 12 layers width sequence for attention (Chowdhery et al. 2022, "PaLM", appendix B;
+ * causal attention is counted in full, as there). Forward alone is a third.
+ */
+double model_flops_per_token(const struct model_description *description, size_t sequence);
+
+/** Bytes that a model opened for this micro-batch takes on the device; weights, gradients and moments not included. */
+size_t model_memory(const struct model_description *description, weft_type type, size_t batch, size_t sequence,
+                    bool training);
+
+/**
+ * Set all `elements` of the flat array: GPT-2's initial values (normal 0.02; residual projections divided by sqrt(2
+ * layers); gains 1, biases and gaps 0). Value i of tensor j is a function of (seed, j, i), so every rank makes the same
+ * bits.
+ */
+weft_status model_initialise(const struct model_description *description, struct device *device, void *parameters,
+                             uint64_t seed, struct error *error);
+
+struct model;
+
+/** Input and expected output of one micro-batch, batch x sequence token numbers each; `targets` may be NULL for logits
+ * only. */
+struct model_batch {
+    const int32_t *tokens;
+    const int32_t *targets;
+};
+
+/**
+ * Bring a network to `device` with room for micro-batches of `batch` sequences of `sequence` tokens. All memory is had
+ * here; nothing is allocated later. `training` false leaves out what only backward needs. The description and device
+ * must outlive the model.
+ */
+weft_status model_open(const struct model_description *description, struct device *device, size_t batch,
+                       size_t sequence, bool training, struct model **model, struct error *error);
+void model_close(struct model *model);
+
+/**
+ * Mean loss over the batch x sequence tokens of one micro-batch, natural logarithm. A token number outside the
+ * vocabulary is WEFT_ERROR_DATA. In a training model this also makes what model_backward() starts from.
+ */
+weft_status model_forward(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
+                          struct error *error);
+
+/**
+ * Called from within model_backward(), on its thread, as soon as elements [first, first + count) of the gradient array
+ * are final. The ranges of one backward pass go from last to first, touch, do not overlap, and cover the whole array,
+ * gaps included.
+ */
+typedef void (*model_ready)(void *context, size_t first, size_t count);
+
+/**
+ * Gradients of the mean loss of the last model_forward(), which must have been with targets and the same parameters.
+ * Overwrites all `elements` of `gradients` (summing over micro-batches is the caller's). `ready` may be NULL. One
+ * backward a forward: it consumes the activations.
+ */
+weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
+                           void *context, struct error *error);
+
+/** Mean loss without preparing a backward pass. */
+weft_status model_evaluate(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
+                           struct error *error);
+
+/**
+ * For sampling: read `count` tokens at positions first to first + count - 1 of one sequence, and give the logits of the
+ * token that follows the last one (`vocabulary` doubles). Positions before `first` must have been read by earlier calls
+ * with the same parameters, whose keys and values are kept. The model must have been opened with batch 1.
+ */
+weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
+                         double *logits, struct error *error);
+
+const struct model_description *model_get_description(const struct model *model);
+struct device *model_get_device(const struct model *model);
+size_t model_get_batch(const struct model *model);
+size_t model_get_sequence(const struct model *model);
+
+#endif

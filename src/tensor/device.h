@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A device: one table of numeric kernels, with its name and element type first.
+ *
+ * Models call kernels through this table only, so that the same forward and backward run in f32 on the processor's fast
+ * path ("cpu"), in plain C in double precision ("reference", made for gradient checks) or in plain C in single
+ * precision ("reference-f32", which the fast path is tested against). A further device is a library that fills the same
+ * table.
+ *
+ *     struct device *device;
+ *     weft_status status = device_open("cpu", 1, &device, error);
+ *     device->matmul(device, &(struct matmul){.rows = 64, .columns = 128, .inner = 32, .a = x, .b = w, .c = y});
+ *     status = device->finish(device, error);
+ *     device->close(device);
+ *
+ * ## Arrays
+ *
+ * `void *` arrays hold elements of `type`; token and class numbers are int32_t; statistics that leave the device are
+ * double. Matrices are row-major; `rows x width` means `rows` rows of `width` elements without gaps unless a stride is
+ * given. Arrays of one call must not overlap except where "in place" is said. Any alignment gives the same bits; 64
+ * bytes is fastest.
+ *
+ * ## Errors
+ *
+ * Kernels return nothing: they are queued in order, as on a stream, and the first thing that goes wrong is kept until
+ * finish() tells it (kernels after a failure do nothing). Sizes are the caller's to get right; token and class numbers
+ * must be within bounds.
+ *
+ * ## Same bits
+ *
+ * The same kernel with the same shape, values, instruction set and number of threads gives the same bits, wherever the
+ * arrays lie. Kernels marked "elementwise" give each element the same bits however a range is cut into calls and
+ * threads.
+ *
+ * ## Threads
+ *
+ * A device belongs to one thread at a time; several devices may be used by several threads of a process at once. A
+ * device opened with `threads` > 1 runs its kernels on that many OpenMP threads of the caller.
+ */
+#ifndef WEFT_TENSOR_DEVICE_H
+#define WEFT_TENSOR_DEVICE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** c = a b + bias, or c += a b + bias. A stride is the distance in elements of two stored rows; 0: no gaps. */
+struct matmul {
+    size_t rows;      /**< of c, and of a after transposition */
+    size_t columns;   /**< of c, and of b after transposition */
+    size_t inner;     /**< columns of a and rows of b after transposition */
+    bool transpose_a; /**< a is stored inner x rows */
+    bool transpose_b; /**< b is stored columns x inner */
+    bool accumulate;  /**< add to what is in c; otherwise c is overwritten */
+    const void *a;
+    const void *b;
+    const void *bias; /**< `columns` elements added to every row; NULL: none; not together with accumulate */
+    void *c;
+    size_t stride_a;
+    size_t stride_b;
+    size_t stride_c;
+};
+
+/**
+ * Multi-head self-attention of `batch` sequences (Vaswani et al. 2017, "Attention is all you need"):
+ * out = softmax(q k' / sqrt(head_width)) v for each head; causal: position t sees positions up to t only.
+ *
+ * Rows are positions: row b x sequence + t. A row of `qkv` holds q, k and v, each of heads x head_width elements; a row
+ * of `out` holds heads x head_width.
+ */
+struct attention {
+    size_t batch;
+    size_t sequence;
+    size_t heads;
+    size_t head_width;
+    bool causal;
+    size_t first; /**< forward only: compute positions first to sequence - 1; those before keep what they hold */
+};
+
+/** One step of AdamW; the formula is in tensor/adamw.h. */
+struct adamw {
+    double rate;           /**< learning rate of this step */
+    double beta1;          /**< decay of the first moment */
+    double beta2;          /**< decay of the second moment */
+    double epsilon;        /**< added to the root of the second moment */
+    double weight_decay;   /**< decoupled: parameter x rate x weight_decay is taken away */
+    double correction1;    /**< 1 / (1 - beta1^step), steps numbered from 1 */
+    double correction2;    /**< 1 / (1 - beta2^step) */
+    double gradient_scale; /**< the gradient is multiplied by this first: averaging and clipping in one */
+};
+
+/** Elements in one block of sum_of_squares(); see tensor/tree.h. */
+#define DEVICE_SQUARES_BLOCK 4096
+
+struct device {
+    const char *name;    /**< "cpu" */
+    weft_type type;      /**< of elements: WEFT_F32 or WEFT_F64 */
+    int threads;         /**< compute threads of one kernel */
+    const char *kernels; /**< which instruction set the kernels use ("avx512"), for people */
+
+    /* ---- life and memory ---- */
+
+    /** Free the device and everything it keeps. */
+    void (*close)(struct device *device);
+    /** Wait for all kernels; returns the first failure since the last finish(), and forgets it. */
+    weft_status (*finish)(struct device *device, struct error *error);
+    /** `bytes` of zeroed memory (touched, aligned to 64 bytes) that kernels can use; NULL with a sentence on failure.
+     */
+    void *(*allocate)(struct device *device, size_t bytes, const char *what, struct error *error);
+    /** Give back what allocate() returned; NULL is allowed. */
+    void (*release)(struct device *device, void *memory);
+    /** Copy `bytes` from host memory to the device's, or the other way, or within the device; complete on return. */
+    void (*write)(struct device *device, void *to, const void *from_host, size_t bytes);
+    void (*read)(struct device *device, void *to_host, const void *from, size_t bytes);
+    void (*copy)(struct device *device, void *to, const void *from, size_t bytes);
+
+    /* ---- vectors, elementwise ---- */
+
+    /** x = value. */
+    void (*fill)(struct device *device, size_t count, double value, void *x);
+    /** out = a + b; out may be a or b. */
+    void (*add)(struct device *device, size_t count, const void *a, const void *b, void *out);
+    /** x = x factor. */
+    void (*scale)(struct device *device, size_t count, double factor, void *x);
+    /** out = gelu(x), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */
+    void (*gelu_forward)(struct device *device, size_t count, const void *x, void *out);
+    /** One optimiser step on `count` elements, with the given step's constants. */
+    void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
+                  const void *gradients, void *first_moments, void *second_moments);
+
+    /* ---- sums ---- */
+
+    /**
+     * sums[i] = sum of squares of block i of DEVICE_SQUARES_BLOCK elements (the last may be shorter), in double, each
+     * block in one fixed order: the same bits whichever rank computes it, with any number of threads.
+     */
+    void (*sum_of_squares)(struct device *device, size_t count, const void *x, double *sums);
+    /** out[j] = sum over rows of x[i][j]. */
+    void (*column_sums)(struct device *device, size_t rows, size_t width, const void *x, void *out);
+
+    /* ---- layers ---- */
+
+    void (*matmul)(struct device *device, const struct matmul *arguments);
+
+    /**
+     * sum = x + branch (skipped, and x normalised, when branch is NULL), then
+     * out = (sum - mean) reciprocal gain + bias for each row, with reciprocal = 1 / sqrt(variance + 1e-5)
+     * (Ba, Kiros, Hinton 2016, "Layer normalization"). `means` and `reciprocals`, one a row, are kept for the backward
+     * pass.
+     */
+    void (*layer_norm_forward)(struct device *device, size_t rows, size_t width, const void *x, const void *branch,
+                               const void *gain, const void *bias, void *sum, void *out, void *means,
+                               void *reciprocals);
+    /**
+     * Backward of the normalisation of x, which is what layer_norm_forward() normalised. Adds the gradient of x to
+     * `gradient_x` (overwrites it if `accumulate` is false); overwrites gradient_gain and gradient_bias.
+     */
+    void (*layer_norm_backward)(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                const void *x, const void *gain, const void *means, const void *reciprocals,
+                                bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias);
+
+    /** gradient = gradient gelu'(x) in place, and its sums over rows (the bias's gradient) in gradient_bias. */
+    void (*gelu_backward)(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                          void *gradient_bias);
+
+    /**
+     * `logsums` (batch x heads x sequence elements: log of the sum of exponentials of each row of scores) is kept for
+     * the backward pass; NULL where there will be none.
+     */
+    void (*attention_forward)(struct device *device, const struct attention *shape, const void *qkv, void *out,
+                              void *logsums);
+    /** Overwrites gradient_qkv. */
+    void (*attention_backward)(struct device *device, const struct attention *shape, const void *qkv, const void *out,
+                               const void *logsums, const void *gradient_out, void *gradient_qkv);
+
+    /** out[b x sequence + t] = table[tokens[b x sequence + t]] + positions[first_position + t]. */
+    void (*embedding_forward)(struct device *device, size_t batch, size_t sequence, size_t width, size_t first_position,
+                              const int32_t *tokens, const void *table, const void *positions, void *out);
+    /** Adds to rows of gradient_table, overwrites the first `sequence` rows of gradient_positions. */
+    void (*embedding_backward)(struct device *device, size_t batch, size_t sequence, size_t width,
+                               const int32_t *tokens, const void *gradient_out, void *gradient_table,
+                               void *gradient_positions);
+
+    /**
+     * losses[i] = -log softmax(logits of row i)[targets[i]], in double. Where `scale` is not 0, the row of logits is
+     * replaced by its gradient times `scale`: (softmax - one at the target) scale; with 0 the logits are left alone.
+     */
+    void (*cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
+                          double scale, void *logits, double *losses);
+};
+
+/** The devices there are: "cpu", "reference", "reference-f32". Ends with NULL. */
+extern const char *const device_names[];
+
+/**
+ * Open the device called `name` with `threads` compute threads (at least 1; the reference devices use one).
+ * An unknown name is WEFT_ERROR_ARGUMENT and the sentence lists the names.
+ */
+weft_status device_open(const char *name, int threads, struct device **device, struct error *error);
+
+#endif
