@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/sha256.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+
+static weft_status library_failed(struct error *error)
+{
+    return error_set(error, WEFT_ERROR_SYSTEM, "libcrypto refused to compute a SHA-256; is its configuration broken?");
+}
+
+weft_status sha256_begin(struct sha256 *hash, struct error *error)
+{
+    EVP_MD_CTX *context = EVP_MD_CTX_new();
+    if (!context)
+        return error_memory(error, 0, "a SHA-256");
+    if (EVP_DigestInit_ex(context, EVP_sha256(), NULL) != 1) {
+        EVP_MD_CTX_free(context);
+        return library_failed(error);
+    }
+    hash->context = context;
+    hash->status = WEFT_OK;
+    return WEFT_OK;
+}
+
+void sha256_update(struct sha256 *hash, const void *bytes, size_t size)
+{
+    if (size > 0 && EVP_DigestUpdate(hash->context, bytes, size) != 1)
+        hash->status = WEFT_ERROR_SYSTEM;
+}
+
+weft_status sha256_end(struct sha256 *hash, uint8_t digest[SHA256_BYTES], struct error *error)
+{
+    unsigned size = 0;
+    if (digest && (EVP_DigestFinal_ex(hash->context, digest, &size) != 1 || size != SHA256_BYTES))
+        hash->status = WEFT_ERROR_SYSTEM;
+    EVP_MD_CTX_free(hash->context);
+    hash->context = NULL;
+    return hash->status == WEFT_OK ? WEFT_OK : library_failed(error);
+}
+
+weft_status sha256_of(const void *bytes, size_t size, uint8_t digest[SHA256_BYTES], struct error *error)
+{
+    struct sha256 hash;
+    weft_status result = sha256_begin(&hash, error);
+    if (result != WEFT_OK)
+        return result;
+    sha256_update(&hash, bytes, size);
+    return sha256_end(&hash, digest, error);
+}
+
+char *sha256_text(const uint8_t digest[SHA256_BYTES], char text[SHA256_TEXT_BYTES])
+{
+    for (int i = 0; i < SHA256_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    return text;
+}
