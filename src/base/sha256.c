@@ -11,6 +11,7 @@ static weft_status library_failed(struct error *error)
 
 weft_status sha256_begin(struct sha256 *hash, struct error *error)
 {
+    *hash = (struct sha256){0};
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     if (!context)
         return error_memory(error, 0, "a SHA-256");
@@ -19,7 +20,6 @@ weft_status sha256_begin(struct sha256 *hash, struct error *error)
         return library_failed(error);
     }
     hash->context = context;
-    hash->status = WEFT_OK;
     return WEFT_OK;
 }
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Datasets of tokens, and the order in which a run reads them.
+ *
+ * Formats, recognised by content and name (dataset_describe() says how):
+ *   - llm.c shards: a header of 256 int32 (magic 20240520, version 1, number of tokens), then uint16 tokens; also its
+ *     32-bit form (magic 20240801, version 7, uint32 tokens);
+ *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
+ *   - any other file: bytes, each a token, vocabulary 256.
+ * A dataset is one file, several files of one format, or a folder of them. Files are mapped, not copied.
+ *
+ * The split: files whose name contains "val" are held out and those with "train" are trained on ("train.bin" alone
+ * brings the "val.bin" beside it). Without such names the last tenth of all tokens is held out, and at least one
+ * sample.
+ *
+ * The order. A sample is `sequence` + 1 neighbouring tokens of one file: inputs, and targets one further. In each epoch
+ * the training files are cut into as many whole samples as fit, touching (a sample's last target is the next one's
+ * first input), and these are read in a pseudo-random permutation; the cut begins at another offset in each epoch.
+ * Which tokens sample number n of the run has is a function of (files, sequence, seed, n) alone. So the position of a
+ * run is one integer, and a sample is the same whichever rank asks for it: with M micro-batches of B samples,
+ * micro-batch m of step s is
+ *
+ *     dataset_batch(dataset, DATASET_TRAIN, (s * M + m) * B, B, tokens, targets, error)
+ *
+ * on any rank of any world. Held-out samples are read in file order, from the start again after the last.
+ *
+ * The permutation is a Feistel network on the smallest even number of bits that hold the samples, walked until it falls
+ * inside (J. Black, P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002), keyed by (seed, epoch).
+ *
+ * A dataset never changes after it is opened: any number of threads may read it.
+ */
+#ifndef WEFT_DATA_DATASET_H
+#define WEFT_DATA_DATASET_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dataset;
+
+enum dataset_split {
+    DATASET_TRAIN,
+    DATASET_HELD_OUT,
+};
+
+/** How to read. */
+struct dataset_options {
+    uint64_t sequence;   /**< input tokens of a sample, at least 1 */
+    uint64_t seed;       /**< of the order */
+    uint64_t vocabulary; /**< tokens must be below it; 0: 256 for bytes, 50257 (GPT-2's) for 16-bit shards, 128256 for
+                            32-bit */
+};
+
+/**
+ * Open a dataset of `count` paths, each a file or a folder (its files, sorted by name; hidden ones are skipped).
+ * Errors: SYSTEM or ARGUMENT for what cannot be read or is mixed; DATA for an empty file, a shard of odd size, a header
+ * with another version or count than the file holds, or fewer tokens than one sample a split needs (the sentence says
+ * how many there are and how many it takes).
+ */
+weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,
+                         struct dataset **dataset, struct error *error);
+void dataset_close(struct dataset *dataset);
+
+/** A line for people: what it is, how that was recognised, how it is split. Lives as long as the dataset. */
+const char *dataset_describe(const struct dataset *dataset);
+
+/** Number of different tokens: options' vocabulary, or the format's. */
+uint64_t dataset_vocabulary(const struct dataset *dataset);
+
+/** Tokens in a split; samples in one epoch of it. */
+uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split);
+uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split);
+
+/**
+ * Samples first to first + samples - 1 of a split, counted over all epochs: `tokens` and `targets` receive samples x
+ * sequence token numbers each, row by row. Errors: DATA for a token outside the vocabulary, named with file and place.
+ */
+weft_status dataset_batch(const struct dataset *dataset, enum dataset_split split, uint64_t first, uint64_t samples,
+                          int32_t *tokens, int32_t *targets, struct error *error);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** A pseudo-random permutation of 0..count-1 that needs no memory: any place of it is computed alone. Thread-safe. */
+#ifndef WEFT_DATA_PERMUTATION_H
+#define WEFT_DATA_PERMUTATION_H
+
+#include <stdint.h>
+
+/**
+ * Where `index` goes in the permutation of 0..count-1 that `key` chooses; index < count <= 2^62. About eight hashes on
+ * average (a Feistel network of four rounds, walked; see dataset.h).
+ */
+uint64_t permutation_at(uint64_t key, uint64_t count, uint64_t index);
+
+#endif
