@@ -47,10 +47,17 @@ bool near_reaches(const struct near *near, uint32_t rank);
 /** The peer's heap as mapped here (own rank: own heap). */
 char *near_base(const struct near *near, uint32_t rank);
 
-/** Wake `rank` if it sleeps. Call after the store that it may wait for. */
+/** Wake `rank` if it sleeps. Call after the store that it may wait for. Any thread. */
 void near_ring(struct near *near, uint32_t rank);
 
-/** This rank's doorbell, for poll; set and clear the sleeping flag around it. near_wake_up() drains the doorbell. */
+/** Wake those of `count` ranks that sleep, with one fence for all. Ranks that are not near, and this one, are skipped. Any thread. */
+void near_ring_all(struct near *near, const uint32_t *ranks, uint32_t count);
+
+/**
+ * This rank's doorbell, for poll (readable: rung), and the sleeping flag, set before and cleared after. Between
+ * near_fall_asleep() and poll the caller looks once more at everything that it waits for (the transport's may_sleep() looks at
+ * messages). near_wake_up() clears the flag and drains the doorbell. One thread at a time.
+ */
 int near_doorbell(const struct near *near);
 void near_fall_asleep(struct near *near);
 void near_wake_up(struct near *near);
