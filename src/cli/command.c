@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/command.h"
+
+#include "base/text.h"
+#include "cli/help.h"
+
+#include <string.h>
+
+#define EXIT_FAILED  1
+#define EXIT_MISUSED 2
+#define NAMES_MOST   64 /* most entries in one table of commands */
+
+weft_status command_find(const struct command *const *table, size_t count, const char *where, const char *name,
+                         const struct command **command, struct error *error)
+{
+    const char *names[NAMES_MOST];
+    size_t known = 0;
+    for (size_t i = 0; i < count && known < NAMES_MOST; i++) {
+        if (strcmp(table[i]->name, name) == 0) {
+            *command = table[i];
+            return WEFT_OK;
+        }
+        names[known++] = table[i]->name;
+    }
+    const char *nearest = text_nearest(name, names, known);
+    if (nearest)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s %s' is no command; did you mean '%s %s'?", where, name, where,
+                         nearest);
+    return error_set(error, WEFT_ERROR_ARGUMENT, "'%s %s' is no command; '%s --help' lists what there is", where, name,
+                     where);
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* Follow the words of argv down the tables of subcommands; *used counts the words that named commands. */
+static weft_status find_nested(const struct command *const *table, size_t count, int argc, char **argv,
+                               struct command_call *call, int *used, bool *help, struct error *error)
+{
+    int at = 1;
+    snprintf(call->name, sizeof call->name, "weft");
+    while (true) {
+        if (at < argc && asks_for_help(argv[at])) {
+            *help = true;
+            break;
+        }
+        if (at >= argc)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' needs the name of a command; '%s --help' lists them",
+                             call->name, call->name);
+        weft_status status = command_find(table, count, call->name, argv[at], &call->command, error);
+        if (status != WEFT_OK)
+            return status;
+        size_t length = strlen(call->name);
+        snprintf(call->name + length, sizeof call->name - length, " %s", call->command->name);
+        at++;
+        if (!call->command->subcommands)
+            break;
+        table = call->command->subcommands;
+        count = call->command->subcommand_count;
+    }
+    *used = at;
+    return WEFT_OK;
+}
+
+static weft_status check_words(const struct command_call *call, struct error *error)
+{
+    const struct command *command = call->command;
+    if (call->word_count < command->least_words)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' needs %s; '%s --help' tells more", call->name,
+                         command->words, call->name);
+    if (call->word_count > command->most_words)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' does not know what to do with '%s'; '%s --help' tells more",
+                         call->name, call->words[command->most_words], call->name);
+    return WEFT_OK;
+}
+
+static int report(FILE *errors, const struct error *error, int exit_code)
+{
+    fprintf(errors, "weft: %s\n", error->text);
+    return exit_code;
+}
+
+/* Run a command whose options have been read. Output that could not be written is a failure too. */
+static int run(struct command_call *call, FILE *errors, struct error *error)
+{
+    weft_status status = call->command->run(call, error);
+    if (status == WEFT_OK && (fflush(call->output) != 0 || ferror(call->output)))
+        status = error_system(error, "cannot write the output of '%s'", call->name);
+    if (status != WEFT_OK)
+        return report(errors, error, call->exit_code ? call->exit_code : EXIT_FAILED);
+    return call->exit_code;
+}
+
+int command_main(const struct command *const *table, size_t count, int argc, char **argv, FILE *output, FILE *errors)
+{
+    struct error error = {0};
+    struct command_call call = {.output = output};
+    struct cli_rest rest = {0};
+    int used = 0;
+    bool help = false;
+
+    if (argc < 2) {
+        help_overview(output, table, count);
+        return 0;
+    }
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        fprintf(output, "weft %s\n", weft_version());
+        return 0;
+    }
+    if (find_nested(table, count, argc, argv, &call, &used, &help, &error) != WEFT_OK)
+        return report(errors, &error, EXIT_MISUSED);
+    if (help) {
+        if (call.command)
+            help_command(output, call.name, call.command);
+        else
+            help_overview(output, table, count);
+        return 0;
+    }
+    const struct command *command = call.command;
+    if (cli_options_parse(call.name, command->options, command->option_count, command->takes_program, argc - used,
+                          argv + used, &rest, &error) != WEFT_OK)
+        return report(errors, &error, EXIT_MISUSED);
+    call.words = rest.words;
+    call.word_count = rest.word_count;
+    call.program = rest.program;
+    call.program_count = rest.program_count;
+
+    int code;
+    if (rest.help) {
+        help_command(output, call.name, command);
+        code = 0;
+    } else if (check_words(&call, &error) != WEFT_OK) {
+        code = report(errors, &error, EXIT_MISUSED);
+    } else {
+        code = run(&call, errors, &error);
+    }
+    cli_rest_free(&rest);
+    return code;
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft help`, and what every `--help` prints. */
+#include "cli/help.h"
+
+#include "cli/wrap.h"
+
+#include <string.h>
+
+static const char *const group_titles[COMMAND_GROUPS] = {
+    [COMMAND_TRAIN] = "Train",
+    [COMMAND_MEASURE] = "Know the machine",
+    [COMMAND_UNDERSTAND] = "Understand what runs",
+    [COMMAND_HELP] = "Help",
+};
+
+#define NAME_COLUMN   16 /* where summaries begin */
+#define OPTION_COLUMN 30 /* where meanings of options begin */
+
+static void print_entry(FILE *output, const char *name, const char *summary)
+{
+    int column = fprintf(output, "  %-*s", NAME_COLUMN - 3, name);
+    wrap_print(output, summary, column, NAME_COLUMN);
+}
+
+void help_overview(FILE *output, const struct command *const *table, size_t count)
+{
+    fprintf(output, "weft: distributed training, from two processes on a laptop to a cluster\n\n"
+                    "usage: weft COMMAND [options]\n");
+    for (int group = 0; group < COMMAND_GROUPS; group++) {
+        bool any = false;
+        for (size_t i = 0; i < count; i++) {
+            if ((int)table[i]->group != group)
+                continue;
+            if (!any)
+                fprintf(output, "\n%s\n", group_titles[group]);
+            any = true;
+            print_entry(output, table[i]->name, table[i]->summary);
+        }
+    }
+    fprintf(output, "\n'weft COMMAND --help' tells what a command takes; 'weft --version' which weft this is.\n");
+}
+
+void help_usage(FILE *output, const char *name, const struct command *command)
+{
+    fprintf(output, "%s", name);
+    if (command->subcommands)
+        fprintf(output, " COMMAND");
+    fprintf(output, " [options]");
+    if (command->words)
+        fprintf(output, " %s", command->words);
+    if (command->takes_program)
+        fprintf(output, " [--] PROGRAM [ARGUMENTS]");
+}
+
+/* "-n, --ranks N" */
+static int print_option_name(FILE *output, const struct cli_option *option)
+{
+    int column = option->letter ? fprintf(output, "  -%c, --%s", option->letter, option->name)
+                                : fprintf(output, "      --%s", option->name);
+    if (option->value)
+        column += fprintf(output, " %s", option->value);
+    return column;
+}
+
+static void print_option(FILE *output, const struct cli_option *option)
+{
+    char text[1024];
+    char range[512];
+    cli_option_range(option, range, sizeof range);
+    const char *between = option->standard && range[0] ? "; " : "";
+    if (option->standard || range[0])
+        snprintf(text, sizeof text, "%s (%s%s%s%s)", option->meaning, option->standard ? "default " : "",
+                 option->standard ? option->standard : "", between, range);
+    else
+        snprintf(text, sizeof text, "%s", option->meaning);
+    int column = print_option_name(output, option);
+    if (column >= OPTION_COLUMN) {
+        fputc('\n', output);
+        column = 0;
+    }
+    wrap_print(output, text, column, OPTION_COLUMN);
+}
+
+void help_command(FILE *output, const char *name, const struct command *command)
+{
+    static const struct cli_option help_option = CLI_FLAG("help", 'h', NULL, "print this");
+    fprintf(output, "%s: %s\n\nusage: ", name, command->summary);
+    help_usage(output, name, command);
+    fputc('\n', output);
+    if (command->description) {
+        fputc('\n', output);
+        wrap_print(output, command->description, 0, 0);
+    }
+    if (command->subcommands) {
+        fprintf(output, "\nCommands\n");
+        for (size_t i = 0; i < command->subcommand_count; i++)
+            print_entry(output, command->subcommands[i]->name, command->subcommands[i]->summary);
+        fprintf(output, "\n'%s COMMAND --help' tells what each takes.\n", name);
+        return;
+    }
+    fprintf(output, "\nOptions\n");
+    for (size_t i = 0; i < command->option_count; i++)
+        print_option(output, &command->options[i]);
+    print_option(output, &help_option);
+    if (command->examples)
+        fprintf(output, "\nExamples\n%s", command->examples);
+}
+
+/* Follow `words` ("checkpoint", "hash") to a command and print it. */
+static weft_status print_named(struct command_call *call, struct error *error)
+{
+    const struct command *const *table = command_table;
+    const struct command *command = NULL;
+    size_t count = command_table_count;
+    char name[64] = "weft";
+    for (size_t i = 0; i < call->word_count; i++) {
+        weft_status status = command_find(table, count, name, call->words[i], &command, error);
+        if (status != WEFT_OK)
+            return status;
+        size_t length = strlen(name);
+        snprintf(name + length, sizeof name - length, " %s", command->name);
+        table = command->subcommands;
+        count = command->subcommand_count;
+    }
+    help_command(call->output, name, command);
+    return WEFT_OK;
+}
+
+static struct {
+    bool man, markdown;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("man", 0, &chosen.man, "print all commands as a man page, weft(1)"),
+    CLI_FLAG("markdown", 0, &chosen.markdown, "print all commands as a page of Markdown"),
+};
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    if (chosen.man)
+        help_manual(call->output, command_table, command_table_count);
+    else if (chosen.markdown)
+        help_reference(call->output, command_table, command_table_count);
+    else if (call->word_count > 0)
+        return print_named(call, error);
+    else
+        help_overview(call->output, command_table, command_table_count);
+    return WEFT_OK;
+}
+
+const struct command command_help = {
+    .name = "help",
+    .group = COMMAND_HELP,
+    .summary = "tell what commands there are and what each takes",
+    .words = "[COMMAND ...]",
+    .most_words = 4,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .examples = "  weft help run\n  weft help checkpoint hash\n  weft help --man | man -l -\n",
+    .run = run,
+};
