@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The learning rate of each step: linear warm-up, then a cosine down to a floor (Loshchilov and Hutter 2017, "SGDR"). */
+#ifndef WEFT_TRAIN_LEARNING_RATE_H
+#define WEFT_TRAIN_LEARNING_RATE_H
+
+#include <stdint.h>
+
+/** How the peak follows the number of ranks: a choice, because it changes the result with the number of ranks. */
+enum learning_rate_scaling {
+    LEARNING_RATE_AS_GIVEN, /**< the same on any number of ranks: the global batch is the same too */
+    LEARNING_RATE_LINEAR,   /**< times the ranks (Goyal et al. 2017, "Accurate, large minibatch SGD") */
+    LEARNING_RATE_ROOT,     /**< times the square root of the ranks, as suits Adam */
+};
+
+struct learning_rate {
+    double peak;     /**< after warm-up, scaling included */
+    double floor;    /**< at the last step */
+    uint64_t warmup; /**< steps of linear rise */
+    uint64_t steps;  /**< in the whole run */
+};
+
+/** `peak` as scaled for `ranks`. */
+double learning_rate_scaled(double peak, enum learning_rate_scaling scaling, uint32_t ranks);
+
+/** The rate of step `step`, numbered from 0. */
+double learning_rate_at(const struct learning_rate *schedule, uint64_t step);
+
+#endif
