@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Evaluation on held-out data, divided over the ranks; the same bits on any number of them. */
+#ifndef WEFT_TRAIN_EVALUATION_H
+#define WEFT_TRAIN_EVALUATION_H
+
+#include "data/dataset.h"
+#include "model/model.h"
+
+struct evaluation {
+    weft_context *context;
+    weft_comm *comm;
+    struct model *model;
+    const struct dataset *dataset;
+    uint32_t micro_batches; /**< that make an evaluation */
+    int32_t *tokens, *targets; /**< room for one micro-batch; borrowed */
+};
+
+/** Mean loss over the first micro-batches of the held-out part. Collective. */
+weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss, struct error *error);
+
+#endif

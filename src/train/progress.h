@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the user sees of a run: a line now and then, and the same as JSON lines for programs.
+ *
+ * Figures are over the steps since the last line. Only rank 0 opens one.
+ */
+#ifndef WEFT_TRAIN_PROGRESS_H
+#define WEFT_TRAIN_PROGRESS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/** What one step did. */
+struct progress_step {
+    uint64_t step;        /**< steps done, this one included */
+    double loss;          /**< mean over the global batch, natural logarithm */
+    double rate;
+    double gradient_norm; /**< before clipping */
+    double seconds;       /**< of wall time */
+    double wait_seconds;  /**< of these, waiting for communication */
+};
+
+struct progress {
+    FILE *out;            /**< lines for people; NULL: none */
+    FILE *metrics;        /**< JSON lines; NULL: none */
+    uint64_t steps;       /**< of the whole run */
+    uint64_t every;       /**< steps between lines */
+    double tokens;        /**< of a step */
+    double flops;         /**< floating-point operations of a step, all ranks together */
+    uint64_t gathered;    /**< steps since the last line */
+    double seconds, wait_seconds;
+};
+
+/** `metrics` may be NULL; the file is appended to. */
+weft_status progress_open(struct progress *progress, FILE *out, const char *metrics, struct error *error);
+weft_status progress_close(struct progress *progress, struct error *error);
+
+/** Take note of a step; prints when a line is due. */
+void progress_step(struct progress *progress, const struct progress_step *step);
+
+/** An evaluation on held-out data. `kind` says of what ("bit/byte" is shown for bytes). */
+void progress_evaluation(struct progress *progress, uint64_t step, double loss, bool bytes);
+
+#endif

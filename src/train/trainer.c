@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/trainer.h"
+
+#include "base/clock.h"
+#include "data/dataset.h"
+#include "model/optimiser.h"
+#include "model/sample.h"
+#include "parallel/data_parallel.h"
+#include "train/agreement.h"
+#include "train/evaluation.h"
+#include "train/progress.h"
+#include "train/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What travels with the gradients: see DATA_PARALLEL_EXTRAS. */
+enum extra {
+    EXTRA_LOSS,
+    EXTRA_STOP,
+};
+
+struct trainer {
+    struct train_config config;
+    weft_context *context;
+    weft_comm *comm;
+    uint32_t rank, ranks;
+    FILE *out;
+    const volatile sig_atomic_t *stop;
+
+    struct device *device;
+    struct model_description *description;
+    struct dataset *dataset;
+    struct model *model;
+    struct training_state state;
+    struct data_parallel parallel;
+    bool parallel_is_open;
+    struct progress progress;
+    struct learning_rate schedule;
+    int32_t *tokens, *targets; /* of one micro-batch */
+    double *square_sums;       /* a block each, for the gradient's norm */
+};
+
+static uint32_t micro_batches_of(const struct train_config *config)
+{
+    return (uint32_t)(config->batch / config->micro_batch);
+}
+
+static weft_status check_config(const struct train_config *config, struct error *error)
+{
+    if (config->batch % config->micro_batch)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--batch %" PRId64 " cannot be divided into micro-batches of %" PRId64
+                         " sequences; choose a multiple of --micro-batch",
+                         config->batch, config->micro_batch);
+    if (config->batch / config->micro_batch > UINT32_MAX)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " has more than 2^32 micro-batches", config->batch);
+    if ((uint64_t)config->sequence > config->shape.context)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--sequence %" PRId64 " is longer than the model's context of %zu tokens",
+                         config->sequence, config->shape.context);
+    if (config->warmup > config->steps)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
+                         config->warmup, config->steps);
+    return WEFT_OK;
+}
+
+/* Everything that this rank can prepare by itself. */
+static weft_status prepare(struct trainer *trainer, struct error *error)
+{
+    struct train_config *config = &trainer->config;
+    if (!config->sequence)
+        config->sequence = (int64_t)config->shape.context;
+    weft_status status = check_config(config, error);
+    if (status != WEFT_OK)
+        return status;
+    if ((status = device_open("cpu", (int)config->threads, &trainer->device, error)) != WEFT_OK)
+        return status;
+    if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
+        return status;
+    struct dataset_options options = {
+        .sequence = (uint64_t)config->sequence,
+        .seed = (uint64_t)config->seed,
+        .vocabulary = config->shape.vocabulary,
+    };
+    if ((status = dataset_open(&config->data, 1, &options, &trainer->dataset, error)) != WEFT_OK)
+        return status;
+    if ((status = model_open(trainer->description, trainer->device, (size_t)config->micro_batch, (size_t)config->sequence,
+                             true, &trainer->model, error)) != WEFT_OK)
+        return status;
+    if ((status = training_state_open(&trainer->state, trainer->context, trainer->description, error)) != WEFT_OK)
+        return status;
+    size_t length = (size_t)(config->micro_batch * config->sequence), elements = trainer->description->elements;
+    trainer->tokens = malloc(length * sizeof *trainer->tokens);
+    trainer->targets = malloc(length * sizeof *trainer->targets);
+    trainer->square_sums = malloc(tree_blocks(elements) * sizeof *trainer->square_sums);
+    if (!trainer->tokens || !trainer->targets || !trainer->square_sums)
+        return error_memory(error, length * sizeof *trainer->tokens, "a micro-batch of tokens");
+    return progress_open(&trainer->progress, trainer->out, trainer->rank == 0 ? config->metrics : NULL, error);
+}
+
+/* The state that rank 0 begins with. */
+static weft_status make_first_state(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    if (!config->resume)
+        return model_initialise(trainer->description, trainer->device, trainer->state.parameters, (uint64_t)config->seed,
+                                error);
+    weft_status status = training_state_load(&trainer->state, config, config->resume, error);
+    if (status == WEFT_OK && trainer->state.step > (uint64_t)config->steps)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64, config->resume,
+                         trainer->state.step, config->steps);
+    return status;
+}
+
+static weft_status share_first_state(struct trainer *trainer, struct error *error)
+{
+    struct training_state *state = &trainer->state;
+    size_t bytes = trainer->description->elements * sizeof(float);
+    struct {
+        void *array;
+        size_t bytes;
+    } parts[] = {
+        {&state->step, sizeof state->step},
+        {state->parameters, bytes},
+        {state->first_moments, bytes},
+        {state->second_moments, bytes},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        weft_status status = data_parallel_broadcast(&trainer->parallel, parts[i].array, parts[i].bytes, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+static void describe(const struct trainer *trainer)
+{
+    const struct train_config *config = &trainer->config;
+    const struct micro_batches *layout = &trainer->parallel.layout;
+    const struct model_shape *shape = &config->shape;
+    int nodes = weft_comm_nodes(trainer->comm);
+    if (!trainer->out)
+        return;
+    fprintf(trainer->out, "data   %s\n", dataset_describe(trainer->dataset));
+    fprintf(trainer->out, "model  %s: %zu layers, %zu heads, width %zu, context %zu, vocabulary %zu; %.2fM parameters\n",
+            config->model, shape->layers, shape->heads, shape->width, shape->context, shape->vocabulary,
+            (double)trainer->description->weights * 1e-6);
+    fprintf(trainer->out,
+            "plan   data parallel over %u rank%s on %d node%s; a step is %u micro-batch%s of %" PRId64 " x %" PRId64
+            " tokens, %u a rank in %s",
+            trainer->ranks, trainer->ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", layout->total,
+            layout->total == 1 ? "" : "es", config->micro_batch, config->sequence, layout->share,
+            layout->layout == MICRO_BATCHES_IN_RUNS ? "runs" : "turns");
+    if (trainer->ranks > 1)
+        fprintf(trainer->out, "; %.1f MiB of gradients all-reduced in buckets of %.2f MiB while backward goes on",
+                (double)(trainer->description->elements * sizeof(float)) / 1048576.0,
+                (double)(trainer->parallel.buckets.bucket_elements * sizeof(float)) / 1048576.0);
+    fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s)\n", config->threads, config->threads == 1 ? "" : "s",
+            trainer->device->kernels);
+    if (trainer->state.step)
+        fprintf(trainer->out, "resume after step %" PRIu64 " from %s\n", trainer->state.step, config->resume);
+    fflush(trainer->out);
+}
+
+weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
+                         const volatile sig_atomic_t *stop, struct trainer **result, bool *speaks, struct error *error)
+{
+    *speaks = true;
+    struct trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer)
+        return error_memory(error, sizeof *trainer, "the trainer");
+    trainer->config = *config;
+    trainer->context = context;
+    trainer->comm = comm;
+    trainer->stop = stop;
+    trainer->rank = (uint32_t)weft_comm_rank(comm);
+    trainer->ranks = (uint32_t)weft_comm_size(comm);
+    trainer->out = trainer->rank == 0 ? out : NULL;
+
+    weft_status status = agreement_reach(context, comm, prepare(trainer, error), error, speaks);
+    if (status != WEFT_OK)
+        goto fail;
+    status = data_parallel_open(&trainer->parallel, context, comm, trainer->device, trainer->description->elements,
+                                micro_batches_of(config), config->bucket_bytes, error);
+    status = agreement_reach(context, comm, status, error, speaks);
+    if (status != WEFT_OK)
+        goto fail;
+    trainer->parallel_is_open = true;
+    status = trainer->rank == 0 ? make_first_state(trainer, error) : WEFT_OK;
+    status = agreement_reach(context, comm, status, error, speaks);
+    if (status == WEFT_OK)
+        status = share_first_state(trainer, error);
+    if (status != WEFT_OK)
+        goto fail;
+
+    double peak = learning_rate_scaled(config->rate, config->scaling, trainer->ranks);
+    trainer->schedule = (struct learning_rate){
+        .peak = peak,
+        .floor = peak * config->floor_share,
+        .warmup = (uint64_t)config->warmup,
+        .steps = (uint64_t)config->steps,
+    };
+    trainer->progress.every = (uint64_t)config->log_every;
+    trainer->progress.steps = (uint64_t)config->steps;
+    trainer->progress.tokens = (double)(config->batch * trainer->config.sequence);
+    trainer->progress.flops =
+        trainer->progress.tokens * model_flops_per_token(trainer->description, (size_t)trainer->config.sequence);
+    describe(trainer);
+    *result = trainer;
+    return WEFT_OK;
+
+fail:
+    trainer_close(trainer);
+    return status;
+}
+
+void trainer_close(struct trainer *trainer)
+{
+    if (!trainer)
+        return;
+    if (trainer->parallel_is_open)
+        data_parallel_close(&trainer->parallel);
+    progress_close(&trainer->progress, NULL);
+    free(trainer->tokens);
+    free(trainer->targets);
+    free(trainer->square_sums);
+    training_state_close(&trainer->state);
+    model_close(trainer->model);
+    dataset_close(trainer->dataset);
+    model_description_free(trainer->description);
+    if (trainer->device)
+        trainer->device->close(trainer->device);
+    free(trainer);
+}
+
+/* The gradients of one global batch, summed over it, and with them the extras. */
+static weft_status compute_gradients(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    const struct micro_batches *layout = &trainer->parallel.layout;
+    for (uint32_t i = 0; i < layout->share; i++) {
+        uint64_t number = trainer->state.step * layout->total + micro_batches_number(layout, i);
+        uint64_t sequences = (uint64_t)config->micro_batch;
+        struct model_batch batch = {trainer->tokens, trainer->targets};
+        double loss;
+        weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences, trainer->tokens,
+                                           trainer->targets, error);
+        if (status == WEFT_OK)
+            status = model_forward(trainer->model, trainer->state.parameters, &batch, &loss, error);
+        if (status != WEFT_OK)
+            return status;
+        const float extras[DATA_PARALLEL_EXTRAS] = {
+            [EXTRA_LOSS] = (float)loss,
+            [EXTRA_STOP] = trainer->stop && *trainer->stop ? 1.0f : 0.0f,
+        };
+        data_parallel_begin(&trainer->parallel, extras);
+        status = model_backward(trainer->model, trainer->state.parameters, trainer->parallel.gradients, data_parallel_ready,
+                                &trainer->parallel, error);
+        if (status == WEFT_OK)
+            status = data_parallel_end(&trainer->parallel, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+/* One step; *stopping tells whether some rank wants to end. */
+static weft_status take_step(struct trainer *trainer, bool *stopping, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    struct training_state *state = &trainer->state;
+    uint64_t begin = clock_now();
+    double waited = trainer->parallel.buckets.wait_seconds;
+    weft_status status = compute_gradients(trainer, error);
+    if (status != WEFT_OK)
+        return status;
+
+    size_t elements = trainer->description->elements;
+    const float *gradients = trainer->parallel.gradients, *extras = gradients + elements;
+    double mean = 1.0 / trainer->parallel.layout.total;
+    double norm = mean * model_gradient_norm(trainer->device, elements, gradients, trainer->square_sums);
+    double clip = config->clip > 0 && norm > config->clip ? config->clip / norm : 1.0;
+    double rate = learning_rate_at(&trainer->schedule, state->step);
+    struct adamw step = adamw_step(state->step + 1, rate, config->beta1, config->beta2, config->epsilon,
+                                   config->weight_decay, mean * clip);
+    model_update(trainer->description, trainer->device, &step, 0, elements, state->parameters, gradients,
+                 state->first_moments, state->second_moments);
+    if ((status = trainer->device->finish(trainer->device, error)) != WEFT_OK)
+        return status;
+    state->step++;
+    *stopping = extras[EXTRA_STOP] > 0;
+
+    struct progress_step report = {
+        .step = state->step,
+        .loss = mean * (double)extras[EXTRA_LOSS],
+        .rate = rate,
+        .gradient_norm = norm,
+        .seconds = (double)(clock_now() - begin) * 1e-9,
+        .wait_seconds = trainer->parallel.buckets.wait_seconds - waited,
+    };
+    progress_step(&trainer->progress, &report);
+    if (!(norm < HUGE_VAL))
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the gradient's norm is %g at step %" PRIu64 ", loss %g: the run has diverged; lower "
+                         "--learning-rate or lengthen --warmup",
+                         norm, state->step, report.loss);
+    return WEFT_OK;
+}
+
+static weft_status evaluate(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    int64_t count = (config->evaluate_sequences + config->micro_batch - 1) / config->micro_batch;
+    if (!count)
+        return WEFT_OK;
+    const struct evaluation evaluation = {
+        .context = trainer->context,
+        .comm = trainer->comm,
+        .model = trainer->model,
+        .dataset = trainer->dataset,
+        .micro_batches = (uint32_t)count,
+        .tokens = trainer->tokens,
+        .targets = trainer->targets,
+    };
+    double loss;
+    weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, error);
+    if (status == WEFT_OK)
+        progress_evaluation(&trainer->progress, trainer->state.step, loss, config->shape.vocabulary == 256);
+    return status;
+}
+
+/* Rank 0 writes; all agree whether it could. */
+static weft_status save(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    char path[4096];
+    weft_status status = WEFT_OK;
+    if (trainer->rank == 0)
+        status = training_state_save(&trainer->state, &trainer->config, trainer->config.checkpoint_dir, path, sizeof path,
+                                     error);
+    status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);
+    if (status == WEFT_OK && trainer->out) {
+        fprintf(trainer->out, "checkpoint %s\n", path);
+        fflush(trainer->out);
+    }
+    return status;
+}
+
+static weft_status sample(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    if (!config->sample || trainer->rank != 0)
+        return WEFT_OK;
+    size_t prompt_count = strlen(config->prompt), count = (size_t)config->sample;
+    int32_t *tokens = calloc(prompt_count + count, sizeof *tokens);
+    if (!tokens)
+        return error_memory(error, (prompt_count + count) * sizeof *tokens, "a sample");
+    for (size_t i = 0; i < prompt_count; i++)
+        tokens[i] = (unsigned char)config->prompt[i];
+    const struct sample_options options = {.temperature = config->temperature, .seed = (uint64_t)config->seed};
+    struct model *reader;
+    weft_status status = model_open(trainer->description, trainer->device, 1, config->shape.context, false, &reader, error);
+    if (status == WEFT_OK) {
+        status = sample_generate(reader, trainer->state.parameters, tokens, prompt_count, &options, count,
+                                 tokens + prompt_count, NULL, NULL, error);
+        model_close(reader);
+    }
+    if (status == WEFT_OK && trainer->out) {
+        fprintf(trainer->out, "\nsampled after \"%s\":\n%s", config->prompt, config->prompt);
+        for (size_t i = 0; i < count; i++)
+            fputc(tokens[prompt_count + i], trainer->out);
+        fputc('\n', trainer->out);
+    }
+    free(tokens);
+    return status;
+}
+
+weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    struct training_state *state = &trainer->state;
+    uint64_t end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps);
+    uint64_t saved = UINT64_MAX, evaluated = UINT64_MAX;
+    bool stopping = false;
+    weft_status status = WEFT_OK;
+    *speaks = true;
+    while (state->step < end && !stopping) {
+        if ((status = take_step(trainer, &stopping, error)) != WEFT_OK)
+            return status;
+        if (config->evaluate_every && state->step % (uint64_t)config->evaluate_every == 0) {
+            if ((status = evaluate(trainer, error)) != WEFT_OK)
+                return status;
+            evaluated = state->step;
+        }
+        if (config->checkpoint_dir && config->checkpoint_every && state->step % (uint64_t)config->checkpoint_every == 0) {
+            if ((status = save(trainer, speaks, error)) != WEFT_OK)
+                return status;
+            saved = state->step;
+        }
+    }
+    if (!stopping && evaluated != state->step && (status = evaluate(trainer, error)) != WEFT_OK)
+        return status;
+    if (config->checkpoint_dir && saved != state->step && (status = save(trainer, speaks, error)) != WEFT_OK)
+        return status;
+    if (stopping && trainer->out)
+        fprintf(trainer->out, "stopped after step %" PRIu64 " as asked; go on with --resume\n", state->step);
+    if (!stopping)
+        status = agreement_reach(trainer->context, trainer->comm, sample(trainer, error), error, speaks);
+    return status;
+}
