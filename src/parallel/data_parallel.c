@@ -9,8 +9,9 @@ static weft_status library_error(const struct data_parallel *parallel, weft_stat
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(parallel->context));
 }
 
-weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm, struct device *device,
-                               size_t elements, uint32_t micro_batches, size_t bucket_bytes, struct error *error)
+weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm,
+                               struct device *device, size_t elements, uint32_t micro_batches, size_t bucket_bytes,
+                               struct error *error)
 {
     *parallel = (struct data_parallel){.context = context, .device = device, .elements = elements};
     uint32_t rank = (uint32_t)weft_comm_rank(comm), ranks = (uint32_t)weft_comm_size(comm);

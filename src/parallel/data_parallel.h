@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Data parallelism: every rank holds all weights, computes its share of the global batch's micro-batches, and all get the
- * same sum of gradients, bit for bit what one rank alone would have got.
+ * Data parallelism: every rank holds all weights, computes its share of the global batch's micro-batches, and all get
+ * the same sum of gradients, bit for bit what one rank alone would have got.
  *
  * The gradient array has DATA_PARALLEL_EXTRAS elements more than the model: numbers that are summed along with the
  * gradients for nothing (the loss, a wish to stop).
@@ -30,14 +30,15 @@ struct data_parallel {
     struct micro_batches layout;
     struct partial_sums sums;
     struct gradient_buckets buckets;
-    size_t elements;        /**< of the model */
-    float *gradients;       /**< elements + DATA_PARALLEL_EXTRAS */
-    uint32_t index;         /**< the local micro-batch under way */
+    size_t elements;  /**< of the model */
+    float *gradients; /**< elements + DATA_PARALLEL_EXTRAS */
+    uint32_t index;   /**< the local micro-batch under way */
 };
 
 /** Collective over `comm`. The device's type must be f32. */
-weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm, struct device *device,
-                               size_t elements, uint32_t micro_batches, size_t bucket_bytes, struct error *error);
+weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm,
+                               struct device *device, size_t elements, uint32_t micro_batches, size_t bucket_bytes,
+                               struct error *error);
 void data_parallel_close(struct data_parallel *parallel);
 
 /** Before the backward pass of the next local micro-batch; `extras` are its DATA_PARALLEL_EXTRAS numbers. */

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 
-void gradient_buckets_open(struct gradient_buckets *buckets, weft_comm *comm, weft_type type, void *array, size_t elements,
-                           size_t bucket_bytes)
+void gradient_buckets_open(struct gradient_buckets *buckets, weft_comm *comm, weft_type type, void *array,
+                           size_t elements, size_t bucket_bytes)
 {
     size_t least = (elements + GRADIENT_BUCKETS_MOST - 1) / GRADIENT_BUCKETS_MOST;
     size_t bucket_elements = bucket_bytes / weft_type_size(type);

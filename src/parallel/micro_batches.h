@@ -2,13 +2,14 @@
 /**
  * Which rank computes which micro-batch, so that sums over a global batch have the same bits on any number of ranks.
  *
- * A global batch is `total` micro-batches, numbered from 0. Their gradients are to be added in the canonical tree T(0, total)
- * over these numbers (the left-full binary tree, split at the largest power of two below n). Two layouts give that tree:
+ * A global batch is `total` micro-batches, numbered from 0. Their gradients are to be added in the canonical tree T(0,
+ * total) over these numbers (the left-full binary tree, split at the largest power of two below n). Two layouts give
+ * that tree:
  *
- *  - runs: rank r computes the run [r x share, (r+1) x share), sums it locally, and the ranks' sums are added in rank order.
- *    Right when share is a power of two, as every aligned run of a power of two is a subtree. Communicates once.
- *  - turns: in turn t, rank r computes number t x ranks + r; each turn is summed over the ranks first, the turns afterwards.
- *    Right when the number of ranks is a power of two. Communicates once a turn.
+ *  - runs: rank r computes the run [r x share, (r+1) x share), sums it locally, and the ranks' sums are added in rank
+ * order. Right when share is a power of two, as every aligned run of a power of two is a subtree. Communicates once.
+ *  - turns: in turn t, rank r computes number t x ranks + r; each turn is summed over the ranks first, the turns
+ * afterwards. Right when the number of ranks is a power of two. Communicates once a turn.
  *
  * Runs are preferred. Where neither is right (3 ranks with 3 micro-batches each), the layout is refused.
  */
@@ -32,7 +33,8 @@ struct micro_batches {
     uint32_t rank, ranks;
 };
 
-/** Lay `total` micro-batches out over the ranks; WEFT_ERROR_ARGUMENT when they cannot be divided, saying what would do. */
+/** Lay `total` micro-batches out over the ranks; WEFT_ERROR_ARGUMENT when they cannot be divided, saying what would do.
+ */
 weft_status micro_batches_lay_out(uint32_t total, uint32_t rank, uint32_t ranks, struct micro_batches *result,
                                   struct error *error);
 

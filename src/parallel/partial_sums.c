@@ -9,7 +9,8 @@ weft_status partial_sums_open(struct partial_sums *sums, struct device *device, 
     *sums = (struct partial_sums){.device = device, .elements = elements, .contributions = contributions};
     /* The highest level filled before the last contribution n - 1 arrives is that of the highest bit of n - 1. */
     for (uint32_t n = contributions - 1; n; n >>= 1) {
-        void *array = device->allocate(device, elements * weft_type_size(device->type), "partial sums of gradients", error);
+        void *array =
+            device->allocate(device, elements * weft_type_size(device->type), "partial sums of gradients", error);
         if (!array) {
             partial_sums_close(sums);
             return WEFT_ERROR_MEMORY;

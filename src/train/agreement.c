@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status status, struct error *error, bool *speaks)
+weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status status, struct error *error,
+                            bool *speaks)
 {
     int ranks = weft_comm_size(comm), first = 0;
     int32_t mine = (int32_t)status, *all = malloc((size_t)ranks * sizeof *all);

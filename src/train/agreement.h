@@ -12,8 +12,10 @@
 
 /**
  * Collective. Returns WEFT_OK when `status` is WEFT_OK on all ranks; otherwise the status of the lowest rank with a
- * failure, whose sentence is in `error` on every rank. *speaks (on failure) is true on that rank alone, which tells the user.
+ * failure, whose sentence is in `error` on every rank. *speaks (on failure) is true on that rank alone, which tells the
+ * user.
  */
-weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status status, struct error *error, bool *speaks);
+weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status status, struct error *error,
+                            bool *speaks);
 
 #endif

@@ -8,22 +8,22 @@
 
 struct train_config {
     struct model_shape shape;
-    const char *model;          /**< the shape's name, for people */
-    const char *data;           /**< a text, a token shard or a folder of shards */
+    const char *model; /**< the shape's name, for people */
+    const char *data;  /**< a text, a token shard or a folder of shards */
 
-    int64_t steps;              /**< of the whole run */
-    int64_t stop_at;            /**< end after this step, as if interrupted; 0: steps */
-    int64_t batch;              /**< sequences in a global batch */
-    int64_t micro_batch;        /**< sequences in a micro-batch: what one forward and backward pass takes */
-    int64_t sequence;           /**< tokens in a sequence; 0: the model's context */
-    int64_t seed;               /**< of initial weights, data order and sampling */
+    int64_t steps;       /**< of the whole run */
+    int64_t stop_at;     /**< end after this step, as if interrupted; 0: steps */
+    int64_t batch;       /**< sequences in a global batch */
+    int64_t micro_batch; /**< sequences in a micro-batch: what one forward and backward pass takes */
+    int64_t sequence;    /**< tokens in a sequence; 0: the model's context */
+    int64_t seed;        /**< of initial weights, data order and sampling */
 
-    double rate;                /**< peak learning rate */
-    double floor_share;         /**< the last step's rate as a share of the peak */
-    int64_t warmup;             /**< steps */
+    double rate;        /**< peak learning rate */
+    double floor_share; /**< the last step's rate as a share of the peak */
+    int64_t warmup;     /**< steps */
     enum learning_rate_scaling scaling;
     double beta1, beta2, epsilon, weight_decay;
-    double clip;                /**< largest gradient norm; 0: no clipping */
+    double clip; /**< largest gradient norm; 0: no clipping */
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */
     int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */
@@ -33,14 +33,14 @@ struct train_config {
     int64_t checkpoint_keep;    /**< newest ones that are kept; 0: all */
     const char *resume;         /**< folder of checkpoints to go on from; NULL: start afresh */
 
-    int64_t sample;             /**< tokens to sample at the end; 0: none */
+    int64_t sample; /**< tokens to sample at the end; 0: none */
     const char *prompt;
     double temperature;
 
-    uint64_t bucket_bytes;      /**< gradient bytes fused into one all-reduce */
-    int64_t threads;            /**< compute threads a rank */
-    int64_t log_every;          /**< steps between progress lines */
-    const char *metrics;        /**< file of JSON lines, written by rank 0; NULL: none */
+    uint64_t bucket_bytes; /**< gradient bytes fused into one all-reduce */
+    int64_t threads;       /**< compute threads a rank */
+    int64_t log_every;     /**< steps between progress lines */
+    const char *metrics;   /**< file of JSON lines, written by rank 0; NULL: none */
 };
 
 #endif

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss, struct error *error)
+weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss,
+                           struct error *error)
 {
     uint32_t rank = (uint32_t)weft_comm_rank(evaluation->comm), ranks = (uint32_t)weft_comm_size(evaluation->comm);
     uint32_t share = (evaluation->micro_batches + ranks - 1) / ranks;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The learning rate of each step: linear warm-up, then a cosine down to a floor (Loshchilov and Hutter 2017, "SGDR"). */
+/** The learning rate of each step: linear warm-up, then a cosine down to a floor (Loshchilov and Hutter 2017, "SGDR").
+ */
 #ifndef WEFT_TRAIN_LEARNING_RATE_H
 #define WEFT_TRAIN_LEARNING_RATE_H
 

@@ -43,20 +43,23 @@ void progress_step(struct progress *progress, const struct progress_step *step)
     progress->wait_seconds += step->wait_seconds;
     if (progress->metrics) {
         fprintf(progress->metrics,
-                "{\"event\":\"step\",\"step\":%" PRIu64 ",\"loss\":%.9g,\"rate\":%.9g,\"gradient_norm\":%.9g,\"seconds\":%.6f,"
+                "{\"event\":\"step\",\"step\":%" PRIu64
+                ",\"loss\":%.9g,\"rate\":%.9g,\"gradient_norm\":%.9g,\"seconds\":%.6f,"
                 "\"wait_seconds\":%.6f,\"tokens_per_second\":%.1f}\n",
                 step->step, step->loss, step->rate, step->gradient_norm, step->seconds, step->wait_seconds,
                 progress->tokens / step->seconds);
         fflush(progress->metrics);
     }
-    bool due = progress->every && (step->step % progress->every == 0 || step->step == 1 || step->step == progress->steps);
+    bool due =
+        progress->every && (step->step % progress->every == 0 || step->step == 1 || step->step == progress->steps);
     if (!due || !progress->out)
         return;
     char left[32];
     double each = progress->seconds / (double)progress->gathered;
     time_left(each * (double)(progress->steps - step->step), left, sizeof left);
     fprintf(progress->out,
-            "step %*" PRIu64 "/%" PRIu64 "  loss %.4f  rate %.2e  norm %.2f  %8.0f tokens/s  %5.1f GFLOP/s  waiting %4.1f%%  %s left\n",
+            "step %*" PRIu64 "/%" PRIu64
+            "  loss %.4f  rate %.2e  norm %.2f  %8.0f tokens/s  %5.1f GFLOP/s  waiting %4.1f%%  %s left\n",
             snprintf(NULL, 0, "%" PRIu64, progress->steps), step->step, progress->steps, step->loss, step->rate,
             step->gradient_norm, progress->tokens / each, progress->flops / each * 1e-9,
             100.0 * progress->wait_seconds / progress->seconds, left);

@@ -15,8 +15,8 @@
 
 /** What one step did. */
 struct progress_step {
-    uint64_t step;        /**< steps done, this one included */
-    double loss;          /**< mean over the global batch, natural logarithm */
+    uint64_t step; /**< steps done, this one included */
+    double loss;   /**< mean over the global batch, natural logarithm */
     double rate;
     double gradient_norm; /**< before clipping */
     double seconds;       /**< of wall time */
@@ -24,13 +24,13 @@ struct progress_step {
 };
 
 struct progress {
-    FILE *out;            /**< lines for people; NULL: none */
-    FILE *metrics;        /**< JSON lines; NULL: none */
-    uint64_t steps;       /**< of the whole run */
-    uint64_t every;       /**< steps between lines */
-    double tokens;        /**< of a step */
-    double flops;         /**< floating-point operations of a step, all ranks together */
-    uint64_t gathered;    /**< steps since the last line */
+    FILE *out;         /**< lines for people; NULL: none */
+    FILE *metrics;     /**< JSON lines; NULL: none */
+    uint64_t steps;    /**< of the whole run */
+    uint64_t every;    /**< steps between lines */
+    double tokens;     /**< of a step */
+    double flops;      /**< floating-point operations of a step, all ranks together */
+    uint64_t gathered; /**< steps since the last line */
     double seconds, wait_seconds;
 };
 

@@ -41,8 +41,10 @@ struct tensor_list {
 
 static weft_status list_open(struct tensor_list *list, size_t room, struct error *error)
 {
-    *list = (struct tensor_list){.tensors = calloc(room, sizeof *list->tensors), .names = calloc(room, sizeof *list->names)};
-    return list->tensors && list->names ? WEFT_OK : error_memory(error, room * sizeof *list->tensors, "a list of tensors");
+    *list = (struct tensor_list){.tensors = calloc(room, sizeof *list->tensors),
+                                 .names = calloc(room, sizeof *list->names)};
+    return list->tensors && list->names ? WEFT_OK
+                                        : error_memory(error, room * sizeof *list->tensors, "a list of tensors");
 }
 
 static void list_close(struct tensor_list *list)
@@ -69,8 +71,8 @@ static void list_add(struct tensor_list *list, const struct model_description *d
     }
 }
 
-static weft_status list_state(const struct training_state *state, struct tensor_list *weights, struct tensor_list *moments,
-                              struct error *error)
+static weft_status list_state(const struct training_state *state, struct tensor_list *weights,
+                              struct tensor_list *moments, struct error *error)
 {
     size_t count = state->description->parameter_count;
     *weights = *moments = (struct tensor_list){0};
@@ -117,8 +119,8 @@ static cJSON *training_configuration(const struct train_config *config)
     return object;
 }
 
-weft_status training_state_save(const struct training_state *state, const struct train_config *config, const char *folder,
-                                char *path, size_t path_size, struct error *error)
+weft_status training_state_save(const struct training_state *state, const struct train_config *config,
+                                const char *folder, char *path, size_t path_size, struct error *error)
 {
     struct tensor_list weights, moments;
     weft_status status = list_state(state, &weights, &moments, error);
@@ -144,7 +146,8 @@ weft_status training_state_save(const struct training_state *state, const struct
 }
 
 /* A run that goes on must read the data in the order in which it began. */
-static weft_status match_run(const struct checkpoint *checkpoint, const struct train_config *config, struct error *error)
+static weft_status match_run(const struct checkpoint *checkpoint, const struct train_config *config,
+                             struct error *error)
 {
     const struct checkpoint_state *read = checkpoint_get_state(checkpoint);
     uint64_t position = read->step * (uint64_t)config->batch;

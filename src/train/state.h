@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What a run is at one moment: weights, the optimiser's moments and the number of steps taken. The data's position follows
- * from the steps. This is what a checkpoint holds.
+ * What a run is at one moment: weights, the optimiser's moments and the number of steps taken. The data's position
+ * follows from the steps. This is what a checkpoint holds.
  */
 #ifndef WEFT_TRAIN_STATE_H
 #define WEFT_TRAIN_STATE_H
@@ -12,10 +12,10 @@
 struct training_state {
     weft_context *context;
     const struct model_description *description;
-    float *parameters;     /**< description->elements, as the next two */
+    float *parameters; /**< description->elements, as the next two */
     float *first_moments;
     float *second_moments;
-    uint64_t step;         /**< steps taken */
+    uint64_t step; /**< steps taken */
 };
 
 /** Memory for a state, zeroed. `description` is borrowed. */
@@ -23,13 +23,14 @@ weft_status training_state_open(struct training_state *state, weft_context *cont
                                 const struct model_description *description, struct error *error);
 void training_state_close(struct training_state *state);
 
-/** Write a checkpoint of `state` below `folder`, whole or not at all; `path` receives its place. One rank calls this. */
-weft_status training_state_save(const struct training_state *state, const struct train_config *config, const char *folder,
-                                char *path, size_t path_size, struct error *error);
+/** Write a checkpoint of `state` below `folder`, whole or not at all; `path` receives its place. One rank calls this.
+ */
+weft_status training_state_save(const struct training_state *state, const struct train_config *config,
+                                const char *folder, char *path, size_t path_size, struct error *error);
 
 /**
- * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this. WEFT_ERROR_DATA
- * when it is damaged or of another model or optimiser; `state` is then unchanged.
+ * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.
+ * WEFT_ERROR_DATA when it is damaged or of another model or optimiser; `state` is then unchanged.
  */
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
                                 struct error *error);

@@ -56,10 +56,12 @@ static weft_status check_config(const struct train_config *config, struct error 
                          " sequences; choose a multiple of --micro-batch",
                          config->batch, config->micro_batch);
     if (config->batch / config->micro_batch > UINT32_MAX)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " has more than 2^32 micro-batches", config->batch);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " has more than 2^32 micro-batches",
+                         config->batch);
     if ((uint64_t)config->sequence > config->shape.context)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--sequence %" PRId64 " is longer than the model's context of %zu tokens",
-                         config->sequence, config->shape.context);
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
+                         config->shape.context);
     if (config->warmup > config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
                          config->warmup, config->steps);
@@ -86,8 +88,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     };
     if ((status = dataset_open(&config->data, 1, &options, &trainer->dataset, error)) != WEFT_OK)
         return status;
-    if ((status = model_open(trainer->description, trainer->device, (size_t)config->micro_batch, (size_t)config->sequence,
-                             true, &trainer->model, error)) != WEFT_OK)
+    if ((status = model_open(trainer->description, trainer->device, (size_t)config->micro_batch,
+                             (size_t)config->sequence, true, &trainer->model, error)) != WEFT_OK)
         return status;
     if ((status = training_state_open(&trainer->state, trainer->context, trainer->description, error)) != WEFT_OK)
         return status;
@@ -105,13 +107,13 @@ static weft_status make_first_state(struct trainer *trainer, struct error *error
 {
     const struct train_config *config = &trainer->config;
     if (!config->resume)
-        return model_initialise(trainer->description, trainer->device, trainer->state.parameters, (uint64_t)config->seed,
-                                error);
+        return model_initialise(trainer->description, trainer->device, trainer->state.parameters,
+                                (uint64_t)config->seed, error);
     weft_status status = training_state_load(&trainer->state, config, config->resume, error);
     if (status == WEFT_OK && trainer->state.step > (uint64_t)config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64, config->resume,
-                         trainer->state.step, config->steps);
+                         "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64,
+                         config->resume, trainer->state.step, config->steps);
     return status;
 }
 
@@ -145,7 +147,8 @@ static void describe(const struct trainer *trainer)
     if (!trainer->out)
         return;
     fprintf(trainer->out, "data   %s\n", dataset_describe(trainer->dataset));
-    fprintf(trainer->out, "model  %s: %zu layers, %zu heads, width %zu, context %zu, vocabulary %zu; %.2fM parameters\n",
+    fprintf(trainer->out,
+            "model  %s: %zu layers, %zu heads, width %zu, context %zu, vocabulary %zu; %.2fM parameters\n",
             config->model, shape->layers, shape->heads, shape->width, shape->context, shape->vocabulary,
             (double)trainer->description->weights * 1e-6);
     fprintf(trainer->out,
@@ -158,8 +161,8 @@ static void describe(const struct trainer *trainer)
         fprintf(trainer->out, "; %.1f MiB of gradients all-reduced in buckets of %.2f MiB while backward goes on",
                 (double)(trainer->description->elements * sizeof(float)) / 1048576.0,
                 (double)(trainer->parallel.buckets.bucket_elements * sizeof(float)) / 1048576.0);
-    fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s)\n", config->threads, config->threads == 1 ? "" : "s",
-            trainer->device->kernels);
+    fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s)\n", config->threads,
+            config->threads == 1 ? "" : "s", trainer->device->kernels);
     if (trainer->state.step)
         fprintf(trainer->out, "resume after step %" PRIu64 " from %s\n", trainer->state.step, config->resume);
     fflush(trainer->out);
@@ -246,8 +249,8 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
         uint64_t sequences = (uint64_t)config->micro_batch;
         struct model_batch batch = {trainer->tokens, trainer->targets};
         double loss;
-        weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences, trainer->tokens,
-                                           trainer->targets, error);
+        weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences,
+                                           trainer->tokens, trainer->targets, error);
         if (status == WEFT_OK)
             status = model_forward(trainer->model, trainer->state.parameters, &batch, &loss, error);
         if (status != WEFT_OK)
@@ -257,8 +260,8 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
             [EXTRA_STOP] = trainer->stop && *trainer->stop ? 1.0f : 0.0f,
         };
         data_parallel_begin(&trainer->parallel, extras);
-        status = model_backward(trainer->model, trainer->state.parameters, trainer->parallel.gradients, data_parallel_ready,
-                                &trainer->parallel, error);
+        status = model_backward(trainer->model, trainer->state.parameters, trainer->parallel.gradients,
+                                data_parallel_ready, &trainer->parallel, error);
         if (status == WEFT_OK)
             status = data_parallel_end(&trainer->parallel, error);
         if (status != WEFT_OK)
@@ -338,8 +341,8 @@ static weft_status save(struct trainer *trainer, bool *speaks, struct error *err
     char path[4096];
     weft_status status = WEFT_OK;
     if (trainer->rank == 0)
-        status = training_state_save(&trainer->state, &trainer->config, trainer->config.checkpoint_dir, path, sizeof path,
-                                     error);
+        status = training_state_save(&trainer->state, &trainer->config, trainer->config.checkpoint_dir, path,
+                                     sizeof path, error);
     status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);
     if (status == WEFT_OK && trainer->out) {
         fprintf(trainer->out, "checkpoint %s\n", path);
@@ -361,7 +364,8 @@ static weft_status sample(struct trainer *trainer, struct error *error)
         tokens[i] = (unsigned char)config->prompt[i];
     const struct sample_options options = {.temperature = config->temperature, .seed = (uint64_t)config->seed};
     struct model *reader;
-    weft_status status = model_open(trainer->description, trainer->device, 1, config->shape.context, false, &reader, error);
+    weft_status status =
+        model_open(trainer->description, trainer->device, 1, config->shape.context, false, &reader, error);
     if (status == WEFT_OK) {
         status = sample_generate(reader, trainer->state.parameters, tokens, prompt_count, &options, count,
                                  tokens + prompt_count, NULL, NULL, error);
@@ -394,7 +398,8 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
                 return status;
             evaluated = state->step;
         }
-        if (config->checkpoint_dir && config->checkpoint_every && state->step % (uint64_t)config->checkpoint_every == 0) {
+        if (config->checkpoint_dir && config->checkpoint_every &&
+            state->step % (uint64_t)config->checkpoint_every == 0) {
             if ((status = save(trainer, speaks, error)) != WEFT_OK)
                 return status;
             saved = state->step;

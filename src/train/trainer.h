@@ -4,8 +4,8 @@
  *
  *     trainer_open -> trainer_run -> trainer_close
  *
- * All three are collective over the communicator. Where preparation or a checkpoint fails on one rank, all ranks return the
- * same status and sentence, and *speaks is true on the rank that should tell the user.
+ * All three are collective over the communicator. Where preparation or a checkpoint fails on one rank, all ranks return
+ * the same status and sentence, and *speaks is true on the rank that should tell the user.
  */
 #ifndef WEFT_TRAIN_TRAINER_H
 #define WEFT_TRAIN_TRAINER_H
@@ -18,11 +18,13 @@
 struct trainer;
 
 /**
- * Prepare: data, model, weights (initial, or from a checkpoint), all given to every rank. `out` gets what people read, on
- * rank 0 (NULL: nothing). `*stop`, when it becomes non-zero on any rank, ends the run after the step under way, with a checkpoint.
+ * Prepare: data, model, weights (initial, or from a checkpoint), all given to every rank. `out` gets what people read,
+ * on rank 0 (NULL: nothing). `*stop`, when it becomes non-zero on any rank, ends the run after the step under way, with
+ * a checkpoint.
  */
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
-                         const volatile sig_atomic_t *stop, struct trainer **trainer, bool *speaks, struct error *error);
+                         const volatile sig_atomic_t *stop, struct trainer **trainer, bool *speaks,
+                         struct error *error);
 
 /** Take all steps that remain, evaluate, write checkpoints, sample. */
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error);
