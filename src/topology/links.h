@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What was measured of links, kept in a file between runs: the tuner measures once, prices with it from then on.
+ *
+ * An entry is found by its level and a key, which names all that a measurement depends on: for near links the kind of
+ * machine (machine_kind()), for far links the provider and the kinds at both ends. The file is
+ * ${XDG_CACHE_HOME:-~/.cache}/weft/links.json. It is a cache: one that is missing, corrupt or of another version counts
+ * as empty, with a sentence about it as a warning, never as an error. A struct links belongs to one thread at a time.
+ */
+#ifndef WEFT_TOPOLOGY_LINKS_H
+#define WEFT_TOPOLOGY_LINKS_H
+
+#include "base/error.h"
+#include "base/file.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum link_level {
+    LINK_NEAR, /**< between ranks of one machine, through shared memory */
+    LINK_FAR,  /**< between machines, through a network */
+};
+#define LINK_LEVELS 2
+
+#define LINK_KEY_BYTES 192
+
+/** Time of a message of n bytes: latency + n / bytes_per_second; a rank can start one every `overhead`. */
+struct link_cost {
+    double latency;          /**< seconds, one way, until the first byte is seen */
+    double overhead;         /**< seconds of processor time a message */
+    double bytes_per_second; /**< of a large message */
+};
+
+struct link_entry {
+    enum link_level level;
+    char key[LINK_KEY_BYTES];
+    struct link_cost cost;
+    int64_t measured; /**< seconds since 1970 */
+};
+
+struct links {
+    struct link_entry *entries;
+    size_t count;
+};
+
+/** "near" or "far"; a static string. */
+const char *link_level_name(enum link_level level);
+
+/** Where the file is by default. Errors: ARGUMENT if neither XDG_CACHE_HOME nor HOME is set. */
+weft_status links_default_path(char path[FILE_PATH_BYTES], struct error *error);
+
+/**
+ * Load the file at `path` (NULL: the default). A file that cannot be used leaves `*links` empty and its sentence in
+ * `warning` (may be NULL), whose status is then not WEFT_OK; a missing file is no warning. links_free() frees it.
+ */
+void links_load(const char *path, struct links *links, struct error *warning);
+void links_free(struct links *links);
+
+/** The cost kept for `level` and `key`, or NULL; valid until `links` changes. */
+const struct link_cost *links_find(const struct links *links, enum link_level level, const char *key);
+
+/** Keep `cost`, measured now, in place of what was kept for `level` and `key`. */
+weft_status links_put(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,
+                      struct error *error);
+
+/**
+ * Write to `path` (NULL: the default), atomically, making its folder. Entries that another process saved since, for
+ * other keys, are kept.
+ */
+weft_status links_save(const struct links *links, const char *path, struct error *error);
+
+#endif
