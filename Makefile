@@ -4,6 +4,7 @@
 #   make deps         install the Debian packages the build needs (deps/debian.txt)
 #   make quickstart   install, build, train a small GPT over 4 ranks, sample from it
 #   make check        install, build, run every test
+#   make data         data/bible.txt, a real text to train on
 #   make bench        side-by-side benchmarks against Open MPI and MPICH
 #   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
 #   make install      into PREFIX (/usr/local), DESTDIR honoured
@@ -13,7 +14,7 @@
 BUILD ?= build
 PREFIX ?= /usr/local
 
-.PHONY: all deps quickstart check bench tsan asan fuzz install format lint clean FORCE
+.PHONY: all deps data quickstart check bench tsan asan fuzz install format lint clean FORCE
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -24,6 +25,10 @@ $(BUILD)/build.ninja:
 
 deps:
 	@deps/install build
+
+data:
+	@deps/install data
+	@tools/make-data
 
 check:
 	@deps/install build test data

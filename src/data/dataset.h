@@ -7,25 +7,22 @@
  *     32-bit form (magic 20240801, version 7, uint32 tokens);
  *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
  *   - any other file: bytes, each a token, vocabulary 256.
- * A dataset is one file, several files of one format, or a folder of them. Files are mapped, not copied.
+ * A dataset is one file, several files of one format, or folders of them (their .bin files, or if there are none their
+ * .txt files, by name). Files are mapped, not copied; they must not shrink while open.
  *
- * The split: files whose name contains "val" are held out and those with "train" are trained on ("train.bin" alone
- * brings the "val.bin" beside it). Without such names the last tenth of all tokens is held out, and at least one
- * sample.
+ * The split: files whose name has the word "val" are held out (a single "train.bin" brings the "val.bin" beside it).
+ * Where no name says so the last tenth of all tokens is held out, and at least one sample.
  *
  * The order. A sample is `sequence` + 1 neighbouring tokens of one file: inputs, and targets one further. In each epoch
  * the training files are cut into as many whole samples as fit, touching (a sample's last target is the next one's
- * first input), and these are read in a pseudo-random permutation; the cut begins at another offset in each epoch.
- * Which tokens sample number n of the run has is a function of (files, sequence, seed, n) alone. So the position of a
- * run is one integer, and a sample is the same whichever rank asks for it: with M micro-batches of B samples,
- * micro-batch m of step s is
+ * first input), and these are read in a pseudo-random permutation (permutation.h); the cut begins at another offset in
+ * each epoch. Which tokens sample number n of the run has is a function of (files, sequence, seed, n) alone. So the
+ * position of a run is one integer, and a sample is the same whichever rank asks for it: with M micro-batches of B
+ * samples, micro-batch m of step s is
  *
  *     dataset_batch(dataset, DATASET_TRAIN, (s * M + m) * B, B, tokens, targets, error)
  *
  * on any rank of any world. Held-out samples are read in file order, from the start again after the last.
- *
- * The permutation is a Feistel network on the smallest even number of bits that hold the samples, walked until it falls
- * inside (J. Black, P. Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002), keyed by (seed, epoch).
  *
  * A dataset never changes after it is opened: any number of threads may read it.
  */
@@ -53,7 +50,7 @@ struct dataset_options {
 };
 
 /**
- * Open a dataset of `count` paths, each a file or a folder (its files, sorted by name; hidden ones are skipped).
+ * Open a dataset of `count` paths, each a file or a folder.
  * Errors: SYSTEM or ARGUMENT for what cannot be read or is mixed; DATA for an empty file, a shard of odd size, a header
  * with another version or count than the file holds, or fewer tokens than one sample a split needs (the sentence says
  * how many there are and how many it takes).

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/shard.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LLMC_HEADER_BYTES 1024
+#define LLMC_MAGIC        20240520u
+#define LLMC_VERSION      1u
+#define LLMC_WIDE_MAGIC   20240801u
+#define LLMC_WIDE_VERSION 7u
+
+static const struct {
+    const char *name, *reason;
+    uint64_t vocabulary;
+} formats[] = {
+    [SHARD_BYTES] = {"bytes", "the name does not end in .bin and there is no shard header", 256},
+    [SHARD_NANOGPT] = {"nanoGPT's 16-bit token shards", "the name ends in .bin and there is no shard header", 50257},
+    [SHARD_LLMC] = {"llm.c's 16-bit token shards", "the header has magic number 20240520", 50257},
+    [SHARD_LLMC_WIDE] = {"llm.c's 32-bit token shards", "the header has magic number 20240801", 128256},
+};
+
+const char *shard_format_name(enum shard_format format)
+{
+    return formats[format].name;
+}
+
+const char *shard_format_reason(enum shard_format format)
+{
+    return formats[format].reason;
+}
+
+uint64_t shard_format_vocabulary(enum shard_format format)
+{
+    return formats[format].vocabulary;
+}
+
+/* Word `index` of an llm.c header. */
+static uint32_t header_word(const uint8_t *bytes, size_t index)
+{
+    uint32_t word;
+    memcpy(&word, bytes + index * sizeof word, sizeof word);
+    return le32toh(word);
+}
+
+/* A file that begins with one of llm.c's magic numbers. */
+static weft_status recognise_llmc(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
+                                  struct error *error)
+{
+    uint32_t magic = header_word(bytes, 0);
+    bool wide = magic == LLMC_WIDE_MAGIC;
+    if (size < LLMC_HEADER_BYTES)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "'%s' begins like a token shard of llm.c (magic number %u) but ends after %" PRIu64
+                         " bytes, within its header of %d; it is truncated",
+                         path, magic, size, LLMC_HEADER_BYTES);
+    uint32_t version = header_word(bytes, 1), expected = wide ? LLMC_WIDE_VERSION : LLMC_VERSION;
+    if (version != expected)
+        return error_set(
+            error, WEFT_ERROR_DATA,
+            "'%s' is a token shard of llm.c with magic number %u and version %u, but only version %u is known", path,
+            magic, version, expected);
+    unsigned width = wide ? 4 : 2;
+    uint64_t count = header_word(bytes, 2), held = size - LLMC_HEADER_BYTES;
+    if (count * width != held)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the header of '%s' tells of %" PRIu64 " tokens of %u bytes, but %" PRIu64
+                         " bytes follow it instead of %" PRIu64 "; it is truncated or damaged",
+                         path, count, width, held, count * width);
+    *layout = (struct shard_layout){wide ? SHARD_LLMC_WIDE : SHARD_LLMC, width, LLMC_HEADER_BYTES, count};
+    return WEFT_OK;
+}
+
+weft_status shard_recognise(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
+                            struct error *error)
+{
+    if (size == 0)
+        return error_set(error, WEFT_ERROR_DATA, "'%s' is empty; a dataset needs tokens", path);
+    if (size >= sizeof(uint32_t)) {
+        uint32_t magic = header_word(bytes, 0);
+        if (magic == LLMC_MAGIC || magic == LLMC_WIDE_MAGIC)
+            return recognise_llmc(path, bytes, size, layout, error);
+    }
+    size_t length = strlen(path);
+    if (length < 4 || strcmp(path + length - 4, ".bin") != 0) {
+        *layout = (struct shard_layout){SHARD_BYTES, 1, 0, size};
+        return WEFT_OK;
+    }
+    if (size % 2 != 0)
+        return error_set(
+            error, WEFT_ERROR_DATA,
+            "'%s' ends in .bin and has no header, so it should hold 16-bit tokens, but its size of %" PRIu64
+            " bytes is odd; it is truncated, or it is text and should have another name",
+            path, size);
+    *layout = (struct shard_layout){SHARD_NANOGPT, 2, 0, size / 2};
+    return WEFT_OK;
+}
+
+weft_status shard_open(const char *path, struct shard *shard, struct error *error)
+{
+    struct shard opened = {0};
+    weft_status status = file_map(path, &opened.map, error);
+    if (status != WEFT_OK)
+        return status;
+    status = shard_recognise(path, opened.map.bytes, opened.map.size, &opened.layout, error);
+    if (status == WEFT_OK && !(opened.path = strdup(path)))
+        status = error_memory(error, strlen(path) + 1, "a path");
+    if (status != WEFT_OK) {
+        file_unmap(&opened.map);
+        return status;
+    }
+    *shard = opened;
+    return WEFT_OK;
+}
+
+void shard_close(struct shard *shard)
+{
+    file_unmap(&shard->map);
+    free(shard->path);
+    shard->path = NULL;
+}
+
+uint32_t shard_read(const struct shard *shard, uint64_t first, uint64_t count, int32_t *output)
+{
+    const uint8_t *from = shard->map.bytes + shard->layout.offset + first * shard->layout.width;
+    uint32_t highest = 0;
+    if (shard->layout.width == 1) {
+        for (uint64_t i = 0; i < count; i++) {
+            output[i] = from[i];
+            highest = from[i] > highest ? from[i] : highest;
+        }
+    } else if (shard->layout.width == 2) {
+        const uint16_t *tokens = (const uint16_t *)(const void *)from;
+        for (uint64_t i = 0; i < count; i++) {
+            uint32_t token = le16toh(tokens[i]);
+            output[i] = (int32_t)token;
+            highest = token > highest ? token : highest;
+        }
+    } else {
+        const uint32_t *tokens = (const uint32_t *)(const void *)from;
+        for (uint64_t i = 0; i < count; i++) {
+            uint32_t token = le32toh(tokens[i]);
+            output[i] = (int32_t)token;
+            highest = token > highest ? token : highest;
+        }
+    }
+    return highest;
+}

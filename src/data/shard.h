@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** One file of tokens: which format it is in, and where its tokens lie. See dataset.h for the formats. */
+#ifndef WEFT_DATA_SHARD_H
+#define WEFT_DATA_SHARD_H
+
+#include "base/error.h"
+#include "base/file.h"
+
+#include <stdint.h>
+
+enum shard_format {
+    SHARD_BYTES,
+    SHARD_NANOGPT,
+    SHARD_LLMC,
+    SHARD_LLMC_WIDE,
+};
+
+/** Where the tokens of a file lie. */
+struct shard_layout {
+    enum shard_format format;
+    unsigned width;  /**< bytes of a token: 1, 2 or 4 */
+    uint64_t offset; /**< of the first token, in bytes */
+    uint64_t count;  /**< tokens */
+};
+
+/**
+ * Recognise the format of a file with these `size` bytes. Errors: DATA for an empty file, a magic number with another
+ * version, a count that is not what the file holds, an odd size of 16-bit tokens.
+ */
+weft_status shard_recognise(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
+                            struct error *error);
+
+/** The format's name for people; the reason why a file is taken to be in it. Static strings. */
+const char *shard_format_name(enum shard_format format);
+const char *shard_format_reason(enum shard_format format);
+
+/** Different tokens that the format's usual tokenizer has: 256, 50257 (GPT-2) or 128256 (Llama 3). */
+uint64_t shard_format_vocabulary(enum shard_format format);
+
+/** A file of tokens, mapped. */
+struct shard {
+    char *path;
+    struct file_map map;
+    struct shard_layout layout;
+};
+
+weft_status shard_open(const char *path, struct shard *shard, struct error *error);
+void shard_close(struct shard *shard);
+
+/** Copy tokens [first, first + count) to `output`, and return the highest of them. */
+uint32_t shard_read(const struct shard *shard, uint64_t first, uint64_t count, int32_t *output);
+
+#endif
