@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Whether a transfer of `bytes` in all should be streamed on this machine: both copies of it do not fit its last-level cache. */
-bool copy_streams(uint64_t bytes);
+/** Transfers of at least so many bytes should be streamed here: both copies do not fit the last-level cache. Ask once and keep it. */
+uint64_t copy_streaming_threshold(void);
 
 /** target = source, `bytes` bytes; they do not overlap. Streamed stores are fenced before return. */
 void copy_bytes(void *target, const void *source, uint64_t bytes, bool streaming);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/copy.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+uint64_t copy_streaming_threshold(void)
+{
+    long bytes = -1;
+#if defined(_SC_LEVEL3_CACHE_SIZE)
+    bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+#endif
+    return bytes > 0 ? (uint64_t)bytes / 2 : UINT64_C(16) << 20;
+}
+
+#if defined(__SSE2__)
+/* A cache line at a time, from the first whole line of the target to the last. */
+static void copy_streaming(char *target, const char *source, uint64_t bytes)
+{
+    uint64_t head = (64 - (uintptr_t)target % 64) % 64;
+    if (head > bytes)
+        head = bytes;
+    memcpy(target, source, head);
+    target += head;
+    source += head;
+    bytes -= head;
+    for (; bytes >= 64; target += 64, source += 64, bytes -= 64) {
+        const __m128i *from = (const __m128i *)source;
+        __m128i *to = (__m128i *)target;
+        __m128i a = _mm_loadu_si128(from), b = _mm_loadu_si128(from + 1);
+        __m128i c = _mm_loadu_si128(from + 2), d = _mm_loadu_si128(from + 3);
+        _mm_stream_si128(to, a);
+        _mm_stream_si128(to + 1, b);
+        _mm_stream_si128(to + 2, c);
+        _mm_stream_si128(to + 3, d);
+    }
+    memcpy(target, source, bytes);
+    _mm_sfence();
+}
+#else
+static void copy_streaming(char *target, const char *source, uint64_t bytes)
+{
+    memcpy(target, source, bytes);
+}
+#endif
+
+void copy_bytes(void *target, const void *source, uint64_t bytes, bool streaming)
+{
+    if (bytes == 0)
+        return;
+    if (streaming)
+        copy_streaming(target, source, bytes);
+    else
+        memcpy(target, source, bytes);
+}
