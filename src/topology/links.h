@@ -22,7 +22,7 @@ enum link_level {
 };
 #define LINK_LEVELS 2
 
-#define LINK_KEY_BYTES 192
+#define LINK_KEY_BYTES 384
 
 /** Time of a message of n bytes: latency + n / bytes_per_second; a rank can start one every `overhead`. */
 struct link_cost {
