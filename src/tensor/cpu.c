@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processor as a device, in f32: oneDNN for matrix products, our own kernels for the passes between them. This file
+ * divides the work of each kernel among the device's threads and puts their parts together.
+ */
+#include "tensor/cpu_matmul.h"
+#include "tensor/devices.h"
+#include "tensor/kernels/kernels.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct cpu {
+    struct device device;
+    const struct kernels *kernels;
+    struct cpu_matmuls *matmuls;
+    float *scratch; /* of all threads; grows beyond what a kernel once needed */
+    size_t scratch_floats;
+    struct error failure; /* the first since finish() */
+};
+
+static struct cpu *cpu_of(struct device *device)
+{
+    return (struct cpu *)device;
+}
+
+/* ---- life and memory -----------------------------------------------------------------------------------------------
+ */
+
+static void cpu_close(struct device *device)
+{
+    struct cpu *cpu = cpu_of(device);
+    cpu_matmuls_close(cpu->matmuls);
+    free(cpu->scratch);
+    free(cpu);
+}
+
+static weft_status cpu_finish(struct device *device, struct error *error)
+{
+    struct cpu *cpu = cpu_of(device);
+    weft_status status = cpu->failure.status;
+    if (status != WEFT_OK)
+        error_set(error, status, "%s", cpu->failure.text);
+    error_clear(&cpu->failure);
+    return status;
+}
+
+/* Memory is written to here, as its first use would otherwise be slow in the midst of training. */
+static void *cpu_allocate(struct device *device, size_t bytes, const char *what, struct error *error)
+{
+    size_t rounded = (bytes + 63) / 64 * 64 + 64;
+    void *memory = bytes < SIZE_MAX - 128 ? aligned_alloc(64, rounded) : NULL;
+    if (!memory) {
+        error_memory(error, bytes, what);
+        return NULL;
+    }
+    return memset(memory, 0, rounded);
+}
+
+static void cpu_release(struct device *device, void *memory)
+{
+    free(memory);
+}
+
+static void cpu_copy(struct device *device, void *to, const void *from, size_t bytes)
+{
+    memcpy(to, from, bytes);
+}
+
+/* `floats` of scratch for each thread, each part on cache lines of its own. NULL, with the failure noted, if there is
+ * no memory. */
+static float *scratch_reserve(struct cpu *cpu, size_t floats, size_t *stride)
+{
+    *stride = (floats + 31) / 16 * 16;
+    size_t all = *stride * (size_t)cpu->device.threads;
+    if (all > cpu->scratch_floats) {
+        all += all / 2; /* sampling asks for a little more each time */
+        all = (all + 15) / 16 * 16;
+        float *scratch = aligned_alloc(64, all * sizeof *scratch);
+        if (!scratch) {
+            error_memory(&cpu->failure, all * sizeof *scratch, "the scratch space of a kernel");
+            return NULL;
+        }
+        free(cpu->scratch);
+        cpu->scratch = scratch;
+        cpu->scratch_floats = all;
+    }
+    return cpu->scratch;
+}
+
+/* ---- dividing work --------------------------------------------------------------------------------------------------
+ *
+ * Within a parallel region each thread takes its range of rows, columns or elements. Ranges are fixed by the numbers
+ * alone, so that the same number of threads gives the same bits.
+ */
+
+struct range {
+    size_t first, count;
+};
+
+/* The calling thread's part of `count` things, cut at multiples of `grain`. */
+static struct range own_range(size_t count, size_t grain)
+{
+    size_t thread = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads();
+    size_t grains = (count + grain - 1) / grain;
+    size_t first = grains * thread / threads * grain, last = grains * (thread + 1) / threads * grain;
+    first = first < count ? first : count;
+    last = last < count ? last : count;
+    return (struct range){first, last - first};
+}
+
+/* Adds up what `parts` threads have left in `scratch`, in the order of threads. */
+static void add_parts(const struct cpu *cpu, size_t width, const float *scratch, size_t stride, float *out)
+{
+    memcpy(out, scratch, width * sizeof *out);
+    for (int thread = 1; thread < cpu->device.threads; thread++)
+        cpu->kernels->add(width, out, scratch + (size_t)thread * stride, out);
+}
+
+#define GRAIN 1024 /* elements: a thread's part begins on a cache line of its own */
+
+/* ---- vectors
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void cpu_fill(struct device *device, size_t count, double value, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(count, GRAIN);
+        cpu->kernels->fill(part.count, (float)value, (float *)x + part.first);
+    }
+}
+
+static void cpu_add(struct device *device, size_t count, const void *a, const void *b, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(count, GRAIN);
+        cpu->kernels->add(part.count, (const float *)a + part.first, (const float *)b + part.first,
+                          (float *)out + part.first);
+    }
+}
+
+static void cpu_scale(struct device *device, size_t count, double factor, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(count, GRAIN);
+        cpu->kernels->scale(part.count, (float)factor, (float *)x + part.first);
+    }
+}
+
+static void cpu_gelu_forward(struct device *device, size_t count, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(count, GRAIN);
+        cpu->kernels->gelu_forward(part.count, (const float *)x + part.first, (float *)out + part.first);
+    }
+}
+
+static void cpu_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
+                      const void *gradients, void *first_moments, void *second_moments)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(count, GRAIN);
+        cpu->kernels->adamw(step, part.count, (float *)parameters + part.first, (const float *)gradients + part.first,
+                            (float *)first_moments + part.first, (float *)second_moments + part.first);
+    }
+}
+
+/* ---- sums
+ * --------------------------------------------------------------------------------------------------------------- */
+
+static void cpu_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(count, DEVICE_SQUARES_BLOCK);
+        for (size_t done = 0; done < part.count; done += DEVICE_SQUARES_BLOCK) {
+            size_t rest = part.count - done, first = part.first + done;
+            sums[first / DEVICE_SQUARES_BLOCK] = cpu->kernels->sum_of_squares(
+                rest < DEVICE_SQUARES_BLOCK ? rest : DEVICE_SQUARES_BLOCK, (const float *)x + first);
+        }
+    }
+}
+
+static void cpu_column_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(width, 64);
+        cpu->kernels->column_sums(rows, width, part.first, part.first + part.count, x, out);
+    }
+}
+
+/* ---- layers
+ * ------------------------------------------------------------------------------------------------------------- */
+
+/* oneDNN takes the number of threads from OpenMP's setting of the calling thread: ours for the time of the call. */
+static void cpu_matmul(struct device *device, const struct matmul *arguments)
+{
+    struct cpu *cpu = cpu_of(device);
+    if (cpu->failure.status != WEFT_OK)
+        return;
+    int threads = omp_get_max_threads();
+    omp_set_num_threads(device->threads);
+    cpu_matmuls_run(cpu->matmuls, arguments, &cpu->failure);
+    omp_set_num_threads(threads);
+}
+
+static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t width, const void *x, const void *branch,
+                                   const void *gain, const void *bias, void *sum, void *out, void *means,
+                                   void *reciprocals)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(rows, 1);
+        size_t skip = part.first * width;
+        cpu->kernels->layer_norm_forward(part.count, width, (const float *)x + skip,
+                                         branch ? (const float *)branch + skip : NULL, gain, bias,
+                                         branch ? (float *)sum + skip : NULL, (float *)out + skip,
+                                         (float *)means + part.first, (float *)reciprocals + part.first);
+    }
+}
+
+static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                    const void *x, const void *gain, const void *means, const void *reciprocals,
+                                    bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias)
+{
+    struct cpu *cpu = cpu_of(device);
+    size_t stride, parts_width = (width + 15) / 16 * 16;
+    float *scratch = scratch_reserve(cpu, 2 * parts_width, &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(rows, 1);
+        size_t skip = part.first * width;
+        float *own = scratch + (size_t)omp_get_thread_num() * stride;
+        cpu->kernels->layer_norm_backward(part.count, width, (const float *)gradient_out + skip,
+                                          (const float *)x + skip, gain, (const float *)means + part.first,
+                                          (const float *)reciprocals + part.first, accumulate,
+                                          (float *)gradient_x + skip, own, own + parts_width);
+    }
+    add_parts(cpu, width, scratch, stride, gradient_gain);
+    add_parts(cpu, width, scratch + parts_width, stride, gradient_bias);
+}
+
+static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                              void *gradient_bias)
+{
+    struct cpu *cpu = cpu_of(device);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, width, &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(rows, 1);
+        size_t skip = part.first * width;
+        cpu->kernels->gelu_backward(part.count, width, (const float *)x + skip, (float *)gradient + skip,
+                                    scratch + (size_t)omp_get_thread_num() * stride);
+    }
+    add_parts(cpu, width, scratch, stride, gradient_bias);
+}
+
+static void cpu_attention_forward(struct device *device, const struct attention *shape, const void *qkv, void *out,
+                                  void *logsums)
+{
+    struct cpu *cpu = cpu_of(device);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, cpu->kernels->attention_scratch(shape), &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(shape->batch * shape->heads, 1);
+        for (size_t i = part.first; i < part.first + part.count; i++)
+            cpu->kernels->attention_forward(shape, i / shape->heads, i % shape->heads, qkv, out, logsums,
+                                            scratch + (size_t)omp_get_thread_num() * stride);
+    }
+}
+
+static void cpu_attention_backward(struct device *device, const struct attention *shape, const void *qkv,
+                                   const void *out, const void *logsums, const void *gradient_out, void *gradient_qkv)
+{
+    struct cpu *cpu = cpu_of(device);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, cpu->kernels->attention_scratch(shape), &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(shape->batch * shape->heads, 1);
+        for (size_t i = part.first; i < part.first + part.count; i++)
+            cpu->kernels->attention_backward(shape, i / shape->heads, i % shape->heads, qkv, out, logsums, gradient_out,
+                                             gradient_qkv, scratch + (size_t)omp_get_thread_num() * stride);
+    }
+}
+
+static void cpu_embedding_forward(struct device *device, size_t batch, size_t sequence, size_t width,
+                                  size_t first_position, const int32_t *tokens, const void *table,
+                                  const void *positions, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(batch * sequence, 1);
+        for (size_t row = part.first; row < part.first + part.count; row++)
+            cpu->kernels->add(width, (const float *)table + (size_t)tokens[row] * width,
+                              (const float *)positions + (first_position + row % sequence) * width,
+                              (float *)out + row * width);
+    }
+}
+
+/* Tokens repeat, so rows of the table cannot be divided: each thread adds its columns of every row, in the order of
+ * rows. */
+static void cpu_embedding_backward(struct device *device, size_t batch, size_t sequence, size_t width,
+                                   const int32_t *tokens, const void *gradient_out, void *gradient_table,
+                                   void *gradient_positions)
+{
+    struct cpu *cpu = cpu_of(device);
+    const float *gradient = gradient_out;
+    float *of_table = gradient_table, *of_positions = gradient_positions;
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(width, 16);
+        for (size_t position = 0; position < sequence; position++)
+            memcpy(of_positions + position * width + part.first, gradient + position * width + part.first,
+                   part.count * sizeof *gradient);
+        for (size_t row = 0; row < batch * sequence; row++) {
+            const float *from = gradient + row * width + part.first;
+            float *token = of_table + (size_t)tokens[row] * width + part.first;
+            float *position = of_positions + row % sequence * width + part.first;
+            cpu->kernels->add(part.count, token, from, token);
+            if (row >= sequence)
+                cpu->kernels->add(part.count, position, from, position);
+        }
+    }
+}
+
+static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
+                              double scale, void *logits, double *losses)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
+    {
+        struct range part = own_range(rows, 1);
+        cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)scale,
+                                    (float *)logits + part.first * stride, losses + part.first);
+    }
+}
+
+weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error)
+{
+    struct cpu *cpu = calloc(1, sizeof *cpu);
+    if (!cpu)
+        return error_memory(error, sizeof *cpu, "a device");
+    cpu->kernels = kernels;
+    cpu->device = (struct device){
+        .name = "cpu",
+        .type = WEFT_F32,
+        .threads = threads,
+        .kernels = cpu->kernels->name,
+        .close = cpu_close,
+        .finish = cpu_finish,
+        .allocate = cpu_allocate,
+        .release = cpu_release,
+        .write = cpu_copy,
+        .read = cpu_copy,
+        .copy = cpu_copy,
+        .fill = cpu_fill,
+        .add = cpu_add,
+        .scale = cpu_scale,
+        .gelu_forward = cpu_gelu_forward,
+        .adamw = cpu_adamw,
+        .sum_of_squares = cpu_sum_of_squares,
+        .column_sums = cpu_column_sums,
+        .matmul = cpu_matmul,
+        .layer_norm_forward = cpu_layer_norm_forward,
+        .layer_norm_backward = cpu_layer_norm_backward,
+        .gelu_backward = cpu_gelu_backward,
+        .attention_forward = cpu_attention_forward,
+        .attention_backward = cpu_attention_backward,
+        .embedding_forward = cpu_embedding_forward,
+        .embedding_backward = cpu_embedding_backward,
+        .cross_entropy = cpu_cross_entropy,
+    };
+    weft_status status = cpu_matmuls_open(&cpu->matmuls, error);
+    if (status != WEFT_OK) {
+        free(cpu);
+        return status;
+    }
+    *device = &cpu->device;
+    return WEFT_OK;
+}
+
+weft_status cpu_open(int threads, struct device **device, struct error *error)
+{
+    size_t count;
+    const struct kernels *const *tables = kernels_supported(&count);
+    return cpu_open_with(tables[count - 1], threads, device, error);
+}

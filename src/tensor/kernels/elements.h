@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that compute every element alone: no element's bits depend on where a range begins or ends. */
+
+#define GELU_ROOT 0.79788456080286535588f /* sqrt(2 / pi) */
+#define GELU_CUBE 0.044715f
+
+static void fill(size_t count, float value, float *x)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] = value;
+}
+
+static void add(size_t count, const float *a, const float *b, float *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        vector_store(out + i, vector_load(a + i) + vector_load(b + i));
+    for (; i < count; i++)
+        out[i] = a[i] + b[i];
+}
+
+static void scale(size_t count, float factor, float *x)
+{
+    for (size_t i = 0; i < count; i++)
+        x[i] *= factor;
+}
+
+/*
+ * gelu(x) = x (1 + tanh u) / 2 = x / (1 + e^(-2u)) with u = sqrt(2/pi) (x + 0.044715 x^3): one exponential, one
+ * division.
+ */
+VECTOR_FUNCTION vector gelu_sigmoid(vector x)
+{
+    vector square = x * x;
+    vector u2 = x * vector_multiply_add(square, vector_of(-2 * GELU_ROOT * GELU_CUBE), vector_of(-2 * GELU_ROOT));
+    return vector_of(1.0f) / (vector_of(1.0f) + vector_exponential(u2));
+}
+
+static void gelu_forward(size_t count, const float *x, float *out)
+{
+    size_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        vector v = vector_load(x + i);
+        vector_store(out + i, v * gelu_sigmoid(v));
+    }
+    if (i < count) {
+        vector v = vector_load_part(x + i, count - i, 0);
+        vector_store_part(out + i, v * gelu_sigmoid(v), count - i);
+    }
+}
+
+/* gelu'(x) = s + x s (1 - s) 2u' with s = 1 / (1 + e^(-2u)). */
+VECTOR_FUNCTION vector gelu_slope(vector x)
+{
+    vector s = gelu_sigmoid(x);
+    vector slope = vector_multiply_add(x * x, vector_of(2 * GELU_ROOT * 3 * GELU_CUBE), vector_of(2 * GELU_ROOT));
+    return vector_multiply_add(x * slope * s, vector_of(1.0f) - s, s);
+}
+
+/* Plain arithmetic and a correctly rounded root and division, so that the compiler may vectorise as it likes. */
+static void adamw(const struct adamw *step, size_t count, float *restrict parameters, const float *restrict gradients,
+                  float *restrict first_moments, float *restrict second_moments)
+{
+    const float gradient_scale = (float)step->gradient_scale, epsilon = (float)step->epsilon;
+    const float beta1 = (float)step->beta1, rest1 = (float)(1 - step->beta1);
+    const float beta2 = (float)step->beta2, rest2 = (float)(1 - step->beta2);
+    const float correction1 = (float)(step->rate * step->correction1), correction2 = (float)step->correction2;
+    const float keep = (float)(1 - step->rate * step->weight_decay);
+    for (size_t i = 0; i < count; i++) {
+        float g = gradients[i] * gradient_scale;
+        float m = beta1 * first_moments[i] + rest1 * g;
+        float v = beta2 * second_moments[i] + rest2 * (g * g);
+        first_moments[i] = m;
+        second_moments[i] = v;
+        parameters[i] = keep * parameters[i] - correction1 * m / (sqrtf(v * correction2) + epsilon);
+    }
+}

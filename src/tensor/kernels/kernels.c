@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiled once for each instruction set, with KERNELS the table's symbol and KERNELS_NAME its name (meson.build).
+ * Everything else is static, so that no code for one instruction set can be linked in place of another's.
+ */
+#include "tensor/kernels/kernels.h"
+#include "tensor/kernels/vector.h"
+
+#include <math.h>
+
+#include "tensor/kernels/elements.h"
+#include "tensor/kernels/rows.h"
+
+#include "tensor/kernels/product.h"
+
+#include "tensor/kernels/attention.h"
+
+const struct kernels KERNELS = {
+    .name = KERNELS_NAME,
+    .fill = fill,
+    .add = add,
+    .scale = scale,
+    .gelu_forward = gelu_forward,
+    .adamw = adamw,
+    .sum_of_squares = sum_of_squares,
+    .column_sums = column_sums,
+    .layer_norm_forward = layer_norm_forward,
+    .layer_norm_backward = layer_norm_backward,
+    .gelu_backward = gelu_backward,
+    .cross_entropy = cross_entropy,
+    .attention_scratch = attention_scratch,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+};

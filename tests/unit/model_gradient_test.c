@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The backward pass of a whole model against central differences of its loss, in double precision, for every parameter.
+ * And the proof that this check can fail: backward passes that are wrong by little are caught.
+ */
+#include "model/model.h"
+
+#include "tensor_support.h"
+
+static const struct model_shape tiny = {
+    .kind = "gpt", .layers = 2, .heads = 2, .width = 6, .context = 7, .vocabulary = 11};
+#define BATCH    2
+#define SEQUENCE 5
+
+struct fixture {
+    struct device *device;
+    struct model_description *description;
+    struct model *model;
+    double *parameters, *gradients;
+    int32_t tokens[BATCH * SEQUENCE], targets[BATCH * SEQUENCE];
+};
+
+static void fixture_open(struct fixture *fixture)
+{
+    fixture->device = open_device("reference", 1);
+    assert_int_equal(model_describe(&tiny, &fixture->description, NULL), WEFT_OK);
+    assert_int_equal(model_open(fixture->description, fixture->device, BATCH, SEQUENCE, true, &fixture->model, NULL),
+                     WEFT_OK);
+    fixture->parameters = make_random(fixture->device, fixture->description->elements, 0.3, 1);
+    fixture->gradients = make_random(fixture->device, fixture->description->elements, 1, 2);
+    for (size_t i = 0; i < BATCH * SEQUENCE; i++) {
+        fixture->tokens[i] = (int32_t)random_below(3, i, tiny.vocabulary);
+        fixture->targets[i] = (int32_t)random_below(4, i, tiny.vocabulary);
+    }
+}
+
+static void fixture_close(struct fixture *fixture)
+{
+    fixture->device->release(fixture->device, fixture->parameters);
+    fixture->device->release(fixture->device, fixture->gradients);
+    model_close(fixture->model);
+    model_description_free(fixture->description);
+    fixture->device->close(fixture->device);
+}
+
+static double loss_of(struct fixture *fixture)
+{
+    double loss;
+    struct model_batch batch = {fixture->tokens, fixture->targets};
+    assert_int_equal(model_forward(fixture->model, fixture->parameters, &batch, &loss, NULL), WEFT_OK);
+    return loss;
+}
+
+/* The largest error of the gradients of one tensor, relative to the largest gradient in it. */
+static double tensor_error(struct fixture *fixture, const struct model_parameter *parameter)
+{
+    const double step = 1e-4;
+    double worst = 0, largest = 0;
+    for (size_t i = parameter->offset; i < parameter->offset + parameter->count; i++) {
+        /* Fourth order: error of step^4 from the formula, 1e-16 / step from rounding. */
+        static const double at[] = {-2, -1, 1, 2}, weight[] = {1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12};
+        double value = fixture->parameters[i], slope = 0;
+        for (size_t k = 0; k < 4; k++) {
+            fixture->parameters[i] = value + at[k] * step;
+            slope += weight[k] * loss_of(fixture) / step;
+        }
+        fixture->parameters[i] = value;
+        worst = fmax(worst, fabs(slope - fixture->gradients[i]));
+        largest = fmax(largest, fabs(slope));
+    }
+    return worst / fmax(largest, 1e-6);
+}
+
+/* The largest error over all tensors, and where it is. */
+static double model_error(struct fixture *fixture, const char **name)
+{
+    double worst = -1;
+    loss_of(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    for (size_t i = 0; i < fixture->description->parameter_count; i++) {
+        double error = tensor_error(fixture, &fixture->description->parameters[i]);
+        if (error > worst) {
+            worst = error;
+            *name = fixture->description->parameters[i].name;
+        }
+    }
+    return worst;
+}
+
+#define TOLERANCE 1e-8
+
+static void every_gradient_is_the_slope_of_the_loss(void **state)
+{
+    struct fixture fixture;
+    const char *name = NULL;
+    fixture_open(&fixture);
+    double error = model_error(&fixture, &name);
+    if (!(error < TOLERANCE))
+        fail_msg("relative error %g in %s", error, name);
+    fixture_close(&fixture);
+}
+
+/* ---- mutants: a kernel of the table is replaced by one that is a little wrong
+ * ------------------------------------------- */
+
+static struct device original;
+
+/* One slope is off by a ten-thousandth. */
+static void wrong_gelu(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                       void *gradient_bias)
+{
+    original.gelu_backward(device, rows, width, x, gradient, gradient_bias);
+    ((double *)gradient)[0] *= 1.0001;
+}
+
+/* So is one key's gradient. */
+static void wrong_attention(struct device *device, const struct attention *shape, const void *qkv, const void *out,
+                            const void *logsums, const void *gradient_out, void *gradient_qkv)
+{
+    original.attention_backward(device, shape, qkv, out, logsums, gradient_out, gradient_qkv);
+    ((double *)gradient_qkv)[shape->heads * shape->head_width] *= 1.0001;
+}
+
+/* Overwrites where it should add. */
+static void wrong_norm(struct device *device, size_t rows, size_t width, const void *gradient_out, const void *x,
+                       const void *gain, const void *means, const void *reciprocals, bool accumulate, void *gradient_x,
+                       void *gradient_gain, void *gradient_bias)
+{
+    original.layer_norm_backward(device, rows, width, gradient_out, x, gain, means, reciprocals, false, gradient_x,
+                                 gradient_gain, gradient_bias);
+}
+
+/* Forgets the embedding's share of the tied table. */
+static void wrong_embedding(struct device *device, size_t batch, size_t sequence, size_t width, const int32_t *tokens,
+                            const void *gradient_out, void *gradient_table, void *gradient_positions)
+{
+    size_t bytes = tiny.vocabulary * width * sizeof(double);
+    double *table = malloc(bytes);
+    memcpy(table, gradient_table, bytes);
+    original.embedding_backward(device, batch, sequence, width, tokens, gradient_out, gradient_table,
+                                gradient_positions);
+    memcpy(gradient_table, table, bytes);
+    free(table);
+}
+
+/* Leaves out the last row. */
+static void wrong_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
+{
+    original.column_sums(device, rows - 1, width, x, out);
+}
+
+/* Everything is off by a hundred-thousandth. */
+static void wrong_loss(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
+                       double scale, void *logits, double *losses)
+{
+    original.cross_entropy(device, rows, classes, stride, targets, scale * 1.00001, logits, losses);
+}
+
+static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
+{
+    struct fixture fixture;
+    const char *name = NULL;
+    fixture_open(&fixture);
+    original = *fixture.device;
+    struct device mutants[6] = {original, original, original, original, original, original};
+    mutants[0].gelu_backward = wrong_gelu;
+    mutants[1].attention_backward = wrong_attention;
+    mutants[2].layer_norm_backward = wrong_norm;
+    mutants[3].embedding_backward = wrong_embedding;
+    mutants[4].column_sums = wrong_sums;
+    mutants[5].cross_entropy = wrong_loss;
+    for (size_t i = 0; i < 6; i++) {
+        *fixture.device = mutants[i];
+        double error = model_error(&fixture, &name);
+        if (!(error > 10 * TOLERANCE))
+            fail_msg("mutant %zu was not caught: relative error %g", i, error);
+    }
+    *fixture.device = original;
+    fixture_close(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_gradient_is_the_slope_of_the_loss),
+        cmocka_unit_test(a_backward_pass_that_is_a_little_wrong_is_caught),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Training: a model learns a few sequences by heart, says them back, and does so with the same bits every time. */
+#include "model/model.h"
+#include "model/optimiser.h"
+#include "model/sample.h"
+
+#include "tensor_support.h"
+
+static const struct model_shape shape = {
+    .kind = "gpt", .layers = 2, .heads = 2, .width = 32, .context = 24, .vocabulary = 128};
+static const char text[] = "in the beginning was the word; ";
+#define BATCH    4
+#define SEQUENCE 24
+#define STEPS    250
+
+struct training {
+    struct device *device;
+    struct model_description *description;
+    struct model *model;
+    void *parameters, *gradients, *first_moments, *second_moments;
+    double first_loss, last_loss;
+};
+
+static void training_open(struct training *training, const char *device, int threads)
+{
+    struct error error = {0};
+    training->device = open_device(device, threads);
+    if (model_describe(&shape, &training->description, &error) != WEFT_OK ||
+        model_open(training->description, training->device, BATCH, SEQUENCE, true, &training->model, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    size_t elements = training->description->elements;
+    training->parameters = make_array(training->device, elements);
+    training->gradients = make_array(training->device, elements);
+    training->first_moments = make_array(training->device, elements);
+    training->second_moments = make_array(training->device, elements);
+    assert_int_equal(model_initialise(training->description, training->device, training->parameters, 42, NULL),
+                     WEFT_OK);
+}
+
+static void training_close(struct training *training)
+{
+    model_close(training->model);
+    model_description_free(training->description);
+    training->device->release(training->device, training->parameters);
+    training->device->release(training->device, training->gradients);
+    training->device->release(training->device, training->first_moments);
+    training->device->release(training->device, training->second_moments);
+    training->device->close(training->device);
+}
+
+static void training_run(struct training *training, int steps)
+{
+    int32_t tokens[BATCH * SEQUENCE], targets[BATCH * SEQUENCE];
+    for (size_t i = 0; i < BATCH * SEQUENCE; i++) {
+        size_t place = i / SEQUENCE * 5 + i % SEQUENCE;
+        tokens[i] = text[place % (sizeof text - 1)];
+        targets[i] = text[(place + 1) % (sizeof text - 1)];
+    }
+    size_t elements = training->description->elements;
+    double *sums = malloc(tree_blocks(elements) * sizeof *sums);
+    for (int i = 0; i < steps; i++) {
+        struct model_batch batch = {tokens, targets};
+        struct error error = {0};
+        if (model_forward(training->model, training->parameters, &batch, &training->last_loss, &error) != WEFT_OK ||
+            model_backward(training->model, training->parameters, training->gradients, NULL, NULL, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        if (i == 0)
+            training->first_loss = training->last_loss;
+        double norm = model_gradient_norm(training->device, elements, training->gradients, sums);
+        struct adamw step = adamw_step((uint64_t)i + 1, 3e-3, 0.9, 0.95, 1e-8, 0.01, norm > 1 ? 1 / norm : 1);
+        model_update(training->description, training->device, &step, 0, elements, training->parameters,
+                     training->gradients, training->first_moments, training->second_moments);
+    }
+    free(sums);
+}
+
+static void a_small_text_is_learned_by_heart_and_said_back(void **state)
+{
+    struct training training;
+    training_open(&training, "cpu", 1);
+    training_run(&training, STEPS);
+    assert_true(fabs(training.first_loss - log((double)shape.vocabulary)) < 0.3); /* nothing known at first */
+    if (!(training.last_loss < 0.02))
+        fail_msg("the loss stayed at %g", training.last_loss);
+
+    struct model *reader;
+    assert_int_equal(model_open(training.description, training.device, 1, SEQUENCE, false, &reader, NULL), WEFT_OK);
+    int32_t prompt[] = {'i', 'n', ' ', 't', 'h', 'e', ' ', 'b'}, output[40];
+    struct sample_options options = {0};
+    assert_int_equal(sample_generate(reader, training.parameters, prompt, 8, &options, 16, output, NULL, NULL, NULL),
+                     WEFT_OK);
+    for (size_t i = 0; i < 16; i++)
+        assert_int_equal(output[i], text[8 + i]);
+    model_close(reader);
+    training_close(&training);
+}
+
+static void two_runs_give_the_same_bits(void **state)
+{
+    for (int threads = 1; threads <= 2; threads++) {
+        struct training a, b;
+        training_open(&a, "cpu", threads);
+        training_open(&b, "cpu", threads);
+        training_run(&a, 5);
+        training_run(&b, 5);
+        assert_memory_equal(a.parameters, b.parameters, a.description->elements * sizeof(float));
+        assert_memory_equal(a.second_moments, b.second_moments, a.description->elements * sizeof(float));
+        training_close(&a);
+        training_close(&b);
+    }
+}
+
+static void fast_and_reference_devices_learn_alike(void **state)
+{
+    struct training fast, exact;
+    training_open(&fast, "cpu", 1);
+    training_open(&exact, "reference", 1);
+    training_run(&fast, 2);
+    training_run(&exact, 2);
+    assert_true(fabs(fast.first_loss - exact.first_loss) < 1e-5);
+    assert_true(fabs(fast.last_loss - exact.last_loss) < 1e-4);
+    training_close(&fast);
+    training_close(&exact);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_small_text_is_learned_by_heart_and_said_back),
+        cmocka_unit_test(two_runs_give_the_same_bits),
+        cmocka_unit_test(fast_and_reference_devices_learn_alike),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
