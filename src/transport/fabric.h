@@ -3,9 +3,17 @@
  * Fabric: messages over libfabric. One code path, FI_EP_RDM with FI_MSG | FI_RMA, for every provider.
  *
  * Small messages go into receive buffers posted ahead; large ones are written straight into the receiver's buffer
- * (fi_writedata) after the receiver has announced it. No assumption is made about the order of anything between two messages:
- * the 32-bit immediate is a lane that the receiver assigned and a chunk index, and a transfer is complete when all its
- * chunks have been counted. A dead peer is *not* reported here (no RDM provider does so reliably): liveness is control/'s.
+ * (fi_writedata) after the receiver has announced it. No assumption is made about the order of anything between two
+ * messages: the 32-bit immediate is a lane that the receiver assigned and a chunk index, and a transfer is complete
+ * when all its chunks have been counted. A dead peer is *not* reported here (no RDM provider does so reliably):
+ * liveness is control/'s, and an error of this transport is often only the echo of a death that control will name.
+ *
+ * A send of at most FABRIC_EAGER_BYTES may be complete before the peer has begun its receive; a larger one is not.
+ *
+ * Threat model: the provider's frames carry no authentication. The endpoint is bound to the chosen interface alone,
+ * everything that comes from the wire is checked against bounds, and memory can be written only under a random 64-bit
+ * key (where the provider lets us choose it) that is sent to the one peer concerned. A network that others can listen
+ * to needs encryption below.
  */
 #ifndef WEFT_TRANSPORT_FABRIC_H
 #define WEFT_TRANSPORT_FABRIC_H
@@ -18,6 +26,9 @@ struct fabric;
 
 #define FABRIC_ADDRESS_BYTES 64
 
+/** Largest message that goes into a receive buffer posted ahead. */
+#define FABRIC_EAGER_BYTES 8192
+
 /** A rank's endpoint: travels in its card. */
 struct fabric_card {
     uint32_t address_bytes;
@@ -26,11 +37,13 @@ struct fabric_card {
 };
 
 struct fabric_config {
-    const char *provider;  /**< NULL: best of efa, verbs;ofi_rxm, net or tcp (by version), tcp;ofi_rxm */
-    const char *interface; /**< NULL: best that is up; "lo" when `loopback_only` */
-    bool loopback_only;    /**< all ranks are known to be on this machine */
+    const char *provider; /**< NULL: best of efa, verbs;ofi_rxm, net or tcp (by version), tcp;ofi_rxm */
+    const char
+        *interface;     /**< name ("eth0") or address ("10.0.0.1"); NULL: best that is up; "lo" when `loopback_only` */
+    bool loopback_only; /**< all ranks are known to be on this machine */
     uint32_t rank, ranks;
-    struct heap *heap;     /**< borrowed; registered as a whole so that scratch and weft_alloc() memory go in place */
+    struct heap *heap;     /**< borrowed; its memory needs no fabric_register(). NULL: there is none */
+    uint64_t shuffle_seed; /**< tests: not 0 makes chunks and completions come in a random order of this seed */
 };
 
 weft_status fabric_open(const struct fabric_config *config, struct fabric **fabric, struct error *error);
@@ -40,14 +53,22 @@ void fabric_card(const struct fabric *fabric, struct fabric_card *card);
 /** Learn the address of `rank`. */
 weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fabric_card *card, struct error *error);
 
-/** Register foreign memory for sending in place, and undo it. */
+/**
+ * Register foreign memory, so that it need not be registered anew for every large message, and undo it. Memory must not
+ * be unmapped before it is deregistered, nor deregistered while a transfer uses it.
+ */
 weft_status fabric_register(struct fabric *fabric, void *pointer, uint64_t bytes, struct error *error);
 weft_status fabric_deregister(struct fabric *fabric, void *pointer, struct error *error);
 
 /** A sentence about what was chosen and why: provider, interface, address, version. Owned by `fabric`. */
 const char *fabric_description(const struct fabric *fabric);
 
-/** Messages over the network. Owned by `fabric`. */
+/**
+ * Messages over the network. Owned by `fabric`.
+ *
+ * Cancelling a transfer whose memory the network may still read or write closes the endpoint at once, so that nothing
+ * can land there later: the fabric is then of no further use but to cancel the rest and to be closed.
+ */
 struct transport *fabric_transport(struct fabric *fabric);
 
 #endif

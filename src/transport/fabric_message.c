@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Messages in slots: the pool they come from, what is posted to receive, what is sent now and what waits for credit. */
+#include "transport/fabric_internal.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define SLAB_SLOTS  32
+#define SLAB_WRITES 64
+
+/** Slots and write operations are allocated in slabs, kept until the fabric closes. */
+struct slab {
+    struct slab *next;
+    struct region *region;
+    uint64_t bytes;
+    char *memory;
+};
+
+/* ---- the pools -------------------------------------------------------------------------------------------------- */
+
+static void *slab_open(struct fabric *fabric, uint64_t bytes, bool registered, struct slab **result,
+                       struct error *error)
+{
+    struct slab *slab = calloc(1, sizeof *slab);
+    if (!slab) {
+        error_memory(error, sizeof *slab, "message buffers");
+        return NULL;
+    }
+    /* Fresh pages: what is never used is never touched. */
+    slab->bytes = bytes;
+    slab->memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (slab->memory == MAP_FAILED) {
+        error_memory(error, bytes, "message buffers");
+        goto fail_slab;
+    }
+    if (registered && region_open(fabric, slab->memory, bytes, &slab->region, error) != WEFT_OK)
+        goto fail_memory;
+    slab->next = fabric->slabs;
+    fabric->slabs = slab;
+    *result = slab;
+    return slab->memory;
+
+fail_memory:
+    munmap(slab->memory, bytes);
+fail_slab:
+    free(slab);
+    return NULL;
+}
+
+void fabric_slabs_close(struct fabric *fabric)
+{
+    while (fabric->slabs) {
+        struct slab *slab = fabric->slabs;
+        fabric->slabs = slab->next;
+        if (slab->region)
+            region_close(fabric, slab->region);
+        munmap(slab->memory, slab->bytes);
+        free(slab);
+    }
+}
+
+struct slot *slot_take(struct fabric *fabric, struct error *error)
+{
+    if (!fabric->free_slots) {
+        struct slab *slab = NULL;
+        struct slot *slots = slab_open(fabric, SLAB_SLOTS * sizeof *slots, fabric->mr_mode & FI_MR_LOCAL, &slab, error);
+        if (!slots)
+            return NULL;
+        for (size_t i = SLAB_SLOTS; i-- > 0;) {
+            slots[i].descriptor = slab->region ? slab->region->descriptor : NULL;
+            slot_give(fabric, &slots[i]);
+        }
+    }
+    struct slot *slot = fabric->free_slots;
+    fabric->free_slots = slot->next;
+    slot->next = NULL;
+    return slot;
+}
+
+void slot_give(struct fabric *fabric, struct slot *slot)
+{
+    slot->next = fabric->free_slots;
+    fabric->free_slots = slot;
+}
+
+struct operation *write_take(struct fabric *fabric, struct error *error)
+{
+    if (!fabric->free_writes) {
+        struct slab *slab = NULL;
+        struct operation *operations = slab_open(fabric, SLAB_WRITES * sizeof *operations, false, &slab, error);
+        if (!operations)
+            return NULL;
+        for (size_t i = SLAB_WRITES; i-- > 0;)
+            write_give(fabric, &operations[i]);
+    }
+    struct operation *operation = fabric->free_writes;
+    fabric->free_writes = operation->next;
+    operation->kind = OPERATION_WRITE;
+    return operation;
+}
+
+void write_give(struct fabric *fabric, struct operation *operation)
+{
+    operation->next = fabric->free_writes;
+    fabric->free_writes = operation;
+}
+
+/* ---- receiving -------------------------------------------------------------------------------------------------- */
+
+weft_status message_post_receives(struct fabric *fabric, struct error *error)
+{
+    while (fabric->receive_have < fabric->receive_want) {
+        struct slot *slot = slot_take(fabric, error);
+        if (!slot)
+            return WEFT_ERROR_MEMORY;
+        slot->operation.kind = OPERATION_RECEIVE;
+        slot->operation.peer = UINT32_MAX;
+        ssize_t status = fi_recv(fabric->endpoint, &slot->header, sizeof slot->header + sizeof slot->payload,
+                                 slot->descriptor, FI_ADDR_UNSPEC, &slot->operation.context);
+        if (status != 0) {
+            slot_give(fabric, slot);
+            if (status == -FI_EAGAIN)
+                return WEFT_OK; /* the next progress tries again */
+            return error_set(error, WEFT_ERROR_NETWORK, "%s: cannot post a receive buffer: %s", fabric->name,
+                             fi_strerror((int)-status));
+        }
+        fabric->receive_have++;
+    }
+    return WEFT_OK;
+}
+
+/* ---- sending ---------------------------------------------------------------------------------------------------- */
+
+void peer_is_busy(struct fabric *fabric, struct peer *peer)
+{
+    if (peer->busy)
+        return;
+    peer->busy = true;
+    peer->next_busy = fabric->busy_peers;
+    fabric->busy_peers = peer;
+}
+
+/** Post header and payload; false when the provider has no room now. Takes what the peer is owed along. */
+static bool message_post(struct fabric *fabric, struct peer *peer, struct fabric_header *header, const void *payload,
+                         size_t bytes)
+{
+    uint32_t number = (uint32_t)(peer - fabric->peers);
+    uint32_t owed = peer->owed;
+    size_t total = sizeof *header + bytes;
+    ssize_t status;
+
+    header->credits = (uint16_t)owed;
+    if (total <= fabric->inject_bytes) {
+        uint8_t buffer[FABRIC_MOST_INJECT];
+        memcpy(buffer, header, sizeof *header);
+        if (bytes)
+            memcpy(buffer + sizeof *header, payload, bytes);
+        status = fi_inject(fabric->endpoint, buffer, total, peer->address);
+    } else {
+        struct slot *slot = slot_take(fabric, &fabric->failure);
+        if (!slot)
+            return false;
+        slot->operation.kind = OPERATION_SEND;
+        slot->operation.peer = number;
+        slot->header = *header;
+        memcpy(slot->payload, payload, bytes);
+        status =
+            fi_send(fabric->endpoint, &slot->header, total, slot->descriptor, peer->address, &slot->operation.context);
+        if (status == 0)
+            fabric->sends++;
+        else
+            slot_give(fabric, slot);
+    }
+    if (status == -FI_EAGAIN)
+        return false;
+    if (status != 0) {
+        fabric_fail(fabric, number, "sending a message", (int)-status, NULL);
+        return false;
+    }
+    peer->owed = 0;
+    return true;
+}
+
+static bool post_eager(struct fabric *fabric, struct peer *peer, struct transfer *transfer)
+{
+    struct flight *flight = flight_of(transfer);
+    struct fabric_header header = {
+        .kind = MESSAGE_EAGER,
+        .channel = transfer->channel,
+        .source = fabric->rank,
+        .communicator = transfer->communicator,
+        .sequence = flight->sequence,
+        .tag = transfer->tag,
+        .bytes = transfer->bytes,
+    };
+    if (!message_post(fabric, peer, &header, transfer->data, transfer->bytes))
+        return false;
+    peer->credits--;
+    flight->phase = FLIGHT_NOTHING;
+    fabric->counters.messages_sent++;
+    fabric->counters.bytes_sent += transfer->bytes;
+    transfer->state = TRANSFER_COMPLETE;
+    return true;
+}
+
+bool message_try_eager(struct fabric *fabric, struct transfer *transfer)
+{
+    struct peer *peer = &fabric->peers[transfer->peer];
+    if (peer->credits && !peer->control.first && !peer->waiting.first && post_eager(fabric, peer, transfer))
+        return true;
+    flight_of(transfer)->phase = FLIGHT_WAITING;
+    transfer_list_append(&peer->waiting, transfer);
+    peer_is_busy(fabric, peer);
+    return false;
+}
+
+void message_control(struct fabric *fabric, const struct channel *channel, enum message_kind kind, uint32_t sequence,
+                     uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement)
+{
+    struct peer *peer = &fabric->peers[channel->peer];
+    struct fabric_header header = {
+        .kind = (uint8_t)kind,
+        .channel = channel->number,
+        .source = fabric->rank,
+        .communicator = channel->communicator,
+        .sequence = sequence,
+        .tag = tag,
+        .bytes = bytes,
+    };
+    size_t payload = announcement ? sizeof *announcement : 0;
+
+    if (peer->connected && peer->credits && !peer->control.first &&
+        message_post(fabric, peer, &header, announcement, payload)) {
+        peer->credits--;
+        return;
+    }
+    struct slot *slot = slot_take(fabric, &fabric->failure);
+    if (!slot)
+        return;
+    slot->header = header;
+    slot->bytes = (uint32_t)(sizeof header + payload);
+    if (payload)
+        memcpy(slot->payload, announcement, payload);
+    if (peer->control.first)
+        *peer->control.last = slot;
+    else
+        peer->control.first = slot;
+    peer->control.last = &slot->next;
+    peer_is_busy(fabric, peer);
+}
+
+void message_read(struct fabric *fabric, struct peer *peer)
+{
+    peer->owed++;
+    if (peer->owed >= (fabric->credits + 1) / 2)
+        peer_is_busy(fabric, peer); /* a CREDIT message, unless something else takes it along first */
+}
+
+bool message_flush(struct fabric *fabric, struct peer *peer)
+{
+    if (!peer->connected)
+        return true;
+    while (peer->control.first && peer->credits) {
+        struct slot *slot = peer->control.first;
+        if (!message_post(fabric, peer, &slot->header, slot->payload, slot->bytes - sizeof slot->header))
+            return false;
+        peer->credits--;
+        peer->control.first = slot->next;
+        slot_give(fabric, slot);
+    }
+    while (!peer->control.first && peer->waiting.first && peer->credits) {
+        struct transfer *transfer = peer->waiting.first;
+        struct transfer *next = transfer->next;
+        if (!post_eager(fabric, peer, transfer))
+            return false;
+        peer->waiting.first = next;
+    }
+    if (peer->owed >= (fabric->credits + 1) / 2) {
+        struct fabric_header header = {.kind = MESSAGE_CREDIT, .source = fabric->rank};
+        if (!message_post(fabric, peer, &header, NULL, 0))
+            return false;
+    }
+    return true;
+}
