@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft train`: train a model on a dataset, on however many ranks it was launched with. */
+#include "cli/command.h"
+
+#include "train/trainer.h"
+
+#include <signal.h>
+#include <string.h>
+
+static const char *const scalings[] = {"none", "linear", "root", NULL};
+
+static struct {
+    struct train_config config;
+    int64_t layers, heads, width, context, vocabulary;
+    const char *scaling;
+    bool quiet;
+} chosen;
+
+#define INTEGER(name, letter, value, where, start, least, most, text)                                                  \
+    CLI_INTEGER(name, letter, value, &chosen.where, start, least, most, text)
+#define NUMBER(name, where, start, least, most, text) CLI_NUMBER(name, 0, "X", &chosen.where, start, least, most, text)
+
+static const struct cli_option options[] = {
+    CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt", "a size of model by name (see below)"),
+    INTEGER("layers", 0, "N", layers, "0", 0, 1000, "transformer blocks, in place of the named size's; 0: as named"),
+    INTEGER("heads", 0, "N", heads, "0", 0, 1000, "attention heads; 0: as named"),
+    INTEGER("width", 0, "N", width, "0", 0, 100000, "width of the residual stream; 0: as named"),
+    INTEGER("context", 0, "N", context, "0", 0, 1000000, "longest sequence; 0: as named"),
+    INTEGER("vocabulary", 0, "N", vocabulary, "0", 0, 10000000, "number of different tokens; 0: as named"),
+    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL, "a text file, a token shard, or a folder of shards"),
+    INTEGER("steps", 's', "N", config.steps, "200", 1, 1e12, "steps of the whole run"),
+    INTEGER("stop-at", 0, "N", config.stop_at, "0", 0, 1e12,
+            "end after this step, as if interrupted; 0: run to the end"),
+    INTEGER("batch", 'b', "N", config.batch, "32", 1, 1e9, "sequences in a global batch, over all ranks"),
+    INTEGER("micro-batch", 0, "N", config.micro_batch, "4", 1, 1e6, "sequences in one forward and backward pass"),
+    INTEGER("sequence", 0, "N", config.sequence, "0", 0, 1000000, "tokens in a sequence; 0: the model's context"),
+    INTEGER("seed", 0, "N", config.seed, "1", 0, 9e15, "of initial weights, data order and sampling"),
+    NUMBER("learning-rate", config.rate, "1e-3", 0, 100, "peak learning rate"),
+    NUMBER("final-rate", config.floor_share, "0.1", 0, 1, "last step's learning rate, as a share of the peak"),
+    INTEGER("warmup", 0, "N", config.warmup, "0", 0, 1e12, "steps in which the learning rate rises"),
+    CLI_CHOICE("scale-rate", 0, "HOW", &chosen.scaling, "none", scalings,
+               "how the learning rate follows the number of ranks"),
+    NUMBER("beta1", config.beta1, "0.9", 0, 0.999999, "AdamW: decay of the first moment"),
+    NUMBER("beta2", config.beta2, "0.99", 0, 0.999999, "AdamW: decay of the second moment"),
+    NUMBER("epsilon", config.epsilon, "1e-8", 1e-30, 1, "AdamW: added to the root of the second moment"),
+    NUMBER("weight-decay", config.weight_decay, "0.1", 0, 100, "AdamW: decoupled weight decay"),
+    NUMBER("clip", config.clip, "1", 0, 1e30, "largest norm of the gradient; 0: no clipping"),
+    INTEGER("evaluate-every", 0, "N", config.evaluate_every, "0", 0, 1e12, "steps between evaluations; 0: at the end"),
+    INTEGER("evaluate-sequences", 0, "N", config.evaluate_sequences, "64", 0, 1e9,
+            "held-out sequences in an evaluation; 0: none"),
+    CLI_TEXT("checkpoint-dir", 'c', "DIR", &chosen.config.checkpoint_dir, NULL, "write checkpoints below this folder"),
+    INTEGER("checkpoint-every", 0, "N", config.checkpoint_every, "0", 0, 1e12,
+            "steps between checkpoints; 0: at the end"),
+    INTEGER("checkpoint-keep", 0, "N", config.checkpoint_keep, "2", 0, 1e6, "newest checkpoints to keep; 0: all"),
+    CLI_TEXT("resume", 'r', "DIR", &chosen.config.resume, NULL, "go on from the newest checkpoint below this folder"),
+    INTEGER("sample", 0, "N", config.sample, "200", 0, 1e6, "tokens to sample from the model at the end; 0: none"),
+    CLI_TEXT("prompt", 0, "TEXT", &chosen.config.prompt, "And God said", "what the sample begins with"),
+    NUMBER("temperature", config.temperature, "0.7", 0, 100, "of sampling; 0: always the likeliest token"),
+    CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "gradient bytes fused into one all-reduce"),
+    INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads a rank"),
+    INTEGER("log-every", 0, "N", config.log_every, "10", 0, 1e12, "steps between progress lines; 0: none"),
+    CLI_TEXT("metrics", 0, "FILE", &chosen.config.metrics, NULL, "append figures of every step to FILE, as JSON lines"),
+    CLI_FLAG("quiet", 'q', &chosen.quiet, "print errors only"),
+};
+
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal_number)
+{
+    stop_asked = 1;
+    signal(signal_number, SIG_DFL); /* the second one is meant */
+}
+
+static weft_status resolve(struct error *error)
+{
+    struct train_config *config = &chosen.config;
+    if (!config->data)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "weft train needs --data: a text file, a token shard or a folder of shards");
+    /* "gpt" alone means a size that learns a text in minutes. */
+    const char *size = strcmp(config->model, "gpt") == 0 ? "gpt-micro" : config->model;
+    weft_status status = model_shape_find(size, &config->shape, error);
+    if (status != WEFT_OK)
+        return status;
+    config->model = size;
+    struct model_shape *shape = &config->shape;
+    const struct {
+        int64_t given;
+        size_t *place;
+    } numbers[] = {
+        {chosen.layers, &shape->layers},   {chosen.heads, &shape->heads},           {chosen.width, &shape->width},
+        {chosen.context, &shape->context}, {chosen.vocabulary, &shape->vocabulary},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (numbers[i].given)
+            *numbers[i].place = (size_t)numbers[i].given;
+    if (!*config->prompt)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--prompt is empty; a sample needs at least one character to begin with");
+    if (shape->vocabulary != 256)
+        config->sample = 0; /* only bytes can be printed as they are */
+    config->scaling = strcmp(chosen.scaling, "linear") == 0 ? LEARNING_RATE_LINEAR
+                      : strcmp(chosen.scaling, "root") == 0 ? LEARNING_RATE_ROOT
+                                                            : LEARNING_RATE_AS_GIVEN;
+    return WEFT_OK;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    weft_status status = resolve(error);
+    if (status != WEFT_OK)
+        return status;
+    weft_context *context;
+    status = weft_init(NULL, &context);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(NULL));
+    signal(SIGINT, ask_to_stop);
+    signal(SIGTERM, ask_to_stop);
+
+    struct trainer *trainer = NULL;
+    bool speaks = true;
+    status = trainer_open(&chosen.config, context, weft_world(context), chosen.quiet ? NULL : call->output, &stop_asked,
+                          &trainer, &speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_run(trainer, &speaks, error);
+    if (status != WEFT_OK && speaks)
+        weft_abort(context, error->text);
+    trainer_close(trainer);
+    weft_status end = weft_finalize(context);
+    if (status == WEFT_OK && end != WEFT_OK)
+        return error_set(error, end, "%s", weft_message(NULL));
+    if (status != WEFT_OK && !speaks) {
+        call->exit_code = 1; /* another rank has told the user why */
+        return WEFT_OK;
+    }
+    return status;
+}
+
+const struct command command_train = {
+    .name = "train",
+    .group = COMMAND_TRAIN,
+    .summary = "train a language model",
+    .description =
+        "Trains a GPT on a text (tokens are bytes) or on token shards, data-parallel over the ranks that it was "
+        "launched with: alone, under weft run, mpirun, srun or torchrun's variables.\n\n"
+        "The same batch gives the same weights, bit for bit, on any number of ranks, stopped and resumed or not.\n\n"
+        "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), and on to gpt2 (124M).",
+    .examples = "weft train --data data/bible.txt --steps 200\n"
+                "weft run -n 4 -- weft train --model gpt --data data/bible.txt --steps 200 --checkpoint-dir /tmp/run1\n"
+                "weft train --data data/bible.txt --steps 400 --resume /tmp/run1\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

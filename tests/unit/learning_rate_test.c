@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Warm-up, cosine, floor, and how the peak follows the number of ranks. */
+#include "train/learning_rate.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static const struct learning_rate schedule = {.peak = 1e-3, .floor = 1e-4, .warmup = 10, .steps = 110};
+
+static void rises_linearly_then_falls_as_a_cosine(void **state)
+{
+    assert_true(fabs(learning_rate_at(&schedule, 0) - 1e-4) < 1e-12);
+    assert_true(fabs(learning_rate_at(&schedule, 9) - 1e-3) < 1e-12);
+    assert_true(fabs(learning_rate_at(&schedule, 60) - 5.5e-4) < 1e-12);
+    for (uint64_t step = 10; step < 109; step++)
+        assert_true(learning_rate_at(&schedule, step + 1) < learning_rate_at(&schedule, step));
+}
+
+static void stays_at_the_floor(void **state)
+{
+    assert_true(learning_rate_at(&schedule, 110) == 1e-4);
+    assert_true(learning_rate_at(&schedule, 100000) == 1e-4);
+}
+
+static void a_run_that_is_all_warm_up_has_no_cosine(void **state)
+{
+    const struct learning_rate all = {.peak = 1, .floor = 0.1, .warmup = 5, .steps = 5};
+    assert_true(learning_rate_at(&all, 4) == 1);
+    assert_true(learning_rate_at(&all, 5) == 0.1);
+}
+
+static void scaling_is_a_choice(void **state)
+{
+    assert_true(learning_rate_scaled(2, LEARNING_RATE_AS_GIVEN, 4) == 2);
+    assert_true(learning_rate_scaled(2, LEARNING_RATE_LINEAR, 4) == 8);
+    assert_true(learning_rate_scaled(2, LEARNING_RATE_ROOT, 4) == 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rises_linearly_then_falls_as_a_cosine),
+        cmocka_unit_test(stays_at_the_floor),
+        cmocka_unit_test(a_run_that_is_all_warm_up_has_no_cosine),
+        cmocka_unit_test(scaling_is_a_choice),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
