@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft runs`: what was run with `weft run`, and how it ended. */
+#include "cli/command.h"
+
+#include "base/json.h"
+#include "platform/run_record.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static struct {
+    int64_t last;
+    const char *project;
+    bool json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_INTEGER("last", 'l', "N", &chosen.last, "20", 1, 1e9, "show the newest N runs"),
+    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run"),
+};
+
+static void print_json(const struct run_record *record, FILE *out)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    json_put_text(&line, "id", record->id);
+    json_put_text(&line, "project", record->project);
+    json_put_text(&line, "state", run_state_name(record->state));
+    json_put_integer(&line, "ranks", record->ranks);
+    json_put_text(&line, "hosts", record->hosts);
+    json_put_integer(&line, "started", record->started);
+    json_put_integer(&line, "ended", record->ended);
+    json_put_integer(&line, "exit_code", record->exit_code);
+    json_put_text(&line, "command", record->command);
+    json_put_text(&line, "reason", record->reason);
+    json_close(&line);
+    if (json_text(&line))
+        fprintf(out, "%s\n", json_text(&line));
+    json_end(&line);
+}
+
+static void print_line(const struct run_record *record, FILE *out)
+{
+    char started[32];
+    time_t moment = (time_t)record->started;
+    struct tm local;
+    localtime_r(&moment, &local);
+    strftime(started, sizeof started, "%Y-%m-%d %H:%M:%S", &local);
+    int64_t end = record->ended ? record->ended : (int64_t)time(NULL);
+    fprintf(out, "%-24s %-9s %5" PRId64 " %s %7" PRId64 "s  %s\n", record->id, run_state_name(record->state),
+            record->ranks, started, record->state == RUN_LOST ? 0 : end - record->started, record->command);
+    if (*record->reason)
+        fprintf(out, "%24s %s\n", "", record->reason);
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    char(*ids)[RUN_ID_BYTES];
+    size_t count, shown = 0;
+    weft_status status = run_records_folder(folder, error);
+    if (status == WEFT_OK)
+        status = run_records_list(folder, &ids, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    size_t first = count > (size_t)chosen.last ? count - (size_t)chosen.last : 0;
+    for (size_t i = first; i < count; i++) {
+        struct run_record record;
+        struct error damaged = {0};
+        if (run_record_load(folder, ids[i], &record, &damaged) != WEFT_OK) {
+            fprintf(stderr, "weft: %s\n", damaged.text); /* one damaged record hides no other */
+            continue;
+        }
+        if (chosen.project && strcmp(chosen.project, record.project) != 0)
+            continue;
+        if (!chosen.json && !shown++)
+            fprintf(call->output, "%-24s %-9s %5s %-19s %8s  %s\n", "run", "state", "ranks", "started", "took",
+                    "command");
+        if (chosen.json)
+            print_json(&record, call->output);
+        else
+            print_line(&record, call->output);
+    }
+    if (!chosen.json && !shown)
+        fprintf(call->output, "no runs yet; start one with weft run\n");
+    free(ids);
+    return WEFT_OK;
+}
+
+const struct command command_runs = {
+    .name = "runs",
+    .group = COMMAND_TRAIN,
+    .summary = "list what was run and how it ended",
+    .examples = "weft runs\nweft runs --last 5 --json\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};
