@@ -52,34 +52,34 @@ struct cli_option {
     } destination;
 };
 
-#define CLI_FLAG(long_name, short_name, where, text)                                                                   \
+#define CLI_FLAG(long_name, short_name, where, tells)                                                                  \
     {                                                                                                                  \
-        .name = long_name, .letter = short_name, .kind = CLI_KIND_FLAG, .meaning = text, .destination.flag = where     \
+        .name = long_name, .letter = short_name, .kind = CLI_KIND_FLAG, .meaning = tells, .destination.flag = where    \
     }
-#define CLI_INTEGER(long_name, short_name, value_name, where, start, minimum, maximum, text)                           \
+#define CLI_INTEGER(long_name, short_name, value_name, where, start, minimum, maximum, tells)                          \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_INTEGER, .value = value_name, .standard = start,     \
-        .least = minimum, .most = maximum, .meaning = text, .destination.integer = where                               \
+        .least = minimum, .most = maximum, .meaning = tells, .destination.integer = where                              \
     }
-#define CLI_NUMBER(long_name, short_name, value_name, where, start, minimum, maximum, text)                            \
+#define CLI_NUMBER(long_name, short_name, value_name, where, start, minimum, maximum, tells)                           \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_NUMBER, .value = value_name, .standard = start,      \
-        .least = minimum, .most = maximum, .meaning = text, .destination.number = where                                \
+        .least = minimum, .most = maximum, .meaning = tells, .destination.number = where                               \
     }
-#define CLI_BYTES(long_name, short_name, value_name, where, start, text)                                               \
+#define CLI_BYTES(long_name, short_name, value_name, where, start, tells)                                              \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_BYTES, .value = value_name, .standard = start,       \
-        .meaning = text, .destination.bytes = where                                                                    \
+        .meaning = tells, .destination.bytes = where                                                                   \
     }
-#define CLI_TEXT(long_name, short_name, value_name, where, start, text)                                                \
+#define CLI_TEXT(long_name, short_name, value_name, where, start, tells)                                               \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_TEXT, .value = value_name, .standard = start,        \
-        .meaning = text, .destination.text = where                                                                     \
+        .meaning = tells, .destination.text = where                                                                    \
     }
-#define CLI_CHOICE(long_name, short_name, value_name, where, start, list, text)                                        \
+#define CLI_CHOICE(long_name, short_name, value_name, where, start, list, tells)                                       \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_CHOICE, .value = value_name, .standard = start,      \
-        .choices = list, .meaning = text, .destination.text = where                                                    \
+        .choices = list, .meaning = tells, .destination.text = where                                                   \
     }
 
 /** What is left of a command line when its options have been read; the arrays point into argv. */
