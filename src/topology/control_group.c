@@ -110,9 +110,9 @@ static void walk_up(const char *mount, const char *path, void (*take)(const char
 {
     char folder[FILE_PATH_BYTES];
     size_t base = strlen(mount);
-    if (base + strlen(path) >= sizeof folder)
+    int length = snprintf(folder, sizeof folder, "%s%s", mount, path);
+    if (length < 0 || (size_t)length >= sizeof folder)
         return;
-    snprintf(folder, sizeof folder, "%s%s", mount, path);
     while (true) {
         take(folder, group);
         char *slash = strrchr(folder + base, '/');
@@ -135,27 +135,21 @@ static bool list_has(const char *list, const char *name)
 /* One line of /proc/self/cgroup: "number:controllers:path"; no controllers means version 2. */
 static void take_line(const char *root, char *line, struct control_group *group)
 {
-    char mount[FILE_PATH_BYTES];
+    char folder[FILE_PATH_BYTES], mount[FILE_PATH_BYTES];
     char *controllers = strchr(line, ':');
     char *path = controllers ? strchr(controllers + 1, ':') : NULL;
     if (!path)
         return;
     *controllers++ = '\0';
     *path++ = '\0';
-    if (strlen(root) + strlen(controllers) + 32 > sizeof mount)
-        return;
-    if (!controllers[0]) {
-        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup", root);
+    if (!controllers[0] && file_join(mount, root, "sys/fs/cgroup", NULL) == WEFT_OK)
         walk_up(mount, path, take_all_2, group);
-    }
-    if (list_has(controllers, "memory")) {
-        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/memory", root);
+    if (file_join(folder, root, "sys/fs/cgroup", NULL) != WEFT_OK)
+        return;
+    if (list_has(controllers, "memory") && file_join(mount, folder, "memory", NULL) == WEFT_OK)
         walk_up(mount, path, take_memory_1, group);
-    }
-    if (list_has(controllers, "cpu")) {
-        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup/%s", root, controllers);
+    if (list_has(controllers, "cpu") && file_join(mount, folder, controllers, NULL) == WEFT_OK)
         walk_up(mount, path, take_processors_1, group);
-    }
 }
 
 void control_group_read(const char *root, struct control_group *group)

@@ -18,7 +18,7 @@
 static void begin_request(struct ifreq *request, const char *name, void *data)
 {
     *request = (struct ifreq){0};
-    snprintf(request->ifr_name, sizeof request->ifr_name, "%s", name);
+    snprintf(request->ifr_name, sizeof request->ifr_name, "%.*s", IFNAMSIZ - 1, name);
     request->ifr_data = data;
 }
 

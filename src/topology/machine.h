@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MACHINE_NAME_BYTES    64
+#define MACHINE_NAME_BYTES    80
 #define MACHINE_TEXT_BYTES    128
 #define MACHINE_ADDRESS_BYTES 48 /**< an IPv6 address as text */
 #define MACHINE_CACHE_LEVELS  5
