@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,10 @@ uint64_t named_tensor_elements(const struct named_tensor *tensor);
 
 /** Elements held here. */
 uint64_t named_tensor_held(const struct named_tensor *tensor);
+
+/** Whether all elements are held here; whether two have the same shape. */
+bool named_tensor_is_whole(const struct named_tensor *tensor);
+bool named_tensor_same_shape(const struct named_tensor *a, const struct named_tensor *b);
 
 /** Write "[768, 50257]" to `text`; returns it. */
 char *named_tensor_shape_text(const struct named_tensor *tensor, char *text, size_t size);
@@ -66,19 +71,23 @@ struct safetensors;
  */
 weft_status safetensors_open(const char *path, struct safetensors **file, struct error *error);
 
-/** The same for `size` bytes in memory, which must outlive `*file`; `where` names them in sentences. */
+/**
+ * The same for `size` bytes in memory, which must outlive `*file`; `where` names them in sentences
+ * ("'RUN/model.safetensors'").
+ */
 weft_status safetensors_parse(const uint8_t *bytes, uint64_t size, const char *where, struct safetensors **file,
                               struct error *error);
 void safetensors_close(struct safetensors *file);
 
-/** The tensors, in the order of their data; valid until close. Their `data` is read-only memory of the file. */
+/** The tensors, in the order of their data; valid until close. Their `data` is read-only memory of the file, of any
+ * alignment. */
 size_t safetensors_count(const struct safetensors *file);
 const struct named_tensor *safetensors_tensor(const struct safetensors *file, size_t index);
 
 /** The text of `key` in "__metadata__", or NULL. */
 const char *safetensors_metadata(const struct safetensors *file, const char *key);
 
-/** All bytes of the file, for checksums. */
-const uint8_t *safetensors_bytes(const struct safetensors *file, uint64_t *size);
+/** The format's word for an element type ("F32"). */
+const char *safetensors_type_name(weft_type type);
 
 #endif

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing a safetensors file: header, then the elements, hashed on their way to the disk. */
+#include "base/file.h"
+#include "base/json.h"
+#include "checkpoint/safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are stored as they lie in memory: little-endian");
+
+#define NAME_MOST 255 /* bytes of a tensor's name */
+
+/* Hashed and written in pieces that are still in the cache when they are written. */
+#define CHUNK ((uint64_t)1 << 20)
+
+static uint64_t held_bytes(const struct named_tensor *tensor)
+{
+    return named_tensor_held(tensor) * weft_type_size(tensor->type);
+}
+
+static weft_status check_tensor(const char *path, const struct named_tensor *tensor, struct error *error)
+{
+    size_t width = weft_type_size(tensor->type);
+    if (!tensor->name || !*tensor->name || strlen(tensor->name) > NAME_MOST ||
+        strcmp(tensor->name, "__metadata__") == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a tensor for '%s' is called '%s', which cannot be its name", path,
+                         tensor->name ? tensor->name : "(null)");
+    if (width == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "tensor '%s' for '%s' has type number %d, which is none",
+                         tensor->name, path, (int)tensor->type);
+    if (tensor->dimensions > NAMED_TENSOR_DIMENSIONS)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "tensor '%s' for '%s' has %u dimensions, but at most %d can be stored", tensor->name, path,
+                         tensor->dimensions, NAMED_TENSOR_DIMENSIONS);
+    uint64_t elements = named_tensor_elements(tensor);
+    if (elements > (uint64_t)JSON_EXACT / width)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "tensor '%s' for '%s' is too large: its shape overflows",
+                         tensor->name, path);
+    if (tensor->first > elements || tensor->count > elements - tensor->first)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "elements %" PRIu64 " to %" PRIu64 " of tensor '%s' for '%s' do not exist: it has %" PRIu64,
+                         tensor->first, tensor->first + tensor->count, tensor->name, path, elements);
+    if (!tensor->data && named_tensor_held(tensor) > 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "tensor '%s' for '%s' has no data", tensor->name, path);
+    return WEFT_OK;
+}
+
+/* The order in the file: larger element types first, so that each type is aligned; then by name. */
+static int by_place(const void *left, const void *right)
+{
+    const struct named_tensor *a = *(const struct named_tensor *const *)left,
+                              *b = *(const struct named_tensor *const *)right;
+    size_t a_width = weft_type_size(a->type), b_width = weft_type_size(b->type);
+    if (a_width != b_width)
+        return a_width > b_width ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static int by_name(const void *left, const void *right)
+{
+    return strcmp((*(const struct named_tensor *const *)left)->name,
+                  (*(const struct named_tensor *const *)right)->name);
+}
+
+/* Check all tensors and put them in the order of the file. */
+static weft_status put_in_order(const char *path, const struct named_tensor *tensors, size_t count,
+                                const struct named_tensor **order, struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        weft_status status = check_tensor(path, &tensors[i], error);
+        if (status != WEFT_OK)
+            return status;
+        order[i] = &tensors[i];
+    }
+    qsort(order, count, sizeof(*order), by_name);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(order[i - 1]->name, order[i]->name) == 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "two tensors for '%s' are called '%s'", path, order[i]->name);
+    qsort(order, count, sizeof(*order), by_place);
+    return WEFT_OK;
+}
+
+/* "__metadata__": what transformers wants to see, and where pieces belong. */
+static void put_metadata(struct json_writer *header, const struct named_tensor *const *order, size_t count)
+{
+    json_open_object(header, "__metadata__");
+    json_put_text(header, "format", "pt");
+    for (size_t i = 0; i < count; i++) {
+        const struct named_tensor *tensor = order[i];
+        if (named_tensor_is_whole(tensor))
+            continue;
+        char key[512], place[32 * (NAMED_TENSOR_DIMENSIONS + 1)];
+        snprintf(key, sizeof key, "piece %s", tensor->name);
+        int length = snprintf(place, sizeof place, "%" PRIu64, tensor->first);
+        for (unsigned d = 0; d < tensor->dimensions; d++)
+            length += snprintf(place + length, sizeof place - (size_t)length, " %" PRIu64, tensor->shape[d]);
+        json_put_text(header, key, place);
+    }
+    json_close(header);
+}
+
+/* The header with its size before it, padded so that the elements begin at a multiple of 8. */
+static weft_status make_header(const struct named_tensor *const *order, size_t count, char **bytes, uint64_t *size,
+                               struct error *error)
+{
+    struct json_writer header;
+    json_begin(&header, JSON_LINE);
+    json_open_object(&header, NULL);
+    put_metadata(&header, order, count);
+    uint64_t offset = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct named_tensor *tensor = order[i];
+        json_open_object(&header, tensor->name);
+        json_put_text(&header, "dtype", safetensors_type_name(tensor->type));
+        json_open_array(&header, "shape");
+        if (named_tensor_is_whole(tensor))
+            for (unsigned d = 0; d < tensor->dimensions; d++)
+                json_put_unsigned(&header, NULL, tensor->shape[d]);
+        else
+            json_put_unsigned(&header, NULL, named_tensor_held(tensor));
+        json_close(&header);
+        json_open_array(&header, "data_offsets");
+        json_put_unsigned(&header, NULL, offset);
+        offset += held_bytes(tensor);
+        json_put_unsigned(&header, NULL, offset);
+        json_close(&header);
+        json_close(&header);
+    }
+    json_close(&header);
+    uint64_t padded = (header.length + 7) / 8 * 8;
+    char *made = json_text(&header) ? malloc(8 + padded) : NULL;
+    if (made) {
+        memcpy(made, &padded, 8);
+        memcpy(made + 8, json_text(&header), header.length);
+        memset(made + 8 + header.length, ' ', padded - header.length);
+        *bytes = made;
+        *size = 8 + padded;
+    }
+    json_end(&header);
+    return made ? WEFT_OK : error_memory(error, padded, "the header of a safetensors file");
+}
+
+/* Append to the file and to the hash. */
+static weft_status append(struct file_writer *writer, struct sha256 *hash, const void *bytes, uint64_t size,
+                          struct error *error)
+{
+    for (uint64_t done = 0; done < size; done += CHUNK) {
+        const char *chunk = (const char *)bytes + done;
+        uint64_t length = size - done < CHUNK ? size - done : CHUNK;
+        sha256_update(hash, chunk, length);
+        weft_status status = file_writer_append(writer, chunk, length, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status write_file(const char *path, const struct named_tensor *const *order, size_t count,
+                              const char *header, uint64_t header_size, struct file_digest *digest, struct error *error)
+{
+    uint64_t expected = header_size;
+    for (size_t i = 0; i < count; i++)
+        expected += held_bytes(order[i]);
+    struct sha256 hash;
+    weft_status status = sha256_begin(&hash, error);
+    if (status != WEFT_OK)
+        return status;
+    struct file_writer writer;
+    status = file_writer_open(&writer, path, expected, error);
+    if (status == WEFT_OK) {
+        status = append(&writer, &hash, header, header_size, error);
+        for (size_t i = 0; i < count && status == WEFT_OK; i++)
+            status = append(&writer, &hash, order[i]->data, held_bytes(order[i]), error);
+        if (status == WEFT_OK)
+            status = file_writer_close(&writer, error);
+        else
+            file_writer_discard(&writer);
+    }
+    uint8_t sha256[SHA256_BYTES];
+    weft_status ended = sha256_end(&hash, sha256, error);
+    if (status != WEFT_OK || ended != WEFT_OK)
+        return status != WEFT_OK ? status : ended;
+    digest->bytes = expected;
+    memcpy(digest->sha256, sha256, sizeof sha256);
+    return WEFT_OK;
+}
+
+weft_status safetensors_write(const char *path, const struct named_tensor *tensors, size_t count,
+                              struct file_digest *digest, struct error *error)
+{
+    const struct named_tensor **order = malloc((count + 1) * sizeof(*order));
+    if (!order)
+        return error_memory(error, count * sizeof(*order), "a list of tensors");
+    char *header = NULL;
+    uint64_t header_size = 0;
+    weft_status status = put_in_order(path, tensors, count, order, error);
+    if (status == WEFT_OK)
+        status = make_header(order, count, &header, &header_size, error);
+    if (status == WEFT_OK)
+        status = write_file(path, order, count, header, header_size, digest, error);
+    free(header);
+    free(order);
+    return status;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "checkpoint/tensor_hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_HEADING "weft tensors 1\n"
+
+static void put_number(struct sha256 *hash, uint64_t number)
+{
+    sha256_update(hash, &number, sizeof number);
+}
+
+static void put_text(struct sha256 *hash, const char *text)
+{
+    put_number(hash, strlen(text));
+    sha256_update(hash, text, strlen(text));
+}
+
+weft_status tensor_hash_begin(struct sha256 *hash, struct error *error)
+{
+    weft_status status = sha256_begin(hash, error);
+    if (status == WEFT_OK)
+        sha256_update(hash, HASH_HEADING, strlen(HASH_HEADING));
+    return status;
+}
+
+void tensor_hash_describe(struct sha256 *hash, const struct named_tensor *tensor)
+{
+    put_text(hash, tensor->name);
+    put_text(hash, weft_type_name(tensor->type));
+    put_number(hash, tensor->dimensions);
+    for (unsigned i = 0; i < tensor->dimensions; i++)
+        put_number(hash, tensor->shape[i]);
+}
+
+void tensor_hash_elements(struct sha256 *hash, const struct named_tensor *tensor)
+{
+    sha256_update(hash, tensor->data, named_tensor_held(tensor) * weft_type_size(tensor->type));
+}
+
+static int by_name(const void *left, const void *right)
+{
+    return strcmp((*(const struct named_tensor *const *)left)->name,
+                  (*(const struct named_tensor *const *)right)->name);
+}
+
+/* Whether sorted tensors can be hashed: all whole, no name twice. */
+static weft_status check(const struct named_tensor *const *order, size_t count, struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (!named_tensor_is_whole(order[i]))
+            return error_set(error, WEFT_ERROR_ARGUMENT,
+                             "tensor '%s' is only a piece, and pieces cannot be hashed alone", order[i]->name);
+        if (i > 0 && strcmp(order[i - 1]->name, order[i]->name) == 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "two tensors to hash are called '%s'", order[i]->name);
+    }
+    return WEFT_OK;
+}
+
+weft_status checkpoint_hash_tensors(const struct named_tensor *tensors, size_t count, uint8_t digest[SHA256_BYTES],
+                                    struct error *error)
+{
+    const struct named_tensor **order = malloc((count + 1) * sizeof(*order));
+    if (!order)
+        return error_memory(error, count * sizeof(*order), "a list of tensors");
+    for (size_t i = 0; i < count; i++)
+        order[i] = &tensors[i];
+    qsort(order, count, sizeof(*order), by_name);
+    struct sha256 hash;
+    weft_status status = check(order, count, error);
+    if (status == WEFT_OK)
+        status = tensor_hash_begin(&hash, error);
+    if (status == WEFT_OK) {
+        for (size_t i = 0; i < count; i++) {
+            tensor_hash_describe(&hash, order[i]);
+            tensor_hash_elements(&hash, order[i]);
+        }
+        status = sha256_end(&hash, digest, error);
+    }
+    free(order);
+    return status;
+}
