@@ -19,4 +19,7 @@ struct card {
     uint8_t extra[CARD_EXTRA_BYTES];  /**< what the layers above add (transport addresses) */
 };
 
+/** Fill in rank, process, host and machine of this process. `node` (may be NULL) is added to the machine's own identity. */
+void card_begin(struct card *card, uint32_t rank, const char *node);
+
 #endif

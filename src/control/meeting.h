@@ -27,13 +27,16 @@ struct meeting_config {
     double limit_seconds;
 };
 
+/** Find the launcher or take the configuration; waits until somebody serves the meeting. Rank 0 may serve it itself (see environment.h). */
 weft_status meeting_open(const struct meeting_config *config, struct meeting **meeting, struct error *error);
 void meeting_close(struct meeting *meeting);
 
 uint32_t meeting_rank(const struct meeting *meeting);
 uint32_t meeting_ranks(const struct meeting *meeting);
 const char *meeting_launcher(const struct meeting *meeting); /**< "weft run", "PMIx", "PMI-2", "torchrun variables", "alone" ... */
-const char *meeting_interface_hint(const struct meeting *meeting); /**< address of this host that reaches the others, or NULL */
+
+/** The address (digits) of this host that reaches the others, for control_open(); NULL when the launcher does not tell. */
+const char *meeting_interface_hint(const struct meeting *meeting);
 
 /** Give `card`, get everybody's: cards[0..ranks), allocated with malloc, the caller's. Names in its sentence who has not come. */
 weft_status meeting_exchange(struct meeting *meeting, const struct card *card, struct card **cards, struct error *error);

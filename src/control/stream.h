@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A stream: a non-blocking connection between two processes of a job, which first proves to both ends that the other
+ * holds the job's secret, then carries frames. The meeting and the links of the control plane are streams.
+ *
+ * ## First bytes
+ *
+ *     client: prefix, hello (purpose, rank, ranks, nonce)
+ *     server: prefix, challenge (nonce, proof)
+ *     client: proof
+ *
+ * A prefix is magic (8 bytes), protocol version (4), release (20, text) and host name (64, text); it keeps this layout in
+ * every version, so that ends of different versions can name each other's host. A proof is the HMAC-SHA256, under the secret,
+ * of the teller's role, both nonces, and the hello: neither can be replayed, nor reflected. Frames are neither encrypted nor
+ * signed after that: who can forge TCP segments on the job's network can disturb it (see README.md).
+ *
+ * What begins with another magic is a stranger (a port scanner, a web browser): STREAM_STRANGER, to be dropped in silence.
+ *
+ * A stream belongs to one thread at a time.
+ */
+#ifndef WEFT_CONTROL_STREAM_H
+#define WEFT_CONTROL_STREAM_H
+
+#include "base/error.h"
+#include "control/frame.h"
+#include "control/secret.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define STREAM_VERSION       1
+#define STREAM_HOST_BYTES    64
+#define STREAM_PREFIX_BYTES  96
+#define STREAM_HELLO_BYTES   (STREAM_PREFIX_BYTES + 12 + SECRET_BYTES)
+#define STREAM_REPLY_BYTES   (STREAM_PREFIX_BYTES + 2 * SECRET_BYTES)
+#define STREAM_FRAME_MOST    (1u << 30) /**< bytes of a frame's payload, most */
+
+enum stream_purpose {
+    STREAM_MEETING = 1,
+    STREAM_CONTROL = 2,
+};
+
+enum stream_state {
+    STREAM_HELLO,    /**< server: the hello is awaited. client: the challenge is */
+    STREAM_PROOF,    /**< server: the client's proof is awaited */
+    STREAM_OPEN,     /**< frames pass */
+    STREAM_ENDED,    /**< the other end closed the connection, or the connection failed */
+    STREAM_STRANGER, /**< the other end is no Weft */
+    STREAM_REFUSED,  /**< wrong version or secret */
+};
+
+/** Who this end is. The secret is borrowed. */
+struct stream_identity {
+    const uint8_t *secret;
+    enum stream_purpose purpose;
+    uint32_t rank, ranks; /**< a server may leave them zero */
+};
+
+struct stream {
+    int descriptor;
+    bool server;
+    enum stream_state state;
+    struct stream_identity identity;
+    uint32_t peer_rank, peer_ranks;       /**< server: what the client's hello says; believed once the stream is open */
+    char peer_host[STREAM_HOST_BYTES];
+    char peer_address[64];                /**< "address:port", for sentences */
+    uint8_t hello[STREAM_HELLO_BYTES];    /**< the client's, at both ends: it is signed */
+    uint8_t nonce[SECRET_BYTES];          /**< the server's */
+    struct buffer in, out;
+};
+
+/** Take over a connected socket (it is closed by stream_end()); a client's hello is put into `out`. */
+weft_status stream_begin(struct stream *stream, int descriptor, bool server, const struct stream_identity *identity,
+                         struct error *error);
+
+/** Close the connection and free what is held; harmless on a zeroed or ended struct. */
+void stream_end(struct stream *stream);
+
+/**
+ * Read what has arrived. Returns an error when the stream is over (see `state`): PEER when the other end closed it (frames
+ * read before can still be taken), RENDEZVOUS when it was refused, with a sentence that names the other host.
+ */
+weft_status stream_read(struct stream *stream, struct error *error);
+
+/** What stream_read() does with the bytes it has read; for tests. */
+weft_status stream_feed(struct stream *stream, const void *bytes, size_t size, struct error *error);
+
+/** Write as much of `out` as the connection takes now. */
+weft_status stream_write(struct stream *stream, struct error *error);
+
+static inline bool stream_wants_write(const struct stream *stream)
+{
+    return buffer_size(&stream->out) > 0;
+}
+
+/** Look at the first whole frame: 1, 0 or -1 as frame_peek(). frame_drop(&stream->in, ...) forgets it. */
+int stream_peek(const struct stream *stream, struct frame *frame);
+
+/** Append a frame to `out`; stream_write() sends it. */
+void stream_put(struct stream *stream, uint16_t kind, const void *payload, size_t size);
+
+#endif
