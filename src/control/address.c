@@ -131,9 +131,9 @@ weft_status address_listen(const char *host, uint16_t port, int *descriptor, uin
         char text[ADDRESS_TEXT_BYTES];
         address_format(address, text, sizeof text);
         if (errno == EADDRINUSE)
-            status = error_set(error, WEFT_ERROR_RENDEZVOUS,
-                               "cannot listen at %s: the port is in use by another program; choose another port or end it",
-                               text);
+            status = error_set(
+                error, WEFT_ERROR_RENDEZVOUS,
+                "cannot listen at %s: the port is in use by another program; choose another port or end it", text);
         else
             status = error_system(error, "cannot listen at %s", text);
         close(fd);
@@ -218,7 +218,8 @@ weft_status address_local(int descriptor, char *text, size_t room, struct error 
     return WEFT_OK;
 }
 
-/* The address from which this host would send to the world: a datagram socket asks the routing table, nothing is sent. */
+/* The address from which this host would send to the world: a datagram socket asks the routing table, nothing is sent.
+ */
 static bool default_route(char *text, size_t room)
 {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -226,7 +227,8 @@ static bool default_route(char *text, size_t room)
         return false;
     struct sockaddr_in world = {.sin_family = AF_INET, .sin_port = htons(9)};
     inet_pton(AF_INET, "192.0.2.1", &world.sin_addr); /* TEST-NET-1 of RFC 5737: belongs to nobody */
-    bool found = connect(fd, (struct sockaddr *)&world, sizeof world) == 0 && address_local(fd, text, room, NULL) == WEFT_OK;
+    bool found =
+        connect(fd, (struct sockaddr *)&world, sizeof world) == 0 && address_local(fd, text, room, NULL) == WEFT_OK;
     close(fd);
     return found;
 }
@@ -268,7 +270,8 @@ weft_status address_of_interface(const char *interface, char *text, size_t room,
         return WEFT_OK;
     if (interface)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "there is no network interface '%s' with an address; 'weft topo' lists those there are", interface);
+                         "there is no network interface '%s' with an address; 'weft topo' lists those there are",
+                         interface);
     snprintf(text, room, "127.0.0.1");
     return WEFT_OK;
 }

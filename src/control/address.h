@@ -31,7 +31,8 @@ weft_status address_listen(const char *host, uint16_t port, int *descriptor, uin
 
 /**
  * Begin to connect to `host`:`port` and wait until it has succeeded, at most `limit_seconds`. Errors: RENDEZVOUS with
- * address and reason; ETIMEDOUT, ECONNREFUSED ... in `*reason` (may be NULL), so that the caller can decide to try again.
+ * address and reason; ETIMEDOUT, ECONNREFUSED ... in `*reason` (may be NULL), so that the caller can decide to try
+ * again.
  */
 weft_status address_connect(const char *host, uint16_t port, double limit_seconds, int *descriptor, int *reason,
                             struct error *error);
@@ -43,12 +44,14 @@ weft_status address_local(int descriptor, char *text, size_t room, struct error 
 void address_prepare(int descriptor);
 
 /**
- * The address (digits) of the network interface `interface`, or `interface` itself where it is an address. NULL: the one that
- * reaches other hosts (that of the default route, else the first that is up), or loopback if there is no other.
+ * The address (digits) of the network interface `interface`, or `interface` itself where it is an address. NULL: the
+ * one that reaches other hosts (that of the default route, else the first that is up), or loopback if there is no
+ * other.
  */
 weft_status address_of_interface(const char *interface, char *text, size_t room, struct error *error);
 
-/** All addresses of this host but loopback and link-local ones, as "a:port,b:port", those of the default route first. */
+/** All addresses of this host but loopback and link-local ones, as "a:port,b:port", those of the default route first.
+ */
 char *address_list(uint16_t port, char *text, size_t room);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A rank's card: what every other rank knows of it after the meeting. Plain bytes, equal layout on all hosts of a job. */
+/** A rank's card: what every other rank knows of it after the meeting. Plain bytes, equal layout on all hosts of a job.
+ */
 #ifndef WEFT_CONTROL_CARD_H
 #define WEFT_CONTROL_CARD_H
 
@@ -14,12 +15,14 @@ struct card {
     uint32_t rank;
     int32_t process;                  /**< process id, for people */
     char host[CARD_HOST_BYTES];       /**< host name, for people */
-    char machine[CARD_MACHINE_BYTES]; /**< identity of machine and network namespace; equal: these ranks may share memory */
+    char machine[CARD_MACHINE_BYTES]; /**< identity of machine and network namespace; equal: these ranks may share
+                                         memory */
     char control[CARD_LINK_BYTES];    /**< "address:port" of the rank's control listener */
     uint8_t extra[CARD_EXTRA_BYTES];  /**< what the layers above add (transport addresses) */
 };
 
-/** Fill in rank, process, host and machine of this process. `node` (may be NULL) is added to the machine's own identity. */
+/** Fill in rank, process, host and machine of this process. `node` (may be NULL) is added to the machine's own
+ * identity. */
 void card_begin(struct card *card, uint32_t rank, const char *node);
 
 #endif

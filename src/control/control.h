@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The control plane: authenticated connections in a tree over all ranks (rank to node leader, leaders in a tree), that carry
- * bootstrap, liveness, abort and operation logs. It needs no launcher alive.
+ * The control plane: authenticated connections in a tree over all ranks (rank to node leader, leaders in a tree), that
+ * carry bootstrap, liveness, abort and operation logs. It needs no launcher alive.
  *
- * Who dies is seen by its neighbours in the tree as a closed connection (a process's death takes milliseconds) or as missing
- * heartbeats (a stopped process or cut link, after the liveness limit); they send "rank r on host h died: reason" through what
- * is left of the tree, so every survivor learns it. The first cause to arrive at a rank is the one that it keeps.
+ * Who dies is seen by its neighbours in the tree as a closed connection (a process's death takes milliseconds) or as
+ * missing heartbeats (a stopped process or cut link, after the liveness limit); they send "rank r on host h died:
+ * reason" through what is left of the tree, so every survivor learns it. The first cause to arrive at a rank is the one
+ * that it keeps.
  *
- * Threads: control_progress() is called by the context's helper thread alone. The other functions are safe from any thread.
- * control_failed() is one load, for every poll loop.
+ * Threads: control_progress() is called by the context's helper thread alone. The other functions are safe from any
+ * thread. control_failed() is one load, for every poll loop.
  */
 #ifndef WEFT_CONTROL_CONTROL_H
 #define WEFT_CONTROL_CONTROL_H
@@ -25,19 +26,22 @@ struct control;
 
 struct control_config {
     uint32_t rank, ranks;
-    double connect_limit;    /**< seconds to build the tree */
-    double heartbeat;        /**< seconds between heartbeats; default 0.25 */
-    double liveness_limit;   /**< seconds without any sign of life before a peer is declared dead; default 10 */
+    double connect_limit;  /**< seconds to build the tree */
+    double heartbeat;      /**< seconds between heartbeats; default 0.25 */
+    double liveness_limit; /**< seconds without any sign of life before a peer is declared dead; default 10 */
 };
 
-/** Open the listener, before the meeting, so that its address can go into the card ("address:port" into card->control). */
+/** Open the listener, before the meeting, so that its address can go into the card ("address:port" into card->control).
+ */
 weft_status control_open(const struct control_config *config, const char *interface, struct control **control,
                          struct card *card, struct error *error);
 
 /** Build the tree; `cards` (borrowed for the life of control) and the meeting's secret authenticate both ends. */
-weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret, struct error *error);
+weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret,
+                            struct error *error);
 
-/** Say goodbye along the tree (so that nobody takes the end for a death), close everything. Collective when nothing failed. */
+/** Say goodbye along the tree (so that nobody takes the end for a death), close everything. Collective when nothing
+ * failed. */
 void control_close(struct control *control);
 
 /** One descriptor (an epoll) that becomes readable when control_progress() has something to do. */
@@ -80,16 +84,16 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
 #define OPERATION_TEXT_BYTES  192
 
 struct operation_entry {
-    _Atomic uint64_t sequence;     /**< of the operation in its communicator, + 1; 0: free. Written last. */
-    uint32_t communicator;         /**< id */
-    uint8_t collective;            /**< enum collective */
+    _Atomic uint64_t sequence; /**< of the operation in its communicator, + 1; 0: free. Written last. */
+    uint32_t communicator;     /**< id */
+    uint8_t collective;        /**< enum collective */
     uint8_t type, op;
-    uint8_t phase;                 /**< enum operation_phase */
-    uint32_t root;                 /**< or the peer of a send or receive */
+    uint8_t phase; /**< enum operation_phase */
+    uint32_t root; /**< or the peer of a send or receive */
     uint64_t count;
-    uint64_t hash;                 /**< the operation's tag */
-    _Atomic uint32_t awaited;      /**< the world rank that it waits for now, + 1; 0: none known */
-    uint64_t started;              /**< clock_ticks() */
+    uint64_t hash;            /**< the operation's tag */
+    _Atomic uint32_t awaited; /**< the world rank that it waits for now, + 1; 0: none known */
+    uint64_t started;         /**< clock_ticks() */
 };
 
 enum operation_phase {
@@ -108,8 +112,8 @@ struct operation_log {
 void control_publish_log(struct control *control, const struct operation_log *log);
 
 /**
- * Fetch another rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the helper;
- * the helper itself uses control_ask_log(), whose answer arrives through the callback.
+ * Fetch another rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the
+ * helper; the helper itself uses control_ask_log(), whose answer arrives through the callback.
  */
 weft_status control_fetch_log(struct control *control, uint32_t rank, struct operation_log *log, double limit_seconds,
                               struct error *error);

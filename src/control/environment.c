@@ -60,9 +60,10 @@ bool environment_weft(struct environment *environment, weft_status *status, stru
     *status = numbers(environment, "WEFT_RANK", "WEFT_RANKS", error);
     const char *meeting = variable("WEFT_MEETING"), *secret = variable("WEFT_SECRET");
     if (*status == WEFT_OK && environment->ranks > 1 && (!meeting || !secret))
-        *status = error_set(error, WEFT_ERROR_RENDEZVOUS,
-                            "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
-                            meeting ? "WEFT_SECRET" : "WEFT_MEETING");
+        *status =
+            error_set(error, WEFT_ERROR_RENDEZVOUS,
+                      "WEFT_RANK and WEFT_RANKS are set but %s is not; start the ranks with 'weft run', or set it",
+                      meeting ? "WEFT_SECRET" : "WEFT_MEETING");
     if (*status == WEFT_OK && meeting)
         *status = copy(environment->addresses, meeting, "WEFT_MEETING", error);
     if (*status == WEFT_OK && secret)
@@ -120,8 +121,8 @@ bool environment_slurm(struct environment *environment, weft_status *status, str
     *status = numbers(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", error);
     char host[256], derived[128];
     if (*status == WEFT_OK && !environment_first_host(list ? list : "", host, sizeof host))
-        *status = error_set(error, WEFT_ERROR_RENDEZVOUS, "Slurm's SLURM_STEP_NODELIST is '%s', which is no list of hosts",
-                            list ? list : "");
+        *status = error_set(error, WEFT_ERROR_RENDEZVOUS,
+                            "Slurm's SLURM_STEP_NODELIST is '%s', which is no list of hosts", list ? list : "");
     if (*status != WEFT_OK)
         return true;
     snprintf(derived, sizeof derived, "slurm job %.40s step %.40s user %u", job, step, (unsigned)getuid());

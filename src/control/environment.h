@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the launchers' environment variables say about the meeting. Reads the environment; thread-safe while nobody sets it. */
+/** What the launchers' environment variables say about the meeting. Reads the environment; thread-safe while nobody
+ * sets it. */
 #ifndef WEFT_CONTROL_ENVIRONMENT_H
 #define WEFT_CONTROL_ENVIRONMENT_H
 
@@ -12,24 +13,24 @@
 
 /** A meeting by TCP, as the environment describes it. */
 struct environment {
-    const char *launcher;                     /**< "weft run", "Slurm", "torchrun variables" */
+    const char *launcher; /**< "weft run", "Slurm", "torchrun variables" */
     uint32_t rank, ranks;
-    char addresses[ENVIRONMENT_TEXT_BYTES];   /**< "host:port,..." */
-    char secret[ENVIRONMENT_TEXT_BYTES];      /**< text; derived from what all ranks know where none was given */
-    bool served;                              /**< the launcher serves; otherwise rank 0 does */
+    char addresses[ENVIRONMENT_TEXT_BYTES]; /**< "host:port,..." */
+    char secret[ENVIRONMENT_TEXT_BYTES];    /**< text; derived from what all ranks know where none was given */
+    bool served;                            /**< the launcher serves; otherwise rank 0 does */
 };
 
 /**
- * Each: false if that launcher is not in the environment; otherwise true and `*status`, with a sentence when a variable is
- * missing or wrong.
+ * Each: false if that launcher is not in the environment; otherwise true and `*status`, with a sentence when a variable
+ * is missing or wrong.
  *
  * weft run: WEFT_RANK, WEFT_RANKS, WEFT_MEETING, WEFT_SECRET; WEFT_MEETING_SERVED=1 says that the launcher serves.
  * Slurm (srun without MPI): SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID.
  * torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE, TORCHELASTIC_RUN_ID.
  *
- * Under the last two, rank 0 serves, at WEFT_MEETING_PORT if that is set, and the secret is WEFT_SECRET if that is set. If it
- * is not, it is derived from job id and user (Slurm) or run id and master (torchrun), which other users of the hosts may
- * guess: enough to keep jobs apart, no protection.
+ * Under the last two, rank 0 serves, at WEFT_MEETING_PORT if that is set, and the secret is WEFT_SECRET if that is set.
+ * If it is not, it is derived from job id and user (Slurm) or run id and master (torchrun), which other users of the
+ * hosts may guess: enough to keep jobs apart, no protection.
  */
 bool environment_weft(struct environment *environment, weft_status *status, struct error *error);
 bool environment_slurm(struct environment *environment, weft_status *status, struct error *error);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Bytes on their way: a growing buffer, fields written to and read from it, and frames (a header of 8 bytes and a payload)
- * that cut a stream of bytes into messages. Numbers are little-endian on the wire.
+ * Bytes on their way: a growing buffer, fields written to and read from it, and frames (a header of 8 bytes and a
+ * payload) that cut a stream of bytes into messages. Numbers are little-endian on the wire.
  *
- * Readers never trust what they read: a reader that runs past its end, and a frame longer than allowed, is noted as bad.
- * A struct belongs to one thread at a time.
+ * Readers never trust what they read: a reader that runs past its end, and a frame longer than allowed, is noted as
+ * bad. A struct belongs to one thread at a time.
  */
 #ifndef WEFT_CONTROL_FRAME_H
 #define WEFT_CONTROL_FRAME_H

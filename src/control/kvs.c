@@ -66,20 +66,20 @@ static weft_status get_blob(struct kvs *kvs, unsigned exchange, uint32_t rank, u
             return status;
         if (!read_digits(value, blob + at, piece))
             return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                             "the card of rank %u came damaged through %s; do all hosts have the same build of Weft?", rank,
-                             kvs->name);
+                             "the card of rank %u came damaged through %s; do all hosts have the same build of Weft?",
+                             rank, kvs->name);
     }
     return WEFT_OK;
 }
 
-weft_status kvs_exchange(struct kvs *kvs, const void *blob, size_t size, void *blobs, char secret[2 * SECRET_TEXT_BYTES],
-                         double limit_seconds, struct error *error)
+weft_status kvs_exchange(struct kvs *kvs, const void *blob, size_t size, void *blobs,
+                         char secret[2 * SECRET_TEXT_BYTES], double limit_seconds, struct error *error)
 {
     unsigned exchange = atomic_fetch_add(&exchanges, 1);
     char key[64];
     if (kvs->value_most < 2 * SECRET_TEXT_BYTES)
-        return error_set(error, WEFT_ERROR_RENDEZVOUS, "%s takes values of %zu characters, too short for Weft", kvs->name,
-                         kvs->value_most);
+        return error_set(error, WEFT_ERROR_RENDEZVOUS, "%s takes values of %zu characters, too short for Weft",
+                         kvs->name, kvs->value_most);
     snprintf(key, sizeof key, "weft-%u-secret", exchange);
     weft_status status = put_blob(kvs, exchange, blob, size, error);
     if (status == WEFT_OK && kvs->rank == 0)

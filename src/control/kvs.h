@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The key-value store that MPI launchers and Slurm give to the processes they start: put, fence, get. Weft uses it once, to
- * exchange the ranks' cards and a secret that rank 0 draws; nothing of the launcher is needed afterwards.
+ * The key-value store that MPI launchers and Slurm give to the processes they start: put, fence, get. Weft uses it
+ * once, to exchange the ranks' cards and a secret that rank 0 draws; nothing of the launcher is needed afterwards.
  *
  * A store is one per process (the launcher's connection is), so of several ranks in one process only one can use it.
  */
@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 struct kvs {
-    const char *name;      /**< "PMIx", "PMI-1", "PMI-2" */
+    const char *name; /**< "PMIx", "PMI-1", "PMI-2" */
     uint32_t rank, ranks;
-    size_t value_most;     /**< characters of a value, most */
+    size_t value_most; /**< characters of a value, most */
     /** Values are texts of letters and digits; visible to others after a fence. */
     weft_status (*put)(struct kvs *kvs, const char *key, const char *value, struct error *error);
     weft_status (*fence)(struct kvs *kvs, double limit_seconds, struct error *error);
@@ -36,10 +36,10 @@ weft_status kvs_open_pmi1(struct kvs **kvs, struct error *error);
 weft_status kvs_open_pmi2(struct kvs **kvs, struct error *error);
 
 /**
- * All-gather `size` bytes of every rank into `blobs` (ranks x size), and rank 0's secret (of at least 1 character, below
- * SECRET_TEXT_BYTES x 2) into `secret` on all. Collective.
+ * All-gather `size` bytes of every rank into `blobs` (ranks x size), and rank 0's secret (of at least 1 character,
+ * below SECRET_TEXT_BYTES x 2) into `secret` on all. Collective.
  */
-weft_status kvs_exchange(struct kvs *kvs, const void *blob, size_t size, void *blobs, char secret[2 * SECRET_TEXT_BYTES],
-                         double limit_seconds, struct error *error);
+weft_status kvs_exchange(struct kvs *kvs, const void *blob, size_t size, void *blobs,
+                         char secret[2 * SECRET_TEXT_BYTES], double limit_seconds, struct error *error);
 
 #endif

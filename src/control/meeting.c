@@ -22,7 +22,7 @@ struct meeting {
     uint8_t secret[MEETING_SECRET_BYTES]; /* the job's before the exchange, the round's after it */
     struct kvs *kvs;                      /* one of the two ways to meet; NULL: by TCP, or alone */
     char addresses[ENVIRONMENT_TEXT_BYTES];
-    int listener;                         /* >= 0: this rank serves the others */
+    int listener; /* >= 0: this rank serves the others */
     int stop;
     bool serving;
     pthread_t server;
@@ -49,8 +49,8 @@ static weft_status listen_here(struct meeting *meeting, struct error *error)
 
 static struct rendezvous_client client_of(const struct meeting *meeting)
 {
-    return (struct rendezvous_client){meeting->addresses, meeting->rank, meeting->ranks, meeting->secret,
-                                      meeting->limit_seconds, -1};
+    return (struct rendezvous_client){meeting->addresses, meeting->rank,          meeting->ranks,
+                                      meeting->secret,    meeting->limit_seconds, -1};
 }
 
 static weft_status open_tcp(struct meeting *meeting, const struct environment *environment, struct error *error)
@@ -72,14 +72,15 @@ static weft_status open_tcp(struct meeting *meeting, const struct environment *e
 
 static weft_status open_configured(struct meeting *meeting, const struct meeting_config *config, struct error *error)
 {
-    struct environment environment = {.launcher = "configuration", .rank = (uint32_t)config->rank,
-                                      .ranks = (uint32_t)config->ranks};
+    struct environment environment = {
+        .launcher = "configuration", .rank = (uint32_t)config->rank, .ranks = (uint32_t)config->ranks};
     if (config->ranks < 1 || config->rank < 0 || config->rank >= config->ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the configuration says rank %d of %d ranks; ranks count from 0",
                          config->rank, config->ranks);
     if (config->ranks > 1 && (!config->address || !config->secret))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the configuration says %d ranks but not the %s at which they meet",
-                         config->ranks, config->address ? "secret with" : "address (meeting)");
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "the configuration says %d ranks but not the %s at which they meet", config->ranks,
+                         config->address ? "secret with" : "address (meeting)");
     if (config->ranks > 1) {
         snprintf(environment.addresses, sizeof environment.addresses, "%s", config->address);
         snprintf(environment.secret, sizeof environment.secret, "%s", config->secret);
@@ -190,8 +191,10 @@ const uint8_t *meeting_secret(const struct meeting *meeting)
 static void *serve(void *argument)
 {
     const struct meeting *meeting = argument;
-    const struct rendezvous_server server = {.ranks = meeting->ranks, .secret = meeting->secret,
-                                             .limit_seconds = meeting->limit_seconds, .stop = meeting->stop};
+    const struct rendezvous_server server = {.ranks = meeting->ranks,
+                                             .secret = meeting->secret,
+                                             .limit_seconds = meeting->limit_seconds,
+                                             .stop = meeting->stop};
     /* What goes wrong is told to every rank that has come, this one included: its own visit returns the sentence. */
     (void)rendezvous_serve(meeting->listener, &server, NULL);
     return NULL;
@@ -203,7 +206,8 @@ static weft_status exchange_tcp(struct meeting *meeting, const struct card *card
     if (meeting->listener >= 0) {
         int code = pthread_create(&meeting->server, NULL, serve, meeting);
         if (code != 0)
-            return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that serves the meeting: %s", strerror(code));
+            return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that serves the meeting: %s",
+                             strerror(code));
         meeting->serving = true;
     }
     const struct rendezvous_client client = client_of(meeting);
@@ -254,13 +258,14 @@ static weft_status check_cards(const struct meeting *meeting, struct card *cards
         cards[rank].machine[CARD_MACHINE_BYTES - 1] = '\0';
         cards[rank].control[CARD_LINK_BYTES - 1] = '\0';
         if (cards[rank].rank != rank)
-            return error_set(error, WEFT_ERROR_RENDEZVOUS, "the card in place %u of the meeting's table is of rank %u", rank,
-                             cards[rank].rank);
+            return error_set(error, WEFT_ERROR_RENDEZVOUS, "the card in place %u of the meeting's table is of rank %u",
+                             rank, cards[rank].rank);
     }
     return WEFT_OK;
 }
 
-weft_status meeting_exchange(struct meeting *meeting, const struct card *card, struct card **result, struct error *error)
+weft_status meeting_exchange(struct meeting *meeting, const struct card *card, struct card **result,
+                             struct error *error)
 {
     struct card *cards = NULL;
     weft_status status = meeting->kvs          ? exchange_kvs(meeting, card, &cards, error)

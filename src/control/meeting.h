@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The meeting: however the ranks were launched, each learns its number, how many there are, the job's secret, and everybody's card.
+ * The meeting: however the ranks were launched, each learns its number, how many there are, the job's secret, and
+ * everybody's card.
  *
- * Meeting points, in the order in which they are looked for: the configuration; weft run's own variables (WEFT_RANK, WEFT_RANKS,
- * WEFT_MEETING, WEFT_SECRET ...); PMIx (loaded at run time: Open MPI, srun --mpi=pmix); PMI-1 and PMI-2 over PMI_FD (MPICH,
- * srun --mpi=pmi2); Slurm's variables alone (srun --mpi=none); torchrun's (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
- * MASTER_PORT); none: a world of one rank.
+ * Meeting points, in the order in which they are looked for: the configuration; weft run's own variables (WEFT_RANK,
+ * WEFT_RANKS, WEFT_MEETING, WEFT_SECRET ...); PMIx (loaded at run time: Open MPI, srun --mpi=pmix); PMI-1 and PMI-2
+ * over PMI_FD (MPICH, srun --mpi=pmi2); Slurm's variables alone (srun --mpi=none); torchrun's (RANK, WORLD_SIZE,
+ * LOCAL_RANK, MASTER_ADDR, MASTER_PORT); none: a world of one rank.
  */
 #ifndef WEFT_CONTROL_MEETING_H
 #define WEFT_CONTROL_MEETING_H
@@ -27,19 +28,24 @@ struct meeting_config {
     double limit_seconds;
 };
 
-/** Find the launcher or take the configuration; waits until somebody serves the meeting. Rank 0 may serve it itself (see environment.h). */
+/** Find the launcher or take the configuration; waits until somebody serves the meeting. Rank 0 may serve it itself
+ * (see environment.h). */
 weft_status meeting_open(const struct meeting_config *config, struct meeting **meeting, struct error *error);
 void meeting_close(struct meeting *meeting);
 
 uint32_t meeting_rank(const struct meeting *meeting);
 uint32_t meeting_ranks(const struct meeting *meeting);
-const char *meeting_launcher(const struct meeting *meeting); /**< "weft run", "PMIx", "PMI-2", "torchrun variables", "alone" ... */
+const char *
+meeting_launcher(const struct meeting *meeting); /**< "weft run", "PMIx", "PMI-2", "torchrun variables", "alone" ... */
 
-/** The address (digits) of this host that reaches the others, for control_open(); NULL when the launcher does not tell. */
+/** The address (digits) of this host that reaches the others, for control_open(); NULL when the launcher does not tell.
+ */
 const char *meeting_interface_hint(const struct meeting *meeting);
 
-/** Give `card`, get everybody's: cards[0..ranks), allocated with malloc, the caller's. Names in its sentence who has not come. */
-weft_status meeting_exchange(struct meeting *meeting, const struct card *card, struct card **cards, struct error *error);
+/** Give `card`, get everybody's: cards[0..ranks), allocated with malloc, the caller's. Names in its sentence who has
+ * not come. */
+weft_status meeting_exchange(struct meeting *meeting, const struct card *card, struct card **cards,
+                             struct error *error);
 
 /** The job's secret, derived to MEETING_SECRET_BYTES; valid after meeting_exchange(). */
 const uint8_t *meeting_secret(const struct meeting *meeting);

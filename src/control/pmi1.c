@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * PMI-1, the wire protocol of MPICH's process managers (P. Balaji et al., "PMI: A Scalable Parallel Process-Management
- * Interface for Extreme-Scale Systems", EuroMPI 2010): lines of "cmd=name field=value ..." over the descriptor in PMI_FD.
+ * Interface for Extreme-Scale Systems", EuroMPI 2010): lines of "cmd=name field=value ..." over the descriptor in
+ * PMI_FD.
  */
 #include "control/kvs.h"
 #include "control/pmi_wire.h"
@@ -35,7 +36,8 @@ static weft_status read_line(const struct pmi1 *pmi, char *line, double limit_se
             return WEFT_OK;
         }
     }
-    return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher sent a PMI line longer than %d bytes", PMI_MESSAGE_BYTES);
+    return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher sent a PMI line longer than %d bytes",
+                     PMI_MESSAGE_BYTES);
 }
 
 /* A request, and its answer, which must be command `expected` with rc=0 (or without rc). */
@@ -77,7 +79,8 @@ static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *va
     snprintf(request, sizeof request, "cmd=get kvsname=%s key=%s\n", pmi->store, key);
     weft_status status = ask(pmi, request, "get_result", answer, ANSWER_SECONDS, error);
     if (status == WEFT_OK && !pmi_field(answer, "value", ' ', value, room))
-        return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMI has no good value of '%s' of rank %u", key, rank);
+        return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMI has no good value of '%s' of rank %u", key,
+                         rank);
     return status;
 }
 
@@ -97,7 +100,8 @@ weft_status kvs_open_pmi1(struct kvs **kvs, struct error *error)
     char answer[PMI_MESSAGE_BYTES], number[16] = "";
     weft_status status = pmi_environment(&pmi->descriptor, &pmi->kvs.rank, &pmi->kvs.ranks, error);
     if (status == WEFT_OK)
-        status = ask(pmi, "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", answer, ANSWER_SECONDS, error);
+        status =
+            ask(pmi, "cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", answer, ANSWER_SECONDS, error);
     if (status == WEFT_OK)
         status = ask(pmi, "cmd=get_maxes\n", "maxes", answer, ANSWER_SECONDS, error);
     if (status == WEFT_OK && pmi_field(answer, "vallen_max", ' ', number, sizeof number))
@@ -105,8 +109,8 @@ weft_status kvs_open_pmi1(struct kvs **kvs, struct error *error)
     if (status == WEFT_OK)
         status = ask(pmi, "cmd=get_my_kvsname\n", "my_kvsname", answer, ANSWER_SECONDS, error);
     if (status == WEFT_OK && !pmi_field(answer, "kvsname", ' ', pmi->store, sizeof pmi->store))
-        status = error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMI did not name its key-value space: '%.200s'",
-                           answer);
+        status = error_set(error, WEFT_ERROR_RENDEZVOUS,
+                           "the launcher's PMI did not name its key-value space: '%.200s'", answer);
     if (status != WEFT_OK) {
         free(pmi);
         return status;

@@ -40,7 +40,8 @@ static weft_status ask(const struct pmi2 *pmi, const char *request, const char *
     char *end = NULL;
     unsigned long length = strtoul(head, &end, 10);
     if (end == head || length >= PMI_MESSAGE_BYTES)
-        return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher sent a PMI-2 message of a wrong length, '%s'", head);
+        return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher sent a PMI-2 message of a wrong length, '%s'",
+                         head);
     status = pmi_read(pmi->descriptor, answer, length, ANSWER_SECONDS, error);
     if (status != WEFT_OK)
         return status;
@@ -49,8 +50,8 @@ static weft_status ask(const struct pmi2 *pmi, const char *request, const char *
     pmi_field(answer, "rc", ';', code, sizeof code);
     if (strcmp(command, expected) == 0 && strcmp(code, "0") == 0)
         return WEFT_OK;
-    return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher answered '%.200s' to the PMI-2 request '%.200s'", answer,
-                     request);
+    return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher answered '%.200s' to the PMI-2 request '%.200s'",
+                     answer, request);
 }
 
 static weft_status put(struct kvs *kvs, const char *key, const char *value, struct error *error)
@@ -75,7 +76,8 @@ static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *va
         return status;
     pmi_field(answer, "found", ';', found, sizeof found);
     if (strcasecmp(found, "true") != 0 || !pmi_field(answer, "value", ';', value, room))
-        return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMI-2 has no good value of '%s' of rank %u", key, rank);
+        return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMI-2 has no good value of '%s' of rank %u", key,
+                         rank);
     return WEFT_OK;
 }
 
@@ -112,14 +114,15 @@ weft_status kvs_open_pmi2(struct kvs **kvs, struct error *error)
     struct pmi2 *pmi = calloc(1, sizeof *pmi);
     if (!pmi)
         return error_memory(error, sizeof *pmi, "the launcher's PMI");
-    pmi->kvs = (struct kvs){.name = "PMI-2", .value_most = 1024, .put = put, .fence = fence, .get = get, .close = finish};
+    pmi->kvs =
+        (struct kvs){.name = "PMI-2", .value_most = 1024, .put = put, .fence = fence, .get = get, .close = finish};
     char request[256], answer[PMI_MESSAGE_BYTES];
     weft_status status = pmi_environment(&pmi->descriptor, &pmi->kvs.rank, &pmi->kvs.ranks, error);
     if (status == WEFT_OK)
         status = choose_version(pmi, error);
     if (status == WEFT_OK) {
-        snprintf(request, sizeof request, "cmd=fullinit;pmijobid=%.100s;pmirank=%u;threaded=FALSE;", getenv("PMI_JOBID"),
-                 pmi->kvs.rank);
+        snprintf(request, sizeof request, "cmd=fullinit;pmijobid=%.100s;pmirank=%u;threaded=FALSE;",
+                 getenv("PMI_JOBID"), pmi->kvs.rank);
         status = ask(pmi, request, "fullinit-response", answer, ANSWER_SECONDS, error);
     }
     if (status != WEFT_OK) {

@@ -51,9 +51,10 @@ weft_status pmi_write(int descriptor, const char *bytes, size_t size, struct err
             continue;
         }
         if (n < 0)
-            return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                             "the launcher does not take what is written to PMI_FD: %s (PMI can be used once in a process)",
-                             strerror(errno));
+            return error_set(
+                error, WEFT_ERROR_RENDEZVOUS,
+                "the launcher does not take what is written to PMI_FD: %s (PMI can be used once in a process)",
+                strerror(errno));
         bytes += n;
         size -= (size_t)n;
     }
@@ -70,9 +71,10 @@ weft_status pmi_read(int descriptor, char *bytes, size_t size, double limit_seco
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready == 0)
-            return error_set(error, WEFT_ERROR_TIMEOUT,
-                             "not all ranks have come to the meeting within %g s (the launcher's PMI does not tell which)",
-                             limit_seconds);
+            return error_set(
+                error, WEFT_ERROR_TIMEOUT,
+                "not all ranks have come to the meeting within %g s (the launcher's PMI does not tell which)",
+                limit_seconds);
         ssize_t n = read(descriptor, bytes, size);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))
             continue;

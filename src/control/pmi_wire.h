@@ -20,7 +20,8 @@ weft_status pmi_write(int descriptor, const char *bytes, size_t size, struct err
 /** Read exactly `size` bytes, at most `limit_seconds` after the call. Errors: TIMEOUT, RENDEZVOUS. */
 weft_status pmi_read(int descriptor, char *bytes, size_t size, double limit_seconds, struct error *error);
 
-/** The value of field `name` in "name=value name=value", fields ended by `separator` (or the text's end). False: absent or too long. */
+/** The value of field `name` in "name=value name=value", fields ended by `separator` (or the text's end). False: absent
+ * or too long. */
 bool pmi_field(const char *message, const char *name, char separator, char *value, size_t room);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PMIx (the PMIx Standard, version 4): what Open MPI's mpirun and srun --mpi=pmix offer. Its library is loaded when it is
- * needed, so that Weft runs where there is none; only its header is used to build.
+ * PMIx (the PMIx Standard, version 4): what Open MPI's mpirun and srun --mpi=pmix offer. Its library is loaded when it
+ * is needed, so that Weft runs where there is none; only its header is used to build.
  */
 #include "control/kvs.h"
 
@@ -37,7 +37,8 @@ bool kvs_pmix_offered(void)
 
 static weft_status failed(const struct pmix *pmix, const char *what, pmix_status_t status, struct error *error)
 {
-    return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMIx failed to %s: %s", what, pmix->error_string(status));
+    return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMIx failed to %s: %s", what,
+                     pmix->error_string(status));
 }
 
 static weft_status put(struct kvs *kvs, const char *key, const char *value, struct error *error)
@@ -85,9 +86,10 @@ static weft_status fence(struct kvs *kvs, double limit_seconds, struct error *er
     status = pmix->fence_status;
     pthread_mutex_unlock(&pmix->lock);
     if (!fenced)
-        return error_set(error, WEFT_ERROR_TIMEOUT,
-                         "not all %u ranks have come to the meeting within %g s (the launcher's PMIx does not tell which)",
-                         kvs->ranks, limit_seconds);
+        return error_set(
+            error, WEFT_ERROR_TIMEOUT,
+            "not all %u ranks have come to the meeting within %g s (the launcher's PMIx does not tell which)",
+            kvs->ranks, limit_seconds);
     return status == PMIX_SUCCESS ? WEFT_OK : failed(pmix, "bring all ranks together", status, error);
 }
 
@@ -107,7 +109,8 @@ static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *va
         free(entry->data.string);
     free(entry);
     return good ? WEFT_OK
-                : error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMIx has no good value of '%s' of rank %u", key, rank);
+                : error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher's PMIx has no good value of '%s' of rank %u",
+                            key, rank);
 }
 
 static void release(struct pmix *pmix)
@@ -134,15 +137,19 @@ static weft_status load(struct pmix *pmix, struct error *error)
         const char *name;
         void **place;
     } functions[] = {
-        {"PMIx_Init", (void **)&pmix->init},       {"PMIx_Finalize", (void **)&pmix->finalize},
-        {"PMIx_Put", (void **)&pmix->put},         {"PMIx_Commit", (void **)&pmix->commit},
-        {"PMIx_Fence_nb", (void **)&pmix->fence},  {"PMIx_Get", (void **)&pmix->get},
+        {"PMIx_Init", (void **)&pmix->init},
+        {"PMIx_Finalize", (void **)&pmix->finalize},
+        {"PMIx_Put", (void **)&pmix->put},
+        {"PMIx_Commit", (void **)&pmix->commit},
+        {"PMIx_Fence_nb", (void **)&pmix->fence},
+        {"PMIx_Get", (void **)&pmix->get},
         {"PMIx_Error_string", (void **)&pmix->error_string},
     };
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         *functions[i].place = dlsym(pmix->library, functions[i].name);
         if (!*functions[i].place)
-            return error_set(error, WEFT_ERROR_RENDEZVOUS, "libpmix.so.2 has no function %s; it is too old", functions[i].name);
+            return error_set(error, WEFT_ERROR_RENDEZVOUS, "libpmix.so.2 has no function %s; it is too old",
+                             functions[i].name);
     }
     return WEFT_OK;
 }
@@ -165,7 +172,8 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error)
     struct pmix *pmix = calloc(1, sizeof *pmix);
     if (!pmix)
         return error_memory(error, sizeof *pmix, "the launcher's PMIx");
-    pmix->kvs = (struct kvs){.name = "PMIx", .value_most = 4096, .put = put, .fence = fence, .get = get, .close = finish};
+    pmix->kvs =
+        (struct kvs){.name = "PMIx", .value_most = 4096, .put = put, .fence = fence, .get = get, .close = finish};
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

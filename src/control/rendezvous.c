@@ -22,12 +22,12 @@
 /* A connection: a rank, or who may become one. */
 struct guest {
     struct stream stream;
-    uint64_t deadline;    /* for its greeting, then for taking what it is sent */
+    uint64_t deadline; /* for its greeting, then for taking what it is sent */
     uint8_t *blob;
     uint32_t size;
-    size_t table_left;    /* bytes of the table still to be put into the stream */
-    bool seated;          /* its rank is taken by it */
-    bool leaving;         /* has been told the outcome: close when all is sent */
+    size_t table_left; /* bytes of the table still to be put into the stream */
+    bool seated;       /* its rank is taken by it */
+    bool leaving;      /* has been told the outcome: close when all is sent */
 };
 
 struct round {
@@ -35,10 +35,10 @@ struct round {
     struct guest *guests;
     uint32_t count, room;
     uint32_t seated, complete;
-    uint64_t deadline;    /* of the round; 0: nobody has come yet */
-    uint32_t finished;    /* rounds that are over, well or not */
-    struct buffer table;  /* the answer, once all have come; kept until the next round's */
-    char refused[320];    /* the last refusal, for the sentence about a missing rank */
+    uint64_t deadline;   /* of the round; 0: nobody has come yet */
+    uint32_t finished;   /* rounds that are over, well or not */
+    struct buffer table; /* the answer, once all have come; kept until the next round's */
+    char refused[512];   /* the last refusal, for the sentence about a missing rank */
 };
 
 static void report(const struct round *round, const char *sentence)
@@ -109,15 +109,17 @@ static weft_status seat(struct round *round, struct guest *guest, struct error *
     char sentence[512] = "";
     if (stream->peer_ranks != ranks)
         snprintf(sentence, sizeof sentence,
-                 "rank %u on host %s was told that the job has %u ranks, but it has %u; start all ranks with the same number",
+                 "rank %u on host %s was told that the job has %u ranks, but it has %u; start all ranks with the same "
+                 "number",
                  rank, stream->peer_host, stream->peer_ranks, ranks);
     else if (rank >= ranks)
         snprintf(sentence, sizeof sentence, "a process on host %s says it is rank %u, but the job has ranks 0 to %u",
                  stream->peer_host, rank, ranks - 1);
     else if (other)
-        snprintf(sentence, sizeof sentence,
-                 "two processes say they are rank %u of %u, one on host %s, one on host %s; give each a number of its own", rank,
-                 ranks, other->stream.peer_host, stream->peer_host);
+        snprintf(
+            sentence, sizeof sentence,
+            "two processes say they are rank %u of %u, one on host %s, one on host %s; give each a number of its own",
+            rank, ranks, other->stream.peer_host, stream->peer_host);
     guest->seated = true;
     round->seated++;
     if (*sentence)
@@ -148,7 +150,8 @@ static weft_status complete(struct round *round, struct error *error)
         if (guest->size != size) {
             char sentence[512];
             snprintf(sentence, sizeof sentence,
-                     "rank %u on host %s brings a card of %u bytes and rank 0 on host %s one of %u; install the same build of "
+                     "rank %u on host %s brings a card of %u bytes and rank 0 on host %s one of %u; install the same "
+                     "build of "
                      "Weft on both",
                      rank, guest->stream.peer_host, guest->size, guest_of_rank(round, 0)->stream.peer_host, size);
             return fail(round, WEFT_ERROR_RENDEZVOUS, sentence, error);
@@ -172,7 +175,9 @@ static weft_status too_late(struct round *round, struct error *error)
         if (guest && guest->blob)
             continue;
         missing++;
-        const char *host = guest ? guest->stream.peer_host : server->host_of ? server->host_of(server->context, rank) : NULL;
+        const char *host = guest             ? guest->stream.peer_host
+                           : server->host_of ? server->host_of(server->context, rank)
+                                             : NULL;
         size_t used = strlen(list);
         if (named < 8 && sizeof list - used > 96) {
             snprintf(list + used, sizeof list - used, host ? "%s%u (host %s)" : "%s%u", used ? ", " : "", rank, host);
@@ -197,7 +202,7 @@ static bool hear(struct round *round, struct guest *guest, weft_status *status, 
     if (guest->leaving)
         return heard == WEFT_OK;
     if (heard != WEFT_OK && guest->stream.state == STREAM_REFUSED) {
-        snprintf(round->refused, sizeof round->refused, "%s", reason.text);
+        snprintf(round->refused, sizeof round->refused, "%.500s", reason.text);
         report(round, reason.text);
     }
     if (heard != WEFT_OK)

@@ -70,8 +70,8 @@ static weft_status take_answer(const struct rendezvous_client *client, const str
     if (frame->kind != RENDEZVOUS_TABLE || !draw || ranks != client->ranks || bytes != size ||
         reader.left != (size_t)ranks * size)
         return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                         "host %s (%s), where the ranks meet, sent something that is no table of %u ranks", stream->peer_host,
-                         stream->peer_address, client->ranks);
+                         "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
+                         stream->peer_host, stream->peer_address, client->ranks);
     result->blobs = malloc(reader.left);
     if (!result->blobs)
         return error_memory(error, reader.left, "the cards of all ranks");
@@ -103,8 +103,8 @@ static weft_status visit(const struct rendezvous_client *client, struct stream *
             return error_set(error, WEFT_ERROR_STATE, "the meeting at %s was given up", client->addresses);
         if (ready == 0 && seconds_until(deadline) == 0)
             return error_set(error, WEFT_ERROR_TIMEOUT,
-                             "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
-                             client->addresses, stream->peer_host, client->limit_seconds);
+                             "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing",
+                             client->rank, client->addresses, stream->peer_host, client->limit_seconds);
         if (!wait[0].revents)
             continue;
         struct error reason = {0};
@@ -114,10 +114,11 @@ static weft_status visit(const struct rendezvous_client *client, struct stream *
         if (found == 1)
             return take_answer(client, stream, &frame, size, result, error);
         if (status != WEFT_OK && sent && stream->state == STREAM_ENDED)
-            return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                             "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
-                             "launcher or rank 0, ended?",
-                             client->addresses, stream->peer_host, client->ranks);
+            return error_set(
+                error, WEFT_ERROR_RENDEZVOUS,
+                "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
+                "launcher or rank 0, ended?",
+                client->addresses, stream->peer_host, client->ranks);
         if (status != WEFT_OK)
             return error_set(error, reason.status, "%s", reason.text);
     }
@@ -126,8 +127,8 @@ static weft_status visit(const struct rendezvous_client *client, struct stream *
 /* Nobody was found at the meeting point in time. */
 static weft_status nobody(const struct rendezvous_client *client, const struct error *reason, struct error *error)
 {
-    return error_set(error, reason->status, "rank %u of %u found nobody at the meeting point within %g s: %s", client->rank,
-                     client->ranks, client->limit_seconds, reason->text);
+    return error_set(error, reason->status, "rank %u of %u found nobody at the meeting point within %g s: %s",
+                     client->rank, client->ranks, client->limit_seconds, reason->text);
 }
 
 /* Connect, again and again until somebody is there. */
@@ -146,7 +147,8 @@ static weft_status connect_patiently(const struct rendezvous_client *client, uin
     }
 }
 
-weft_status rendezvous_find_local(const struct rendezvous_client *client, char *address, size_t room, struct error *error)
+weft_status rendezvous_find_local(const struct rendezvous_client *client, char *address, size_t room,
+                                  struct error *error)
 {
     int descriptor = -1;
     uint64_t deadline = clock_now() + (uint64_t)(client->limit_seconds * 1e9);

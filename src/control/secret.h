@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The job's secret: keys derived from it, and proofs (HMAC-SHA256) that a process holds it without telling it. Thread-safe. */
+/** The job's secret: keys derived from it, and proofs (HMAC-SHA256) that a process holds it without telling it.
+ * Thread-safe. */
 #ifndef WEFT_CONTROL_SECRET_H
 #define WEFT_CONTROL_SECRET_H
 
@@ -21,7 +22,8 @@ weft_status secret_make_text(char text[SECRET_TEXT_BYTES], struct error *error);
 /** The key that any text stands for: SHA-256 over a label and the text. */
 weft_status secret_from_text(const char *text, uint8_t key[SECRET_BYTES], struct error *error);
 
-/** HMAC-SHA256 (RFC 2104) of `size` bytes under `key`; also derives keys from keys. False (and a random proof) if it failed. */
+/** HMAC-SHA256 (RFC 2104) of `size` bytes under `key`; also derives keys from keys. False (and a random proof) if it
+ * failed. */
 bool secret_sign(const uint8_t key[SECRET_BYTES], const void *bytes, size_t size, uint8_t proof[SECRET_BYTES]);
 
 /** Whether two proofs are equal, in time that does not tell where they differ. */

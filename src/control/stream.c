@@ -70,8 +70,8 @@ void stream_end(struct stream *stream)
 }
 
 /*
- * Check the prefix at the begin of `in`: WEFT_OK and *whole if it is good and all there. A server tells a client of another
- * version its own before it gives up, so that both can name both.
+ * Check the prefix at the begin of `in`: WEFT_OK and *whole if it is good and all there. A server tells a client of
+ * another version its own before it gives up, so that both can name both.
  */
 static weft_status check_prefix(struct stream *stream, bool *whole, struct error *error)
 {
@@ -104,10 +104,10 @@ static weft_status check_prefix(struct stream *stream, bool *whole, struct error
         (void)stream_write(stream, NULL);
     }
     stream->state = STREAM_REFUSED;
-    return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                     "host %s runs Weft %s (protocol %u) but host %s runs Weft %s (protocol %u); install the same version on both",
-                     stream->peer_host, release, version, address_host_name(host, sizeof host), weft_version(),
-                     STREAM_VERSION);
+    return error_set(
+        error, WEFT_ERROR_RENDEZVOUS,
+        "host %s runs Weft %s (protocol %u) but host %s runs Weft %s (protocol %u); install the same version on both",
+        stream->peer_host, release, version, address_host_name(host, sizeof host), weft_version(), STREAM_VERSION);
 }
 
 /* The server has a whole hello: answer with nonce and proof. */
@@ -121,10 +121,11 @@ static weft_status answer_hello(struct stream *stream, struct error *error)
     stream->peer_ranks = reader_u32(&reader);
     if (purpose != stream->identity.purpose) {
         stream->state = STREAM_REFUSED;
-        return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                         "a process on host %s came to %s for something else than what is done there (%u instead of %u); "
-                         "two jobs seem to use one port",
-                         stream->peer_host, stream->peer_address, purpose, stream->identity.purpose);
+        return error_set(
+            error, WEFT_ERROR_RENDEZVOUS,
+            "a process on host %s came to %s for something else than what is done there (%u instead of %u); "
+            "two jobs seem to use one port",
+            stream->peer_host, stream->peer_address, purpose, stream->identity.purpose);
     }
     uint8_t proof[SECRET_BYTES];
     make_proof(stream, "server", proof);
@@ -147,14 +148,15 @@ static weft_status check_client(struct stream *stream, struct error *error)
         return WEFT_OK;
     }
     stream->state = STREAM_REFUSED;
-    return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                     "a process on host %s (%s) that says it is rank %u was refused: its job secret is another one; is it "
-                     "of another job, or WEFT_SECRET not the same on all hosts?",
-                     stream->peer_host, stream->peer_address, stream->peer_rank);
+    return error_set(
+        error, WEFT_ERROR_RENDEZVOUS,
+        "a process on host %s (%s) that says it is rank %u was refused: its job secret is another one; is it "
+        "of another job, or WEFT_SECRET not the same on all hosts?",
+        stream->peer_host, stream->peer_address, stream->peer_rank);
 }
 
-/* The client has the whole challenge: check it, answer it. A client that finds the proof wrong still gives its own (which
- * tells nothing of its secret), so that the server, too, learns of the mismatch. */
+/* The client has the whole challenge: check it, answer it. A client that finds the proof wrong still gives its own
+ * (which tells nothing of its secret), so that the server, too, learns of the mismatch. */
 static weft_status answer_challenge(struct stream *stream, struct error *error)
 {
     const uint8_t *bytes = buffer_begin(&stream->in);
@@ -174,10 +176,11 @@ static weft_status answer_challenge(struct stream *stream, struct error *error)
     }
     char host[STREAM_HOST_BYTES];
     stream->state = STREAM_REFUSED;
-    return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                     "host %s (%s) has another job secret than rank %u on host %s; is it of another job, or WEFT_SECRET not "
-                     "the same on all hosts?",
-                     stream->peer_host, stream->peer_address, stream->identity.rank, address_host_name(host, sizeof host));
+    return error_set(
+        error, WEFT_ERROR_RENDEZVOUS,
+        "host %s (%s) has another job secret than rank %u on host %s; is it of another job, or WEFT_SECRET not "
+        "the same on all hosts?",
+        stream->peer_host, stream->peer_address, stream->identity.rank, address_host_name(host, sizeof host));
 }
 
 /* Go through the first bytes as far as they have arrived. */
@@ -220,8 +223,9 @@ weft_status stream_read(struct stream *stream, struct error *error)
             bool early = stream->state < STREAM_OPEN;
             const char *reason = n == 0 ? "it closed the connection" : strerror(errno);
             stream->state = STREAM_ENDED;
-            return error_set(error, WEFT_ERROR_PEER, early ? "host %s (%s) did not finish its greeting: %s"
-                                                           : "the connection to host %s (%s) ended: %s",
+            return error_set(error, WEFT_ERROR_PEER,
+                             early ? "host %s (%s) did not finish its greeting: %s"
+                                   : "the connection to host %s (%s) ended: %s",
                              stream->peer_host, stream->peer_address, reason);
         }
         weft_status status = stream_feed(stream, bytes, (size_t)n, error);

@@ -9,12 +9,14 @@
  *     server: prefix, challenge (nonce, proof)
  *     client: proof
  *
- * A prefix is magic (8 bytes), protocol version (4), release (20, text) and host name (64, text); it keeps this layout in
- * every version, so that ends of different versions can name each other's host. A proof is the HMAC-SHA256, under the secret,
- * of the teller's role, both nonces, and the hello: neither can be replayed, nor reflected. Frames are neither encrypted nor
- * signed after that: who can forge TCP segments on the job's network can disturb it (see README.md).
+ * A prefix is magic (8 bytes), protocol version (4), release (20, text) and host name (64, text); it keeps this layout
+ * in every version, so that ends of different versions can name each other's host. A proof is the HMAC-SHA256, under
+ * the secret, of the teller's role, both nonces, and the hello: neither can be replayed, nor reflected. Frames are
+ * neither encrypted nor signed after that: who can forge TCP segments on the job's network can disturb it (see
+ * README.md).
  *
- * What begins with another magic is a stranger (a port scanner, a web browser): STREAM_STRANGER, to be dropped in silence.
+ * What begins with another magic is a stranger (a port scanner, a web browser): STREAM_STRANGER, to be dropped in
+ * silence.
  *
  * A stream belongs to one thread at a time.
  */
@@ -28,12 +30,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_VERSION       1
-#define STREAM_HOST_BYTES    64
-#define STREAM_PREFIX_BYTES  96
-#define STREAM_HELLO_BYTES   (STREAM_PREFIX_BYTES + 12 + SECRET_BYTES)
-#define STREAM_REPLY_BYTES   (STREAM_PREFIX_BYTES + 2 * SECRET_BYTES)
-#define STREAM_FRAME_MOST    (1u << 30) /**< bytes of a frame's payload, most */
+#define STREAM_VERSION      1
+#define STREAM_HOST_BYTES   64
+#define STREAM_PREFIX_BYTES 96
+#define STREAM_HELLO_BYTES  (STREAM_PREFIX_BYTES + 12 + SECRET_BYTES)
+#define STREAM_REPLY_BYTES  (STREAM_PREFIX_BYTES + 2 * SECRET_BYTES)
+#define STREAM_FRAME_MOST   (1u << 30) /**< bytes of a frame's payload, most */
 
 enum stream_purpose {
     STREAM_MEETING = 1,
@@ -61,11 +63,11 @@ struct stream {
     bool server;
     enum stream_state state;
     struct stream_identity identity;
-    uint32_t peer_rank, peer_ranks;       /**< server: what the client's hello says; believed once the stream is open */
+    uint32_t peer_rank, peer_ranks; /**< server: what the client's hello says; believed once the stream is open */
     char peer_host[STREAM_HOST_BYTES];
-    char peer_address[64];                /**< "address:port", for sentences */
-    uint8_t hello[STREAM_HELLO_BYTES];    /**< the client's, at both ends: it is signed */
-    uint8_t nonce[SECRET_BYTES];          /**< the server's */
+    char peer_address[64];             /**< "address:port", for sentences */
+    uint8_t hello[STREAM_HELLO_BYTES]; /**< the client's, at both ends: it is signed */
+    uint8_t nonce[SECRET_BYTES];       /**< the server's */
     struct buffer in, out;
 };
 
@@ -77,8 +79,8 @@ weft_status stream_begin(struct stream *stream, int descriptor, bool server, con
 void stream_end(struct stream *stream);
 
 /**
- * Read what has arrived. Returns an error when the stream is over (see `state`): PEER when the other end closed it (frames
- * read before can still be taken), RENDEZVOUS when it was refused, with a sentence that names the other host.
+ * Read what has arrived. Returns an error when the stream is over (see `state`): PEER when the other end closed it
+ * (frames read before can still be taken), RENDEZVOUS when it was refused, with a sentence that names the other host.
  */
 weft_status stream_read(struct stream *stream, struct error *error);
 
