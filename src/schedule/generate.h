@@ -26,6 +26,8 @@ struct plan_shape {
                              (plan.most_block_bytes) */
 };
 
+struct builder;
+
 /** One algorithm: a named generator. */
 struct algorithm {
     const char *name;
@@ -35,7 +37,8 @@ struct algorithm {
     /** NULL when it can serve this shape; otherwise a static clause that says why not ("needs all ranks on one node").
      */
     const char *(*refuses)(const struct plan_shape *shape);
-    weft_status (*generate)(const struct plan_shape *shape, uint32_t rank, struct plan **plan, struct error *error);
+    /** Writes the steps of builder->plan->rank (see schedule/builder.h); called through plan_generate(). */
+    void (*write)(struct builder *builder);
 };
 
 /** All algorithms of a collective, in order of documentation; *count of them. Static tables. */

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The algorithms there are, what each refuses, and the way from a shape to a plan. */
+#include "schedule/generate.h"
+
+#include "base/text.h"
+#include "schedule/generators.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- refusals ------------------------------------------------------------------------------------------------------
+ */
+
+static bool all_near(const struct plan_shape *shape)
+{
+    for (uint32_t rank = 1; shape->nodes && rank < shape->ranks; rank++)
+        if (shape->nodes[rank] != shape->nodes[0])
+            return false;
+    return true;
+}
+
+static const char *refuses_nothing(const struct plan_shape *shape)
+{
+    return NULL;
+}
+
+static const char *refuses_far(const struct plan_shape *shape)
+{
+    return all_near(shape) ? NULL : "it needs all ranks on one node";
+}
+
+static const char *refuses_long(const struct plan_shape *shape)
+{
+    uint64_t blocks = 1;
+    if (shape->collective == COLLECTIVE_REDUCE_SCATTER || shape->collective == COLLECTIVE_ALLTOALL ||
+        shape->collective == COLLECTIVE_SCATTER)
+        blocks = shape->ranks;
+    if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
+        return "a rank's input must fit into a control line (48 bytes)";
+    return refuses_far(shape);
+}
+
+static const char *refuses_odd(const struct plan_shape *shape)
+{
+    return shape->ranks & (shape->ranks - 1) ? "the number of ranks must be a power of two" : NULL;
+}
+
+/* Steps count chunks in 16 bits. */
+static const char *refuses_many(const struct plan_shape *shape)
+{
+    return shape->ranks > 16384 ? "its plans have a step for every rank, and there are more than 16384" : NULL;
+}
+
+static const char *refuses_many_or_far(const struct plan_shape *shape)
+{
+    const char *reason = refuses_many(shape);
+    return reason ? reason : refuses_far(shape);
+}
+
+static bool canonical_always(const struct plan_shape *shape)
+{
+    return true;
+}
+
+static bool canonical_never(const struct plan_shape *shape)
+{
+    return false;
+}
+
+/* ---- the table
+ * ------------------------------------------------------------------------------------------------------- */
+
+#define EXCHANGE                                                                                                       \
+    {                                                                                                                  \
+        "exchange", "inside the control lines of near ranks, in one step; up to 48 bytes", canonical_always,           \
+            refuses_long, write_exchange                                                                               \
+    }
+#define DIRECT(write)                                                                                                  \
+    {                                                                                                                  \
+        "direct", "near ranks read and write one another's buffers in place", canonical_always, refuses_many_or_far,   \
+            write                                                                                                      \
+    }
+
+static const struct algorithm allreduce[] = {
+    EXCHANGE,
+    DIRECT(write_direct_allreduce),
+    {"recursive-doubling", "everything to a peer twice as far each round; few messages", canonical_always,
+     refuses_nothing, write_recursive_doubling},
+    {"halving-doubling", "halves to ever farther peers, and back; few messages, few bytes; powers of two",
+     canonical_always, refuses_odd, write_halving_doubling},
+    {"pairwise-tree", "pieces straight to their owner, who sums them and hands them out; fewest bytes",
+     canonical_always, refuses_many, write_pairwise_allreduce},
+    {"binomial", "up the canonical tree to rank 0, and down again", canonical_always, refuses_nothing,
+     write_binomial_allreduce},
+    {"ring", "pieces go round to the next rank only; fewest bytes a link; sums in ring order", canonical_never,
+     refuses_many, write_ring_allreduce},
+    {"double-tree", "two binary trees, half of the data on each; sums in their order", canonical_never, refuses_nothing,
+     write_double_tree_allreduce},
+};
+
+static const struct algorithm reduce_scatter[] = {
+    EXCHANGE,
+    DIRECT(write_direct_reduce_scatter),
+    {"pairwise", "blocks straight to their owner, who sums them", canonical_always, refuses_many,
+     write_pairwise_reduce_scatter},
+    {"ring", "blocks go round to the next rank only; sums in ring order", canonical_never, refuses_many,
+     write_ring_reduce_scatter},
+};
+
+static const struct algorithm allgather[] = {
+    EXCHANGE,
+    DIRECT(write_direct_allgather),
+    {"bruck", "all there is to ever farther peers; few messages", canonical_always, refuses_many, write_bruck},
+    {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
+    {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
+};
+
+static const struct algorithm broadcast[] = {
+    EXCHANGE,
+    DIRECT(write_direct_broadcast),
+    {"binomial", "who has it sends it on, twice as many each round", canonical_always, refuses_nothing,
+     write_binomial_broadcast},
+    {"double-tree", "two binary trees, half of the data on each", canonical_always, refuses_nothing,
+     write_double_tree_broadcast},
+};
+
+static const struct algorithm reduce[] = {
+    EXCHANGE,
+    DIRECT(write_direct_reduce),
+    {"binomial", "up the canonical tree", canonical_always, refuses_nothing, write_binomial_reduce},
+    {"pairwise-tree", "pieces straight to their owner, who sums them, then to the root", canonical_always, refuses_many,
+     write_pairwise_reduce},
+};
+
+static const struct algorithm alltoall[] = {
+    EXCHANGE,
+    DIRECT(write_direct_alltoall),
+    {"pairwise", "with the rank one further each round", canonical_always, refuses_many, write_pairwise_alltoall},
+};
+
+static const struct algorithm gather[] = {
+    EXCHANGE,
+    DIRECT(write_direct_gather),
+    {"linear", "everybody to the root", canonical_always, refuses_many, write_linear_gather},
+};
+
+static const struct algorithm scatter[] = {
+    EXCHANGE,
+    DIRECT(write_direct_scatter),
+    {"linear", "the root to everybody", canonical_always, refuses_many, write_linear_scatter},
+};
+
+static const struct algorithm allgatherv[] = {
+    DIRECT(write_direct_allgather),
+    {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
+    {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
+};
+
+static const struct algorithm gatherv[] = {
+    DIRECT(write_direct_gather),
+    {"linear", "everybody to the root", canonical_always, refuses_many, write_linear_gather},
+};
+
+static const struct algorithm alltoallv[] = {
+    {"pairwise", "with the rank one further each round", canonical_always, refuses_many, write_pairwise_alltoall},
+};
+
+static const struct algorithm barrier[] = {
+    EXCHANGE,
+    DIRECT(write_direct_barrier),
+    {"dissemination", "word to ever farther peers", canonical_always, refuses_nothing, write_dissemination},
+};
+
+static const struct algorithm sendreceive[] = {
+    {"message", "one message", canonical_always, refuses_nothing, write_message},
+};
+
+#define LIST(algorithms)                                                                                               \
+    {                                                                                                                  \
+        algorithms, sizeof(algorithms) / sizeof *(algorithms)                                                          \
+    }
+static const struct {
+    const struct algorithm *algorithms;
+    size_t count;
+} table[COLLECTIVES] = {
+    [COLLECTIVE_ALLREDUCE] = LIST(allreduce),     [COLLECTIVE_REDUCE_SCATTER] = LIST(reduce_scatter),
+    [COLLECTIVE_ALLGATHER] = LIST(allgather),     [COLLECTIVE_BROADCAST] = LIST(broadcast),
+    [COLLECTIVE_REDUCE] = LIST(reduce),           [COLLECTIVE_ALLTOALL] = LIST(alltoall),
+    [COLLECTIVE_GATHER] = LIST(gather),           [COLLECTIVE_SCATTER] = LIST(scatter),
+    [COLLECTIVE_ALLGATHERV] = LIST(allgatherv),   [COLLECTIVE_GATHERV] = LIST(gatherv),
+    [COLLECTIVE_ALLTOALLV] = LIST(alltoallv),     [COLLECTIVE_BARRIER] = LIST(barrier),
+    [COLLECTIVE_SENDRECEIVE] = LIST(sendreceive),
+};
+
+const struct algorithm *algorithms_of(enum collective collective, size_t *count)
+{
+    *count = table[collective].count;
+    return table[collective].algorithms;
+}
+
+const struct algorithm *algorithm_find(enum collective collective, const char *name, struct error *error)
+{
+    size_t count;
+    const struct algorithm *algorithms = algorithms_of(collective, &count);
+    const char *names[32];
+    char list[512] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(algorithms[i].name, name) == 0)
+            return &algorithms[i];
+        names[i] = algorithms[i].name;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *nearest = text_nearest(name, names, count);
+    error_set(error, WEFT_ERROR_ARGUMENT, "%s has no algorithm '%s'; it has %s%s%s%s", collective_name(collective),
+              name, list, nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+    return NULL;
+}
+
+/* ---- from shape to plan --------------------------------------------------------------------------------------------
+ */
+
+const char *algorithm_refuses(const struct algorithm *algorithm, const struct plan_shape *shape)
+{
+    if (shape->ranks == 1)
+        return NULL;
+    const char *reason = algorithm->refuses(shape);
+    if (!reason && shape->reproducible && !algorithm->canonical(shape))
+        reason = "the communicator is marked reproducible, and it does not keep the canonical order of sums";
+    return reason;
+}
+
+/* One rank: its input is everything there is. */
+static void write_alone(struct builder *builder)
+{
+    struct stage stage = stage_whole(builder);
+    enum collective collective = builder->plan->collective;
+    stage.finishes = collective == COLLECTIVE_ALLREDUCE || collective == COLLECTIVE_REDUCE_SCATTER ||
+                     collective == COLLECTIVE_REDUCE;
+    stage.receive_lane = 0;
+    if (builder->plan->input_blocks)
+        stage_alone(&stage, 1);
+}
+
+weft_status plan_generate(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
+                          struct plan **plan, struct error *error)
+{
+    if (!shape->ranks || rank >= shape->ranks || shape->root >= shape->ranks || shape->peer >= shape->ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no plan for rank %u, root %u, peer %u of %u ranks", rank,
+                         shape->root, shape->peer, shape->ranks);
+    if (shape->collective == COLLECTIVE_SENDRECEIVE && shape->root == shape->peer)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot send a message to itself; copy", shape->root);
+    const char *reason = algorithm_refuses(algorithm, shape);
+    if (reason)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s cannot do this %s: %s", algorithm->name,
+                         collective_name(shape->collective), reason);
+    struct builder builder;
+    weft_status status = builder_open(&builder, shape, rank, algorithm->name, error);
+    if (status != WEFT_OK)
+        return status;
+    builder.plan->canonical = algorithm->canonical(shape);
+    if (shape->ranks == 1)
+        write_alone(&builder);
+    else
+        algorithm->write(&builder);
+    return builder_close(&builder, plan, error);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The generators that schedule/generate.c lists: each writes the steps of builder->plan->rank. See algorithms_of(). */
+#ifndef WEFT_SCHEDULE_GENERATORS_H
+#define WEFT_SCHEDULE_GENERATORS_H
+
+#include "schedule/stage.h"
+
+/** Bytes of one message of a pipelined algorithm: long enough to hide a network's latency, short enough to stay in a
+ * cache. */
+#define MESSAGE_SEGMENT ((uint64_t)256 << 10)
+
+/** Bytes of a block that near ranks work on at once: staging stays in their shared cache. */
+#define NEAR_SEGMENT ((uint64_t)256 << 10)
+
+void write_exchange(struct builder *builder);
+
+void write_direct_allreduce(struct builder *builder);
+void write_direct_reduce_scatter(struct builder *builder);
+void write_direct_allgather(struct builder *builder); /* and allgatherv */
+void write_direct_broadcast(struct builder *builder);
+void write_direct_reduce(struct builder *builder);
+void write_direct_alltoall(struct builder *builder);
+void write_direct_gather(struct builder *builder); /* and gatherv */
+void write_direct_scatter(struct builder *builder);
+void write_direct_barrier(struct builder *builder);
+
+void write_pairwise_allreduce(struct builder *builder);
+void write_pairwise_reduce_scatter(struct builder *builder);
+void write_pairwise_reduce(struct builder *builder);
+void write_pairwise_allgather(struct builder *builder); /* and allgatherv */
+void write_pairwise_alltoall(struct builder *builder);  /* and alltoallv */
+
+void write_ring_allreduce(struct builder *builder);
+void write_ring_reduce_scatter(struct builder *builder);
+void write_ring_allgather(struct builder *builder); /* and allgatherv */
+
+void write_recursive_doubling(struct builder *builder);
+void write_halving_doubling(struct builder *builder);
+void write_bruck(struct builder *builder);
+void write_dissemination(struct builder *builder);
+
+void write_binomial_allreduce(struct builder *builder);
+void write_binomial_reduce(struct builder *builder);
+void write_binomial_broadcast(struct builder *builder);
+void write_double_tree_broadcast(struct builder *builder);
+void write_double_tree_allreduce(struct builder *builder);
+
+void write_linear_gather(struct builder *builder); /* and gatherv */
+void write_linear_scatter(struct builder *builder);
+void write_message(struct builder *builder);
+
+#endif

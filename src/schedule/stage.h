@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Stages: pieces of algorithms over messages, written once and used both as a whole plan and inside a hierarchy.
+ *
+ * A stage is a collective among some ranks of the communicator (`members`), between places of this rank's buffers. All
+ * ranks of a stage emit it with equal lanes and channel. Every stage uses two lanes: what it sends goes on `send_lane`,
+ * what it receives on `receive_lane`, so that sends that complete only when their receive has begun never block one
+ * another.
+ *
+ * A stage is done (its output may be read, by steps after builder_now(receive_lane)) when its part of the receive lane
+ * is; its source may be overwritten when its part of the send lane is done too.
+ */
+#ifndef WEFT_SCHEDULE_STAGE_H
+#define WEFT_SCHEDULE_STAGE_H
+
+#include "schedule/builder.h"
+
+/** A row of pieces of data: piece q is chunk first + q (or first + index[q]) of a buffer, and part `part + q` of its
+ * block. */
+struct pieces {
+    uint8_t buffer;
+    uint32_t first;
+    uint32_t part;         /**< in a plan of 1 part, every piece is part 0 */
+    const uint32_t *index; /**< NULL: consecutive */
+};
+
+struct stage {
+    struct builder *builder;
+    uint32_t ranks, rank;    /**< of the stage */
+    uint32_t root;           /**< a rank of the stage */
+    const uint32_t *members; /**< rank of the stage -> rank of the communicator; NULL: the same */
+    struct pieces input, output;
+    uint32_t chunks;  /**< of a stage that does not divide its data: piece 0 is this many chunks */
+    uint32_t scratch; /**< first chunk of scratch that is free for the stage */
+    uint32_t send_lane, receive_lane;
+    uint8_t channel;
+    bool finishes;       /**< sums made here are final */
+    struct moment ready; /**< the input may be read */
+    struct moment
+        reuse; /**< scratch and output may be written (when other lanes have used them in earlier iterations) */
+};
+
+/** The stage that is a whole plan: all ranks, INPUT to OUTPUT, lanes 0 and 1, channel 0, finishing. */
+struct stage stage_whole(struct builder *builder);
+
+/** Add a message or a local step about `chunks` consecutive pieces from `piece` on; return the moment it is complete.
+ */
+struct moment stage_send(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *from,
+                         uint32_t piece, uint32_t chunks);
+struct moment stage_receive(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *into,
+                            uint32_t piece, uint32_t chunks);
+struct moment stage_receive_reduce(const struct stage *stage, struct moment after, uint32_t peer,
+                                   const struct pieces *from, const struct pieces *into, uint32_t piece,
+                                   uint32_t chunks, unsigned flags);
+struct moment stage_copy(const struct stage *stage, uint32_t lane, struct moment after, const struct pieces *from,
+                         uint32_t from_piece, const struct pieces *into, uint32_t into_piece, uint32_t chunks);
+
+/** The chunk that piece `piece` is, and the part number that the plan gives to it. */
+uint32_t stage_chunk(const struct pieces *pieces, uint32_t piece);
+uint32_t stage_part(const struct stage *stage, const struct pieces *pieces, uint32_t piece);
+
+/** The largest power of two below n (n at least 2): where the canonical tree T(lo, n) splits. */
+uint32_t tree_split(uint32_t n);
+
+/** INPUT (pieces, or the whole) to OUTPUT for a stage of one rank. */
+void stage_alone(const struct stage *stage, uint32_t chunks);
+
+/* Each divides the data into as many pieces as the stage has ranks. */
+
+/** Piece q of everybody's input meets at rank q, summed in the canonical order into `into`'s piece `piece`; scratch:
+ * `ranks` chunks. */
+void stage_pairwise_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece);
+/** Everybody's own piece of `output` goes to everybody; begins after `own`. */
+void stage_pairwise_allgather(const struct stage *stage, struct moment own);
+/** The same result, sums in the order of the ring; on the way they are kept in scratch (2 chunks). */
+void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece);
+/** Everybody's own piece of `output` goes round the ring; begins after `own`. */
+void stage_ring_allgather(const struct stage *stage, struct moment own);
+/** Both in place of the output; no scratch. */
+void stage_ring_allreduce(const struct stage *stage);
+/** Halve and double: powers of two only; canonical; all-reduce. No scratch. */
+void stage_halving_doubling(const struct stage *stage);
+/** Own block of the output to everybody in a logarithmic number of rounds (J. Bruck et al., 1997); whole blocks, not
+ * segmented. */
+void stage_bruck_allgather(const struct stage *stage, struct moment own);
+
+/* Each works on all of the data (`chunks`). */
+
+/** Recursive doubling: an all-reduce in logarithmically many rounds, canonical for any number of ranks; scratch: 2 x
+ * chunks. */
+void stage_recursive_doubling(const struct stage *stage);
+/** To the root along the canonical tree; scratch: chunks. */
+void stage_binomial_reduce(const struct stage *stage);
+/** From the root's output to everybody's output; the root begins after `ready`. */
+void stage_binomial_broadcast(const struct stage *stage);
+/** Nobody is through before all have begun (D. Hensgen, R. Finkel, U. Manber, 1988). */
+void stage_dissemination(const struct stage *stage);
+
+#endif
