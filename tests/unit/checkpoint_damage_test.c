@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* No byte of a checkpoint can change, be lost or be added without a sentence that names the file. */
+#include "checkpoint_support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *const files[] = {"manifest.json", "model.safetensors", "optimizer.safetensors"};
+
+static const char *folder;
+static char step_folder[FILE_PATH_BYTES];
+
+/* Opening the run folder fails, and the sentence has `word`. */
+static void must_fail(const char *word)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct error error = {0};
+    if (checkpoint_open(folder, &checkpoint, &error) == WEFT_OK)
+        fail_msg("a damaged %s was taken", word);
+    assert_null(checkpoint);
+    if (!strstr(error.text, word))
+        fail_msg("'%s' is not in: %s", word, error.text);
+}
+
+static void must_open(void)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct error error = {0};
+    if (checkpoint_open(folder, &checkpoint, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    checkpoint_close(checkpoint);
+}
+
+static char *read_file(const char *name, size_t *size)
+{
+    char *content = NULL;
+    if (file_read(temporary_path(step_folder, name), 1 << 20, &content, size, NULL) != WEFT_OK)
+        fail();
+    return content;
+}
+
+static void every_flipped_bit_is_seen(void **state)
+{
+    for (int f = 0; f < 3; f++) {
+        size_t size;
+        char *content = read_file(files[f], &size);
+        for (size_t i = 0; i < size; i++) {
+            content[i] ^= (char)(1 << i % 8);
+            temporary_file(step_folder, files[f], content, size);
+            must_fail(files[f]);
+            content[i] ^= (char)(1 << i % 8);
+        }
+        temporary_file(step_folder, files[f], content, size);
+        must_open();
+        free(content);
+    }
+}
+
+static void every_truncation_is_seen(void **state)
+{
+    for (int f = 0; f < 3; f++) {
+        size_t size;
+        char *content = read_file(files[f], &size);
+        for (size_t length = 0; length < size; length++) {
+            temporary_file(step_folder, files[f], content, length);
+            must_fail(files[f]);
+        }
+        temporary_file(step_folder, files[f], content, size);
+        must_open();
+        free(content);
+    }
+}
+
+static void every_addition_is_seen(void **state)
+{
+    for (int f = 0; f < 3; f++) {
+        size_t size;
+        char *content = read_file(files[f], &size);
+        char *longer = malloc(size + 1);
+        memcpy(longer, content, size);
+        for (int added = 0; added < 256; added++) {
+            longer[size] = (char)added;
+            temporary_file(step_folder, files[f], longer, size + 1);
+            must_fail(files[f]);
+        }
+        temporary_file(step_folder, files[f], content, size);
+        free(longer);
+        free(content);
+    }
+    must_open();
+}
+
+static void a_missing_file_is_named(void **state)
+{
+    for (int f = 1; f < 3; f++) {
+        size_t size;
+        char *content = read_file(files[f], &size);
+        unlink(temporary_path(step_folder, files[f]));
+        must_fail(files[f]);
+        temporary_file(step_folder, files[f], content, size);
+        free(content);
+    }
+    must_open();
+}
+
+static void the_sentence_says_what_differs(void **state)
+{
+    size_t size;
+    char *content = read_file(files[1], &size);
+    temporary_file(step_folder, files[1], content, size - 1);
+    must_fail("it is truncated");
+    content[size - 1] ^= 1;
+    temporary_file(step_folder, files[1], content, size);
+    must_fail("is damaged: its SHA-256 is");
+    must_fail("the next older checkpoint is");
+    must_fail("step-00000001");
+    content[size - 1] ^= 1;
+    temporary_file(step_folder, files[1], content, size);
+    free(content);
+    must_open();
+}
+
+static void an_edited_manifest_is_refused(void **state)
+{
+    size_t size;
+    char *content = read_file(files[0], &size);
+    char *step = strstr(content, "\"step\": 2");
+    assert_non_null(step);
+    step[strlen("\"step\": ")] = '3';
+    temporary_file(step_folder, files[0], content, size);
+    must_fail("is damaged or was edited");
+    step[strlen("\"step\": ")] = '2';
+    temporary_file(step_folder, files[0], content, size);
+    free(content);
+    must_open();
+}
+
+int main(void)
+{
+    struct small_model small;
+    folder = temporary_folder();
+    for (uint64_t step = 1; step <= 2; step++) {
+        small_model_make(&small, 3, step, 4);
+        if (small_model_save(&small, folder, 0, NULL) != WEFT_OK)
+            return 1;
+        small_model_free(&small);
+    }
+    snprintf(step_folder, sizeof step_folder, "%s/step-00000002", folder);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_flipped_bit_is_seen),      cmocka_unit_test(every_truncation_is_seen),
+        cmocka_unit_test(every_addition_is_seen),         cmocka_unit_test(a_missing_file_is_named),
+        cmocka_unit_test(the_sentence_says_what_differs), cmocka_unit_test(an_edited_manifest_is_refused),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    file_remove_tree(folder, NULL);
+    return failed;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** For tests of checkpoints: a small model's tensors and state, made from a number, and their hash. */
+#ifndef WEFT_TESTS_CHECKPOINT_SUPPORT_H
+#define WEFT_TESTS_CHECKPOINT_SUPPORT_H
+
+#include "base/random.h"
+#include "checkpoint/checkpoint.h"
+#include "temporary.h"
+
+#define SUPPORT_WEIGHTS 3
+
+/** Weights and two moments of each, of `rows` rows, filled from `seed`. */
+struct small_model {
+    struct named_tensor weights[SUPPORT_WEIGHTS];
+    struct named_tensor optimizer[2 * SUPPORT_WEIGHTS];
+    struct checkpoint_state state;
+    cJSON *model, *training;
+    float *memory;
+};
+
+static inline void small_model_make(struct small_model *small, uint64_t seed, uint64_t step, uint64_t rows)
+{
+    static const char *const names[3 * SUPPORT_WEIGHTS] = {
+        "wte.weight",
+        "h.0.ln_1.bias",
+        "ln_f.weight",
+        "wte.weight.exp_avg",
+        "h.0.ln_1.bias.exp_avg",
+        "ln_f.weight.exp_avg",
+        "wte.weight.exp_avg_sq",
+        "h.0.ln_1.bias.exp_avg_sq",
+        "ln_f.weight.exp_avg_sq",
+    };
+    uint64_t sizes[SUPPORT_WEIGHTS] = {rows * 6, 6, 1}, total = 3 * (rows * 6 + 6 + 1);
+    small->memory = malloc(total * sizeof(float));
+    for (uint64_t i = 0; i < total; i++)
+        small->memory[i] = (float)random_uniform(seed, i);
+    float *next = small->memory;
+    for (int i = 0; i < 3 * SUPPORT_WEIGHTS; i++) {
+        int kind = i % SUPPORT_WEIGHTS;
+        struct named_tensor tensor = {names[i], WEFT_F32, kind == 0 ? 2 : 1, {0}, 0, 0, next};
+        memcpy(tensor.shape, kind == 0 ? (uint64_t[]){rows, 6} : (uint64_t[]){sizes[kind], 0}, 2 * sizeof(uint64_t));
+        *(i < SUPPORT_WEIGHTS ? &small->weights[i] : &small->optimizer[i - SUPPORT_WEIGHTS]) = tensor;
+        next += sizes[kind];
+    }
+    small->model = cJSON_CreateObject();
+    cJSON_AddStringToObject(small->model, "kind", "gpt");
+    cJSON_AddNumberToObject(small->model, "layers", 1);
+    cJSON_AddNumberToObject(small->model, "width", 6);
+    small->training = cJSON_CreateObject();
+    cJSON_AddNumberToObject(small->training, "learning_rate", 3e-4);
+    small->state = (struct checkpoint_state){step, 32 * step, seed, small->model, small->training};
+}
+
+static inline void small_model_free(struct small_model *small)
+{
+    cJSON_Delete(small->model);
+    cJSON_Delete(small->training);
+    free(small->memory);
+}
+
+static inline weft_status small_model_save(const struct small_model *small, const char *run, unsigned keep,
+                                           struct error *error)
+{
+    return checkpoint_save(run, &small->state, small->weights, SUPPORT_WEIGHTS, small->optimizer, 2 * SUPPORT_WEIGHTS,
+                           keep, error);
+}
+
+/** The hash over weights and optimizer state, as text. */
+static inline const char *small_model_hash(const struct small_model *small, char text[SHA256_TEXT_BYTES])
+{
+    struct named_tensor all[3 * SUPPORT_WEIGHTS];
+    uint8_t digest[SHA256_BYTES];
+    memcpy(all, small->optimizer, sizeof small->optimizer);
+    memcpy(all + 2 * SUPPORT_WEIGHTS, small->weights, sizeof small->weights);
+    if (checkpoint_hash_tensors(all, 3 * SUPPORT_WEIGHTS, digest, NULL) != WEFT_OK)
+        exit(1);
+    return sha256_text(digest, text);
+}
+
+#endif

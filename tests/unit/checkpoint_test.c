@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints come back as they were written, however they were cut, and another model's is refused by name. */
+#include "checkpoint_support.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *folder;
+
+static struct checkpoint *must_open(const char *path)
+{
+    struct error error = {0};
+    struct checkpoint *checkpoint = NULL;
+    if (checkpoint_open(path, &checkpoint, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return checkpoint;
+}
+
+static void must_save(const struct small_model *small, const char *run, unsigned keep)
+{
+    struct error error = {0};
+    if (small_model_save(small, run, keep, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+}
+
+/* A run folder of that name inside the test's folder. */
+static const char *run_folder(const char *name)
+{
+    static char path[FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s", temporary_path(folder, name));
+    return path;
+}
+
+static void everything_comes_back(void **state)
+{
+    struct small_model small, other;
+    const char *run = run_folder("back/with/folders");
+    small_model_make(&small, UINT64_MAX - 5, 200, 4);
+    small_model_make(&other, 0, 0, 4);
+    must_save(&small, run, 0);
+    struct checkpoint *checkpoint = must_open(run);
+    assert_string_equal(file_name(checkpoint_folder(checkpoint)), "step-00000200");
+    assert_string_equal(checkpoint_library(checkpoint), weft_version());
+    const struct checkpoint_state *got = checkpoint_get_state(checkpoint);
+    assert_int_equal(got->step, 200);
+    assert_int_equal(got->position, 6400);
+    assert_true(got->seed == UINT64_MAX - 5);
+    assert_true(cJSON_Compare(got->training, small.training, true));
+    assert_int_equal(checkpoint_match_model(checkpoint, small.model, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_read(checkpoint, other.weights, SUPPORT_WEIGHTS, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_read(checkpoint, other.optimizer, 2 * SUPPORT_WEIGHTS, NULL), WEFT_OK);
+    char hash[2][SHA256_TEXT_BYTES], stored[SHA256_TEXT_BYTES];
+    uint8_t digest[SHA256_BYTES];
+    assert_string_equal(small_model_hash(&small, hash[0]), small_model_hash(&other, hash[1]));
+    assert_int_equal(checkpoint_hash(checkpoint, digest, NULL), WEFT_OK);
+    assert_string_equal(sha256_text(digest, stored), hash[0]);
+    size_t files, tensors;
+    checkpoint_files(checkpoint, &files);
+    assert_int_equal(files, 2);
+    const struct named_tensor *list = checkpoint_tensors(checkpoint, &tensors);
+    assert_int_equal(tensors, 3 * SUPPORT_WEIGHTS);
+    for (size_t i = 1; i < tensors; i++)
+        assert_true(strcmp(list[i - 1].name, list[i].name) < 0);
+    checkpoint_close(checkpoint);
+    small_model_free(&small);
+    small_model_free(&other);
+}
+
+static void the_hash_stays_what_it_is(void **state)
+{
+    /* Computed by hand from the layout in checkpoint.h; hashes are compared over years and versions. */
+    float one[] = {1, 2};
+    uint8_t two[] = {7};
+    struct named_tensor tensors[] = {{"b", WEFT_U8, 0, {0}, 0, 0, two}, {"a", WEFT_F32, 2, {1, 2}, 0, 0, one}};
+    uint8_t digest[SHA256_BYTES];
+    char text[SHA256_TEXT_BYTES];
+    assert_int_equal(checkpoint_hash_tensors(tensors, 2, digest, NULL), WEFT_OK);
+    assert_string_equal(sha256_text(digest, text), "4b4300513510abf6f4f5e0e6d9ddd1cbcb8a73729efb9c17c747cdfdd7831e27");
+}
+
+static void the_hash_sees_everything(void **state)
+{
+    float data[] = {1, 2, 3, 4};
+    struct named_tensor base = {"a", WEFT_F32, 2, {2, 2}, 0, 0, data};
+    struct named_tensor variants[] = {
+        base,
+        {"b", WEFT_F32, 2, {2, 2}, 0, 0, data},
+        {"a", WEFT_I32, 2, {2, 2}, 0, 0, data},
+        {"a", WEFT_F32, 2, {4, 1}, 0, 0, data},
+        {"a", WEFT_F32, 1, {4}, 0, 0, data},
+        {"a", WEFT_F32, 2, {2, 2}, 0, 0, (float[]){1, 2, 3, 5}},
+        {"a", WEFT_F32, 2, {2, 2}, 0, 0, (float[]){1, 2, 4, 3}},
+    };
+    uint8_t digests[7][SHA256_BYTES];
+    for (int i = 0; i < 7; i++) {
+        assert_int_equal(checkpoint_hash_tensors(&variants[i], 1, digests[i], NULL), WEFT_OK);
+        for (int j = 0; j < i; j++)
+            assert_memory_not_equal(digests[i], digests[j], SHA256_BYTES);
+    }
+    struct named_tensor twice[] = {base, base}, piece = {"a", WEFT_F32, 2, {2, 2}, 1, 0, data};
+    assert_int_equal(checkpoint_hash_tensors(twice, 2, digests[0], NULL), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(checkpoint_hash_tensors(&piece, 1, digests[0], NULL), WEFT_ERROR_ARGUMENT);
+}
+
+/* Write `small` as `parts` files, every tensor cut into ranges whose ends are drawn from `seed`. */
+static void save_in_parts(const struct small_model *small, const char *run, unsigned parts, uint64_t seed)
+{
+    struct checkpoint_record records[32];
+    assert_int_equal(checkpoint_begin(run, small->state.step, NULL), WEFT_OK);
+    for (unsigned part = 0; part < parts; part++) {
+        struct named_tensor pieces[3 * SUPPORT_WEIGHTS];
+        size_t count = 0;
+        for (int i = 0; i < 3 * SUPPORT_WEIGHTS; i++) {
+            struct named_tensor piece = i < SUPPORT_WEIGHTS ? small->weights[i] : small->optimizer[i - SUPPORT_WEIGHTS];
+            uint64_t elements = named_tensor_elements(&piece);
+            /* Cut number p of a tensor is p/parts of it, moved by up to that distance. */
+            uint64_t begin =
+                part == 0 ? 0 : elements * part / parts + random_below(seed, 32 * i + part, elements / parts + 1);
+            uint64_t end = part + 1 == parts ? elements
+                                             : elements * (part + 1) / parts +
+                                                   random_below(seed, 32 * i + part + 1, elements / parts + 1);
+            begin = begin < elements ? begin : elements;
+            end = end < elements ? end : elements;
+            if (begin >= end)
+                continue;
+            piece.first = begin;
+            piece.count = end - begin;
+            piece.data = (float *)piece.data + begin;
+            pieces[count++] = piece;
+        }
+        struct error error = {0};
+        if (checkpoint_write_part(run, small->state.step, "all", part, parts, pieces, count, &records[part], &error) !=
+            WEFT_OK)
+            fail_msg("%s", error.text);
+    }
+    struct error error = {0};
+    if (checkpoint_commit(run, &small->state, records, parts, 0, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+}
+
+static void any_cut_is_the_same_checkpoint(void **state)
+{
+    struct small_model small;
+    char expected[SHA256_TEXT_BYTES], text[SHA256_TEXT_BYTES];
+    const char *run = run_folder("cut");
+    small_model_make(&small, 11, 5, 9);
+    small_model_hash(&small, expected);
+    for (unsigned parts = 1; parts <= 9; parts++) {
+        save_in_parts(&small, run, parts, parts);
+        struct checkpoint *checkpoint = must_open(run);
+        uint8_t digest[SHA256_BYTES];
+        assert_int_equal(checkpoint_hash(checkpoint, digest, NULL), WEFT_OK);
+        assert_string_equal(sha256_text(digest, text), expected);
+        /* Any range of the largest tensor, as another number of ranks would read it. */
+        for (uint64_t first = 0; first < 54; first += 5) {
+            for (uint64_t count = 1; first + count <= 54; count += 7) {
+                float got[56] = {-1};
+                got[count] = -2;
+                struct named_tensor wanted = {"wte.weight", WEFT_F32, 2, {9, 6}, first, count, got};
+                assert_int_equal(checkpoint_read(checkpoint, &wanted, 1, NULL), WEFT_OK);
+                assert_memory_equal(got, (float *)small.weights[0].data + first, count * sizeof(float));
+                assert_true(got[count] == -2);
+            }
+        }
+        checkpoint_close(checkpoint);
+    }
+    small_model_free(&small);
+}
+
+static void missing_and_double_pieces(void **state)
+{
+    struct small_model small;
+    struct checkpoint *checkpoint = NULL;
+    const char *run = run_folder("pieces");
+    small_model_make(&small, 1, 1, 2);
+    static const struct {
+        uint64_t first[2], count[2];
+        const char *word;
+    } bad[] = {
+        {{0, 6}, {5, 6}, "from 5 to 6 missing"},
+        {{0, 6}, {7, 6}, "from 6 to 7 twice"},
+        {{0, 6}, {6, 5}, "after 11 of its 12"},
+        {{1, 6}, {5, 6}, "from 0 to 1 missing"},
+    };
+    for (int i = 0; i < 4; i++) {
+        struct checkpoint_record records[2];
+        assert_int_equal(checkpoint_begin(run, 1, NULL), WEFT_OK);
+        for (unsigned part = 0; part < 2; part++) {
+            struct named_tensor piece = small.weights[0];
+            piece.first = bad[i].first[part];
+            piece.count = bad[i].count[part];
+            assert_int_equal(checkpoint_write_part(run, 1, "model", part, 2, &piece, 1, &records[part], NULL), WEFT_OK);
+        }
+        assert_int_equal(checkpoint_commit(run, &small.state, records, 2, 0, NULL), WEFT_OK);
+        struct error error = {0};
+        assert_int_equal(checkpoint_open(run, &checkpoint, &error), WEFT_ERROR_DATA);
+        if (!strstr(error.text, bad[i].word))
+            fail_msg("'%s' is not in: %s", bad[i].word, error.text);
+    }
+    small_model_free(&small);
+}
+
+static void another_model_is_named(void **state)
+{
+    struct small_model small;
+    const char *run = run_folder("another");
+    small_model_make(&small, 1, 1, 4);
+    must_save(&small, run, 0);
+    struct checkpoint *checkpoint = must_open(run);
+    float data[64];
+    const struct {
+        struct named_tensor wanted;
+        const char *word;
+    } bad[] = {
+        {{"h.7.ln_1.bias", WEFT_F32, 1, {6}, 0, 0, data}, "no tensor 'h.7.ln_1.bias'"},
+        {{"wte.weight", WEFT_F32, 2, {5, 6}, 0, 0, data}, "is f32 [4, 6], but here it is f32 [5, 6]"},
+        {{"wte.weight", WEFT_F32, 1, {24}, 0, 0, data}, "but here it is f32 [24]"},
+        {{"wte.weight", WEFT_BF16, 2, {4, 6}, 0, 0, data}, "but here it is bf16 [4, 6]"},
+        {{"wte.weight", WEFT_F32, 2, {4, 6}, 20, 5, data}, "elements 20 to 25"},
+    };
+    for (int i = 0; i < 5; i++) {
+        struct named_tensor both[2] = {small.weights[1], bad[i].wanted};
+        float untouched[6] = {9, 9, 9, 9, 9, 9};
+        both[0].data = untouched;
+        struct error error = {0};
+        assert_int_not_equal(checkpoint_read(checkpoint, both, 2, &error), WEFT_OK);
+        if (!strstr(error.text, bad[i].word))
+            fail_msg("'%s' is not in: %s", bad[i].word, error.text);
+        assert_true(untouched[0] == 9);
+    }
+    struct error error = {0};
+    cJSON_SetNumberValue(cJSON_GetObjectItem(small.model, "layers"), 12);
+    assert_int_equal(checkpoint_match_model(checkpoint, small.model, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "its layers is 1, but here it is 12"));
+    cJSON_SetNumberValue(cJSON_GetObjectItem(small.model, "layers"), 1);
+    cJSON_AddNumberToObject(small.model, "heads", 2);
+    error_clear(&error);
+    assert_int_equal(checkpoint_match_model(checkpoint, small.model, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "its heads is not set, but here it is 2"));
+    cJSON_DeleteItemFromObject(small.model, "heads");
+    cJSON_DeleteItemFromObject(small.model, "kind");
+    error_clear(&error);
+    assert_int_equal(checkpoint_match_model(checkpoint, small.model, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "its kind is \"gpt\", but here it is not set"));
+    checkpoint_close(checkpoint);
+    small_model_free(&small);
+}
+
+static void the_newest_whole_one_is_found(void **state)
+{
+    const char *run = run_folder("newest");
+    struct small_model small;
+    for (uint64_t step = 90; step <= 120; step += 10) {
+        small_model_make(&small, step, step, 4);
+        must_save(&small, run, 0);
+        small_model_free(&small);
+    }
+    /* None of these is a whole checkpoint. */
+    static const char *const others[] = {"step-00000999.partial", "step-999", "step-00000130",
+                                         "step-0000000131",       "step-",    "step-0000013x"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(file_make_folder(temporary_path(run, others[i]), NULL), WEFT_OK);
+    struct checkpoint *checkpoint = must_open(run);
+    assert_int_equal(checkpoint_get_state(checkpoint)->step, 120);
+    checkpoint_close(checkpoint);
+    checkpoint = must_open(temporary_path(run, "step-00000100"));
+    assert_int_equal(checkpoint_get_state(checkpoint)->step, 100);
+    checkpoint_close(checkpoint);
+    uint64_t steps[2];
+    size_t count;
+    assert_int_equal(checkpoint_list(run, steps, 2, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 4);
+    assert_int_equal(steps[0], 110);
+    assert_int_equal(steps[1], 120);
+}
+
+static void old_ones_go(void **state)
+{
+    const char *run = run_folder("keep");
+    struct small_model small;
+    uint64_t steps[8];
+    size_t count;
+    for (uint64_t step = 10; step <= 60; step += 10) {
+        small_model_make(&small, step, step, 4);
+        must_save(&small, run, 3);
+        small_model_free(&small);
+    }
+    assert_int_equal(checkpoint_list(run, steps, 8, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(steps[0], 40);
+    /* Going on from an older one: what is newer belongs to another attempt and stays; what was just written stays too.
+     */
+    small_model_make(&small, 45, 45, 4);
+    must_save(&small, run, 1);
+    small_model_free(&small);
+    assert_int_equal(checkpoint_list(run, steps, 8, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(steps[0], 45);
+    assert_int_equal(steps[1], 50);
+}
+
+static void the_same_step_is_replaced(void **state)
+{
+    const char *run = run_folder("replace");
+    struct small_model first, second;
+    char expected[SHA256_TEXT_BYTES], text[SHA256_TEXT_BYTES];
+    small_model_make(&first, 1, 7, 4);
+    small_model_make(&second, 2, 7, 5);
+    must_save(&first, run, 0);
+    /* An opened checkpoint goes on to be readable while its folder is replaced. */
+    struct checkpoint *before = must_open(run);
+    must_save(&second, run, 0);
+    struct checkpoint *after = must_open(run);
+    uint8_t digest[SHA256_BYTES];
+    assert_int_equal(checkpoint_hash(after, digest, NULL), WEFT_OK);
+    assert_string_equal(sha256_text(digest, text), small_model_hash(&second, expected));
+    assert_int_equal(checkpoint_hash(before, digest, NULL), WEFT_OK);
+    assert_string_equal(sha256_text(digest, text), small_model_hash(&first, expected));
+    checkpoint_close(before);
+    checkpoint_close(after);
+    assert_false(file_exists(temporary_path(run, "step-00000007.partial")));
+    small_model_free(&first);
+    small_model_free(&second);
+}
+
+static void no_checkpoint_there(void **state)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct error error = {0};
+    assert_int_equal(checkpoint_open(temporary_path(folder, "nowhere"), &checkpoint, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "nowhere"));
+    error_clear(&error);
+    assert_int_equal(file_make_folder(temporary_path(folder, "bare"), NULL), WEFT_OK);
+    assert_int_equal(checkpoint_open(temporary_path(folder, "bare"), &checkpoint, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "no checkpoint in"));
+}
+
+static void bad_calls_leave_nothing(void **state)
+{
+    const char *run = run_folder("bad");
+    struct small_model small;
+    struct error error = {0};
+    uint64_t steps[1];
+    size_t count;
+    small_model_make(&small, 1, 1, 4);
+    small.weights[1].name = "wte.weight";
+    assert_int_equal(small_model_save(&small, run, 0, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "two tensors"));
+    assert_int_equal(checkpoint_list(run, steps, 1, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 0);
+    assert_false(file_exists(temporary_path(run, "step-00000001.partial")));
+    struct checkpoint_record record;
+    assert_int_equal(checkpoint_write_part(run, 1, "../model", 0, 1, small.weights, 1, &record, NULL),
+                     WEFT_ERROR_ARGUMENT);
+    assert_int_equal(checkpoint_write_part(run, 1, "model", 2, 2, small.weights, 1, &record, NULL),
+                     WEFT_ERROR_ARGUMENT);
+    temporary_file(folder, "a-file", "x", 1);
+    error_clear(&error);
+    assert_int_equal(small_model_save(&small, temporary_path(folder, "a-file"), 0, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "a file of that name"));
+    small_model_free(&small);
+}
+
+int main(void)
+{
+    folder = temporary_folder();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_comes_back),         cmocka_unit_test(the_hash_stays_what_it_is),
+        cmocka_unit_test(the_hash_sees_everything),      cmocka_unit_test(any_cut_is_the_same_checkpoint),
+        cmocka_unit_test(missing_and_double_pieces),     cmocka_unit_test(another_model_is_named),
+        cmocka_unit_test(the_newest_whole_one_is_found), cmocka_unit_test(old_ones_go),
+        cmocka_unit_test(the_same_step_is_replaced),     cmocka_unit_test(no_checkpoint_there),
+        cmocka_unit_test(bad_calls_leave_nothing),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    file_remove_tree(folder, NULL);
+    return failed;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files read whole, mapped, written atomically; folders made and removed. */
+#include "base/file.h"
+#include "temporary.h"
+
+#include <dirent.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *folder;
+
+static int entries(const char *path)
+{
+    int count = 0;
+    DIR *opened = opendir(path);
+    assert_non_null(opened);
+    while (readdir(opened))
+        count++;
+    closedir(opened);
+    return count - 2;
+}
+
+static void written_and_read(void **state)
+{
+    static char big[300000];
+    memset(big, 'x', sizeof big);
+    const char *path = temporary_path(folder, "big");
+    char *content;
+    size_t size;
+    for (size_t length = 0; length <= sizeof big; length = length * 3 + 1) {
+        struct error error = {0};
+        if (file_write(path, big, length, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        assert_int_equal(file_read(path, sizeof big, &content, &size, NULL), WEFT_OK);
+        assert_int_equal(size, length);
+        assert_memory_equal(content, big, length);
+        assert_int_equal(content[length], '\0');
+        free(content);
+        struct file_map map;
+        assert_int_equal(file_map(path, &map, NULL), WEFT_OK);
+        assert_int_equal(map.size, length);
+        if (length)
+            assert_memory_equal(map.bytes, big, length);
+        file_unmap(&map);
+        file_unmap(&map);
+    }
+    assert_int_equal(entries(folder), 1);
+}
+
+static void files_without_a_size(void **state)
+{
+    char *content;
+    size_t size;
+    assert_int_equal(file_read("/proc/self/status", 1 << 20, &content, &size, NULL), WEFT_OK);
+    assert_true(size > 100);
+    free(content);
+}
+
+static void larger_than_allowed(void **state)
+{
+    const char *path = temporary_file(folder, "ten", "0123456789", 10);
+    struct error error = {0};
+    char *content = NULL;
+    size_t size;
+    assert_int_equal(file_read(path, 9, &content, &size, &error), WEFT_ERROR_DATA);
+    assert_null(content);
+    assert_non_null(strstr(error.text, "ten' is larger than the 9 bytes"));
+    assert_int_equal(file_read(path, 10, &content, &size, NULL), WEFT_OK);
+    free(content);
+}
+
+static void a_failed_write_leaves_the_old(void **state)
+{
+    const char *path = temporary_path(folder, "kept/file");
+    assert_int_equal(file_make_folder(temporary_path(folder, "kept"), NULL), WEFT_OK);
+    assert_int_equal(file_write(path, "old", 3, NULL), WEFT_OK);
+    /* Renaming over a folder that is not empty fails last of all. */
+    assert_int_equal(file_make_folder(temporary_path(folder, "kept/folder/inner"), NULL), WEFT_OK);
+    struct error error = {0};
+    assert_int_equal(file_write(temporary_path(folder, "kept/folder"), "new", 3, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "kept/folder"));
+    assert_int_equal(entries(temporary_path(folder, "kept")), 2);
+    error_clear(&error);
+    assert_int_equal(file_write(temporary_path(folder, "nowhere/file"), "new", 3, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "nowhere"));
+}
+
+static void a_full_disk_is_told(void **state)
+{
+    struct file_writer writer;
+    struct error error = {0};
+    if (file_writer_open(&writer, "/dev/full", 100, &error) != WEFT_OK)
+        skip();
+    assert_int_equal(file_writer_append(&writer, "0123456789", 10, &error), WEFT_ERROR_SYSTEM);
+    assert_string_equal(error.text,
+                        "cannot write '/dev/full': the disk is full after 0 of 100 bytes; free 100 bytes more or "
+                        "choose another folder");
+    close(writer.descriptor);
+}
+
+static void folders_made_and_removed(void **state)
+{
+    struct error error = {0};
+    const char *path = temporary_path(folder, "a/b/c/");
+    assert_int_equal(file_make_folder(path, NULL), WEFT_OK);
+    assert_int_equal(file_make_folder(path, NULL), WEFT_OK);
+    assert_true(file_is_folder(path));
+    temporary_file(path, "file", "x", 1);
+    /* A link out of the tree is removed, not followed. */
+    const char *outside = temporary_file(folder, "outside", "x", 1);
+    assert_int_equal(symlink(outside, temporary_path(path, "link")), 0);
+    assert_int_equal(file_remove_tree(temporary_path(folder, "a"), NULL), WEFT_OK);
+    assert_false(file_exists(temporary_path(folder, "a")));
+    assert_true(file_exists(outside));
+    assert_int_equal(file_remove_tree(temporary_path(folder, "a"), NULL), WEFT_OK);
+    assert_int_equal(file_make_folder(temporary_path(folder, "outside/inner"), &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "outside"));
+    assert_int_equal(file_make_folder("", NULL), WEFT_ERROR_ARGUMENT);
+}
+
+static void paths(void **state)
+{
+    char path[FILE_PATH_BYTES];
+    char *long_name = calloc(1, FILE_PATH_BYTES + 1);
+    assert_int_equal(file_join(path, "/a/", "b", NULL), WEFT_OK);
+    assert_string_equal(path, "/a/b");
+    assert_int_equal(file_join(path, "a", "b", NULL), WEFT_OK);
+    assert_string_equal(path, "a/b");
+    assert_string_equal(file_name("/a/b"), "b");
+    assert_string_equal(file_name("b"), "b");
+    memset(long_name, 'n', FILE_PATH_BYTES);
+    assert_int_equal(file_join(path, "a", long_name, NULL), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(file_write(long_name, "", 0, NULL), WEFT_ERROR_ARGUMENT);
+    assert_int_equal(file_make_folder(long_name, NULL), WEFT_ERROR_ARGUMENT);
+    free(long_name);
+}
+
+int main(void)
+{
+    folder = temporary_folder();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(written_and_read),
+        cmocka_unit_test(files_without_a_size),
+        cmocka_unit_test(larger_than_allowed),
+        cmocka_unit_test(a_failed_write_leaves_the_old),
+        cmocka_unit_test(a_full_disk_is_told),
+        cmocka_unit_test(folders_made_and_removed),
+        cmocka_unit_test(paths),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    file_remove_tree(folder, NULL);
+    return failed;
+}

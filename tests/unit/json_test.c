@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* JSON written reads back bit for bit; what is wrong in JSON that was read is named by key and file. */
+#include "base/json.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void a_line(void **state)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    json_put_integer(&line, "step", -12);
+    json_put_number(&line, "loss", 3.25);
+    json_put_text(&line, "na\"me", "tab\there\nand \\ \x01 é");
+    json_put_text(&line, "none", NULL);
+    json_open_array(&line, "list");
+    json_put_bool(&line, NULL, true);
+    json_put_number(&line, NULL, NAN);
+    json_open_object(&line, NULL);
+    json_close(&line);
+    json_close(&line);
+    json_close(&line);
+    assert_string_equal(json_text(&line),
+                        "{\"step\":-12,\"loss\":3.25,\"na\\\"me\":\"tab\\u0009here\\nand \\\\ \\u0001 é\","
+                        "\"none\":null,\"list\":[true,null,{}]}");
+    json_end(&line);
+}
+
+static void an_indented_text(void **state)
+{
+    struct json_writer text;
+    json_begin(&text, JSON_INDENTED);
+    json_open_object(&text, NULL);
+    json_put_integer(&text, "a", 1);
+    json_open_array(&text, "b");
+    json_close(&text);
+    json_open_array(&text, "c");
+    json_put_integer(&text, NULL, 2);
+    json_close(&text);
+    json_close(&text);
+    assert_string_equal(json_text(&text), "{\n  \"a\": 1,\n  \"b\": [],\n  \"c\": [\n    2\n  ]\n}");
+    json_end(&text);
+}
+
+static void numbers_read_back_exactly(void **state)
+{
+    static const double doubles[] = {
+        0, -0.0, 1, 0.1, 1.0 / 3, 3e-4, 1e300, 5e-324, -2.2250738585072014e-308, 16777217, 9007199254740993.0};
+    static const uint64_t integers[] = {0, 1, (1ull << 53) - 1, 1ull << 53, (1ull << 53) + 1, UINT64_MAX};
+    struct json_writer line;
+    for (size_t i = 0; i < sizeof doubles / sizeof *doubles; i++) {
+        json_begin(&line, JSON_LINE);
+        json_open_object(&line, NULL);
+        json_put_number(&line, "x", doubles[i]);
+        json_close(&line);
+        cJSON *root;
+        double got;
+        assert_int_equal(json_parse(json_text(&line), strlen(json_text(&line)), "line", &root, NULL), WEFT_OK);
+        assert_int_equal(json_get_number(root, "x", "line", &got, NULL), WEFT_OK);
+        assert_true(got == doubles[i]);
+        cJSON_Delete(root);
+        json_end(&line);
+    }
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++) {
+        json_begin(&line, JSON_LINE);
+        json_open_object(&line, NULL);
+        json_put_unsigned(&line, "x", integers[i]);
+        json_close(&line);
+        cJSON *root;
+        uint64_t got;
+        assert_int_equal(json_parse(json_text(&line), strlen(json_text(&line)), "line", &root, NULL), WEFT_OK);
+        assert_int_equal(json_get_unsigned(root, "x", "line", &got, NULL), WEFT_OK);
+        assert_true(got == integers[i]);
+        cJSON_Delete(root);
+        json_end(&line);
+    }
+}
+
+static void trees_are_copied(void **state)
+{
+    static const char text[] = "{\"a\":[1,2.5,\"x\",true,null,{\"b\":{}}],\"c\":false}";
+    cJSON *root;
+    struct json_writer line;
+    assert_int_equal(json_parse(text, strlen(text), "text", &root, NULL), WEFT_OK);
+    json_begin(&line, JSON_LINE);
+    json_put_tree(&line, NULL, root);
+    assert_string_equal(json_text(&line), text);
+    json_end(&line);
+    cJSON_Delete(root);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    static const char text[] = "{\"text\":\"x\",\"number\":1.5,\"big\":1e17,\"minus\":-1,\"digits\":\"12x\",\"many\":"
+                               "\"18446744073709551616\"}";
+    cJSON *root;
+    assert_int_equal(json_parse(text, strlen(text), "'f.json'", &root, NULL), WEFT_OK);
+    struct error error = {0};
+    int64_t integer = 7;
+    uint64_t number = 7;
+    const cJSON *value = NULL;
+    const char *string = NULL;
+    assert_int_equal(json_get_integer(root, "step", "'f.json'", 0, 9, &integer, &error), WEFT_ERROR_DATA);
+    assert_string_equal(error.text, "'f.json' lacks 'step', which should be a number");
+    error_clear(&error);
+    assert_int_equal(json_get_integer(root, "text", "'f.json'", 0, 9, &integer, &error), WEFT_ERROR_DATA);
+    assert_string_equal(error.text, "'text' in 'f.json' is not a number");
+    error_clear(&error);
+    assert_int_equal(json_get_integer(root, "number", "'f.json'", 0, 9, &integer, &error), WEFT_ERROR_DATA);
+    assert_string_equal(error.text, "'number' in 'f.json' is 1.5, but must be a whole number from 0 to 9");
+    assert_int_equal(json_get_integer(root, "minus", "'f.json'", 0, 9, &integer, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_get_unsigned(root, "minus", "'f.json'", &number, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_get_unsigned(root, "big", "'f.json'", &number, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_get_unsigned(root, "digits", "'f.json'", &number, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_get_unsigned(root, "many", "'f.json'", &number, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_get_object(root, "text", "'f.json'", &value, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_get_array(root, "text", "'f.json'", &value, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_get_text(root, "number", "'f.json'", &string, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(integer, 7);
+    assert_int_equal(number, 7);
+    assert_null(value);
+    cJSON_Delete(root);
+}
+
+static void what_is_no_json(void **state)
+{
+    static const char *const bad[] = {"", " ", "{", "{\"a\":}", "{} x", "{}{}", "nul", "\"", "[1,]", "{\"a\" 1}"};
+    cJSON *root = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        /* Of exact size and without a final NUL, so that the address sanitizer sees any step too far. */
+        size_t size = strlen(bad[i]);
+        char *exact = malloc(size + !size);
+        memcpy(exact, bad[i], size);
+        struct error error = {0};
+        if (json_parse(exact, size, "text", &root, &error) != WEFT_ERROR_DATA)
+            fail_msg("taken: %s", bad[i]);
+        free(exact);
+    }
+    assert_null(root);
+}
+
+static void too_deep_is_refused(void **state)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    for (int i = 0; i <= JSON_DEPTH; i++)
+        json_open_array(&line, NULL);
+    assert_null(json_text(&line));
+    json_end(&line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_line),
+        cmocka_unit_test(an_indented_text),
+        cmocka_unit_test(numbers_read_back_exactly),
+        cmocka_unit_test(trees_are_copied),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(what_is_no_json),
+        cmocka_unit_test(too_deep_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
