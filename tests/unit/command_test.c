@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way from argv to a command, and what is printed and returned when there is none. */
+#include "cli/command.h"
+#include "cli/help.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int64_t number;
+static const struct cli_option options[] = {CLI_INTEGER("number", 'n', "N", &number, "1", 0, 9, "a number")};
+
+static weft_status succeed(struct command_call *call, struct error *error)
+{
+    fprintf(call->output, "%s %d", call->name, (int)number);
+    for (size_t i = 0; i < call->word_count; i++)
+        fprintf(call->output, " %s", call->words[i]);
+    return WEFT_OK;
+}
+
+static weft_status run_and_fail(struct command_call *call, struct error *error)
+{
+    return error_set(error, WEFT_ERROR_SYSTEM, "the disk is gone");
+}
+
+static weft_status pass_on(struct command_call *call, struct error *error)
+{
+    call->exit_code = 42;
+    return number ? error_set(error, WEFT_ERROR_PEER, "rank 1 ended with 42") : WEFT_OK;
+}
+
+static const struct command hash = {.name = "hash",
+                                    .summary = "sum it up",
+                                    .words = "DIR",
+                                    .least_words = 1,
+                                    .most_words = 1,
+                                    .options = options,
+                                    .option_count = 1,
+                                    .run = succeed};
+static const struct command show = {.name = "show", .summary = "show it", .run = succeed};
+static const struct command *const nested[] = {&hash, &show};
+static const struct command checkpoint = {.name = "checkpoint",
+                                          .group = COMMAND_TRAIN,
+                                          .summary = "look after them",
+                                          .subcommands = nested,
+                                          .subcommand_count = 2};
+static const struct command fails = {.name = "fails", .group = COMMAND_MEASURE, .summary = "fail", .run = run_and_fail};
+static const struct command passes = {.name = "passes",
+                                      .group = COMMAND_MEASURE,
+                                      .summary = "pass a code on",
+                                      .takes_program = true,
+                                      .options = options,
+                                      .option_count = 1,
+                                      .run = pass_on};
+static const struct command *const table[] = {&checkpoint, &fails, &passes};
+
+static char output[8192], errors[2048];
+
+/* Run the command line, which ends with NULL; its output and errors are then in the buffers. */
+static int run(char **words)
+{
+    int count = 0;
+    while (words[count])
+        count++;
+    memset(output, 0, sizeof output);
+    memset(errors, 0, sizeof errors);
+    FILE *out = fmemopen(output, sizeof output, "w"), *err = fmemopen(errors, sizeof errors, "w");
+    int code = command_main(table, sizeof table / sizeof *table, count, words, out, err);
+    fclose(out);
+    fclose(err);
+    return code;
+}
+#define RUN(...) run((char *[]){"weft", __VA_ARGS__, NULL})
+
+static void a_nested_command_gets_its_options_and_words(void **state)
+{
+    assert_int_equal(RUN("checkpoint", "hash", "-n", "3", "/tmp/run"), 0);
+    assert_string_equal(output, "weft checkpoint hash 3 /tmp/run");
+    assert_string_equal(errors, "");
+}
+
+static void no_command_lists_them_under_their_jobs(void **state)
+{
+    assert_int_equal(RUN(NULL), 0);
+    assert_non_null(strstr(output, "Train\n  checkpoint    look after them\n"));
+    assert_non_null(strstr(output, "Know the machine\n  fails"));
+    assert_null(strstr(output, "Understand"));
+    assert_int_equal(RUN("--version"), 0);
+    assert_string_equal(output, "weft " WEFT_VERSION_TEXT "\n");
+}
+
+static void mistakes_exit_with_2_and_name_what_is_near(void **state)
+{
+    assert_int_equal(RUN("chekpoint"), 2);
+    assert_string_equal(errors, "weft: 'weft chekpoint' is no command; did you mean 'weft checkpoint'?\n");
+    assert_string_equal(output, "");
+    assert_int_equal(RUN("xyzzy"), 2);
+    assert_string_equal(errors, "weft: 'weft xyzzy' is no command; 'weft --help' lists what there is\n");
+    assert_int_equal(RUN("checkpoint"), 2);
+    assert_string_equal(errors,
+                        "weft: 'weft checkpoint' needs the name of a command; 'weft checkpoint --help' lists them\n");
+    assert_int_equal(RUN("checkpoint", "hsh"), 2);
+    assert_string_equal(errors, "weft: 'weft checkpoint hsh' is no command; did you mean 'weft checkpoint hash'?\n");
+    assert_int_equal(RUN("checkpoint", "hash"), 2);
+    assert_string_equal(errors, "weft: 'weft checkpoint hash' needs DIR; 'weft checkpoint hash --help' tells more\n");
+    assert_int_equal(RUN("checkpoint", "hash", "a", "b"), 2);
+    assert_non_null(strstr(errors, "does not know what to do with 'b'"));
+    assert_int_equal(RUN("checkpoint", "hash", "--nmber", "2", "a"), 2);
+    assert_non_null(strstr(errors, "did you mean --number?"));
+    assert_int_equal(RUN("fails", "extra"), 2);
+    assert_non_null(strstr(errors, "does not know what to do with 'extra'"));
+}
+
+static void failures_exit_with_1_and_one_sentence(void **state)
+{
+    assert_int_equal(RUN("fails"), 1);
+    assert_string_equal(errors, "weft: the disk is gone\n");
+}
+
+static void exit_codes_are_passed_on(void **state)
+{
+    assert_int_equal(RUN("passes", "-n", "0", "--", "program"), 42);
+    assert_string_equal(errors, "");
+    assert_int_equal(RUN("passes", "program"), 42);
+    assert_string_equal(errors, "weft: rank 1 ended with 42\n");
+}
+
+static void output_that_cannot_be_written_is_a_failure(void **state)
+{
+    char *words[] = {"weft", "checkpoint", "show", NULL};
+    FILE *full = fopen("/dev/full", "w"), *err = fmemopen(errors, sizeof errors, "w");
+    if (!full)
+        skip();
+    assert_int_equal(command_main(table, 3, 3, words, full, err), 1);
+    fclose(full);
+    fclose(err);
+    assert_non_null(strstr(errors, "cannot write the output of 'weft checkpoint show'"));
+}
+
+static void help_of_a_command_tells_default_and_range(void **state)
+{
+    assert_int_equal(RUN("checkpoint", "hash", "--help"), 0);
+    assert_non_null(strstr(output, "usage: weft checkpoint hash [options] DIR\n"));
+    assert_non_null(strstr(output, "-n, --number N"));
+    assert_non_null(strstr(output, "a number (default 1; 0 to 9)"));
+    assert_int_equal(RUN("checkpoint", "--help"), 0);
+    assert_non_null(strstr(output, "  hash          sum it up\n"));
+}
+
+/* Every command that there is: its table must be sound, as nothing else reads all of it. */
+static void check_table(const struct command *const *commands, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct command *command = commands[i];
+        if (i)
+            assert_true(strcmp(commands[i - 1]->name, command->name) < 0);
+        assert_non_null(command->summary);
+        assert_int_equal(!command->run, !!command->subcommands);
+        assert_true(command->least_words <= command->most_words);
+        assert_true(command->most_words == 0 || command->words);
+        for (size_t j = 0; j < command->option_count; j++) {
+            const struct cli_option *option = &command->options[j];
+            assert_true(option->meaning && option->meaning[0] && option->meaning[strlen(option->meaning) - 1] != '.');
+            assert_int_equal(option->kind == CLI_KIND_FLAG, !option->value);
+            for (size_t k = 0; k < j; k++) {
+                assert_string_not_equal(option->name, command->options[k].name);
+                assert_true(!option->letter || option->letter != command->options[k].letter);
+            }
+        }
+        struct cli_rest rest = {0};
+        struct error error = {0};
+        if (cli_options_parse(command->name, command->options, command->option_count, false, 0, NULL, &rest, &error))
+            fail_msg("a default is wrong: %s", error.text);
+        cli_rest_free(&rest);
+        check_table(command->subcommands, command->subcommand_count);
+    }
+}
+
+static void every_command_has_a_sound_table(void **state)
+{
+    check_table(command_table, command_table_count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_nested_command_gets_its_options_and_words),
+        cmocka_unit_test(no_command_lists_them_under_their_jobs),
+        cmocka_unit_test(mistakes_exit_with_2_and_name_what_is_near),
+        cmocka_unit_test(failures_exit_with_1_and_one_sentence),
+        cmocka_unit_test(exit_codes_are_passed_on),
+        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
+        cmocka_unit_test(help_of_a_command_tells_default_and_range),
+        cmocka_unit_test(every_command_has_a_sound_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

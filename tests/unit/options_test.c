@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options as people type them, right and wrong. */
+#include "cli/options.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char *const kinds[] = {"registered", "ordinary", NULL};
+static struct {
+    bool quiet, verbose;
+    int64_t ranks;
+    double rate;
+    uint64_t least;
+    const char *hosts, *buffers;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("quiet", 'q', &chosen.quiet, "say less"),
+    CLI_FLAG("verbose", 'v', &chosen.verbose, "say more"),
+    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "2", 1, 64, "how many"),
+    CLI_NUMBER("rate", 0, "X", &chosen.rate, "0.5", 0, 1, "how fast"),
+    CLI_BYTES("min", 0, "BYTES", &chosen.least, "4", "smallest"),
+    CLI_TEXT("hosts", 0, "LIST", &chosen.hosts, NULL, "where"),
+    CLI_CHOICE("buffers", 0, "KIND", &chosen.buffers, "registered", kinds, "which memory"),
+};
+#define COUNT (sizeof options / sizeof *options)
+
+static struct cli_rest rest;
+static struct error error;
+
+/* Parse the words, which end with NULL, anew. */
+static weft_status parse(bool takes_program, char **words)
+{
+    int count = 0;
+    while (words[count])
+        count++;
+    cli_rest_free(&rest);
+    memset(&chosen, 0, sizeof chosen);
+    error_clear(&error);
+    return cli_options_parse("weft run", options, COUNT, takes_program, count, words, &rest, &error);
+}
+#define PARSE(...)         parse(false, (char *[]){__VA_ARGS__, NULL})
+#define PARSE_PROGRAM(...) parse(true, (char *[]){__VA_ARGS__, NULL})
+
+static void defaults_come_from_the_table(void **state)
+{
+    assert_int_equal(PARSE(NULL), WEFT_OK);
+    assert_int_equal(chosen.ranks, 2);
+    assert_true(chosen.rate == 0.5);
+    assert_int_equal(chosen.least, 4);
+    assert_null(chosen.hosts);
+    assert_string_equal(chosen.buffers, "registered");
+    assert_false(chosen.quiet);
+}
+
+static void every_way_of_writing_a_value(void **state)
+{
+    assert_int_equal(PARSE("--ranks", "4", "--min=64K", "--hosts=a:2,b:2", "--rate", "0.25"), WEFT_OK);
+    assert_int_equal(chosen.ranks, 4);
+    assert_int_equal(chosen.least, 65536);
+    assert_string_equal(chosen.hosts, "a:2,b:2");
+    assert_true(chosen.rate == 0.25);
+    assert_int_equal(PARSE("-n", "8", "-q"), WEFT_OK);
+    assert_int_equal(chosen.ranks, 8);
+    assert_true(chosen.quiet);
+    assert_int_equal(PARSE("-qvn16", "--buffers", "ordinary"), WEFT_OK);
+    assert_true(chosen.quiet && chosen.verbose);
+    assert_int_equal(chosen.ranks, 16);
+    assert_string_equal(chosen.buffers, "ordinary");
+    assert_int_equal(PARSE("-n", "3", "--ranks=5"), WEFT_OK);
+    assert_int_equal(chosen.ranks, 5);
+}
+
+static void words_and_options_mix(void **state)
+{
+    assert_int_equal(PARSE("first", "-n", "4", "second", "--", "--third"), WEFT_OK);
+    assert_int_equal(rest.word_count, 3);
+    assert_string_equal(rest.words[0], "first");
+    assert_string_equal(rest.words[1], "second");
+    assert_string_equal(rest.words[2], "--third");
+    assert_null(rest.program);
+    assert_int_equal(PARSE("-"), WEFT_OK); /* a lone dash is a word: standard input, by custom */
+    assert_int_equal(rest.word_count, 1);
+}
+
+static void a_program_keeps_its_own_options(void **state)
+{
+    assert_int_equal(PARSE_PROGRAM("-n", "4", "--", "./program", "-n", "9", "--help"), WEFT_OK);
+    assert_int_equal(chosen.ranks, 4);
+    assert_false(rest.help);
+    assert_int_equal(rest.program_count, 4);
+    assert_string_equal(rest.program[0], "./program");
+    assert_null(rest.program[4]);
+    assert_int_equal(PARSE_PROGRAM("-n", "4", "./program", "--", "-n", "9"), WEFT_OK);
+    assert_int_equal(rest.program_count, 4);
+    assert_string_equal(rest.program[1], "--");
+    assert_int_equal(PARSE_PROGRAM("-n", "4"), WEFT_OK);
+    assert_null(rest.program);
+}
+
+static void help_is_noticed(void **state)
+{
+    assert_int_equal(PARSE("--help"), WEFT_OK);
+    assert_true(rest.help);
+    assert_int_equal(PARSE("-h"), WEFT_OK);
+    assert_true(rest.help);
+}
+
+static void mistakes_get_a_sentence(void **state)
+{
+    static const struct {
+        const char *words[3];
+        const char *sentence;
+    } cases[] = {
+        {{"--rnks", "4"}, "weft run: there is no option --rnks; did you mean --ranks?"},
+        {{"--rnks=4"}, "weft run: there is no option --rnks; did you mean --ranks?"},
+        {{"--zzzzzz"}, "weft run: there is no option --zzzzzz; 'weft run --help' lists them"},
+        {{"-z"}, "weft run: there is no option -z; 'weft run --help' lists them"},
+        {{"--ranks"}, "weft run: --ranks needs a value: --ranks N"},
+        {{"-n"}, "weft run: -n needs a value: -n N"},
+        {{"--ranks", "0"}, "weft run: --ranks is 0, but must be from 1 to 64"},
+        {{"--ranks", "4x"}, "weft run: --ranks is '4x', which is no whole number"},
+        {{"--ranks="}, "weft run: --ranks is '', which is no whole number"},
+        {{"--rate", "1.5"}, "weft run: --rate is 1.5, but must be from 0 to 1"},
+        {{"--rate", "nan"}, "weft run: --rate is 'nan', which is no number"},
+        {{"--min", "12Q"}, "weft run: --min is '12Q', and 'Q' is no unit of size; use K, M, G or T"},
+        {{"--quiet=yes"}, "weft run: --quiet takes no value, but 'yes' was given"},
+        {{"--buffers", "ordinry"}, "weft run: --buffers is 'ordinry'; did you mean 'ordinary'?"},
+        {{"--buffers", "gold"}, "weft run: --buffers is 'gold', but must be one of: registered, ordinary"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(PARSE((char *)cases[i].words[0], (char *)cases[i].words[1]), WEFT_ERROR_ARGUMENT);
+        assert_string_equal(error.text, cases[i].sentence);
+    }
+}
+
+static void ranges_as_people_read_them(void **state)
+{
+    char buffer[64];
+    assert_string_equal(cli_option_range(&options[0], buffer, sizeof buffer), "");
+    assert_string_equal(cli_option_range(&options[2], buffer, sizeof buffer), "1 to 64");
+    assert_string_equal(cli_option_range(&options[3], buffer, sizeof buffer), "0 to 1");
+    assert_string_equal(cli_option_range(&options[6], buffer, sizeof buffer), "registered, ordinary");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_come_from_the_table),
+        cmocka_unit_test(every_way_of_writing_a_value),
+        cmocka_unit_test(words_and_options_mix),
+        cmocka_unit_test(a_program_keeps_its_own_options),
+        cmocka_unit_test(help_is_noticed),
+        cmocka_unit_test(mistakes_get_a_sentence),
+        cmocka_unit_test(ranges_as_people_read_them),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    cli_rest_free(&rest);
+    return failed;
+}
