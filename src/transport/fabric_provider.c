@@ -1,120 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which provider, which interface, and why. */
+#include "topology/interfaces.h"
 #include "transport/fabric_internal.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define INTERFACE_BYTES 32
-
-/** A network interface of this machine, or the one with a wanted name or address. */
-struct interface {
-    char name[INTERFACE_BYTES];
-    char address[INET6_ADDRSTRLEN];
-    int merit; /**< the higher the better; below 0: do not use */
-};
-
 /* ---- interfaces ------------------------------------------------------------------------------------------------- */
 
-static bool interface_has(const char *name, const char *entry)
-{
-    char path[128];
-    snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, entry);
-    return access(path, F_OK) == 0;
-}
-
-/** Megabit per second as the driver says; 0 when it does not say. */
-static int interface_speed(const char *name)
-{
-    char path[128];
-    int speed = 0;
-    snprintf(path, sizeof path, "/sys/class/net/%s/speed", name);
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return 0;
-    if (fscanf(file, "%d", &speed) != 1 || speed < 0)
-        speed = 0;
-    fclose(file);
-    return speed;
-}
-
 /**
- * How good an interface is for reaching other hosts: IPv4 before IPv6 (every provider has it), real ones before the
- * bridges and tunnels of containers and virtual machines, which rarely lead to another host, faster before slower.
+ * How good an address is for reaching other hosts, -1: not at all. Real interfaces come before the bridges and tunnels
+ * of containers and virtual machines, which rarely lead to another host, IPv4 before IPv6 (every provider has it),
+ * faster before slower; the loopback comes last.
  */
-static int interface_merit(const struct ifaddrs *entry)
+static int address_merit(const struct machine_interface *interface, const struct machine_address *address)
 {
-    if (!(entry->ifa_flags & IFF_UP) || !(entry->ifa_flags & IFF_RUNNING))
+    if (!interface->up || address->is_link_local)
         return -1;
-    if (entry->ifa_addr->sa_family == AF_INET6 &&
-        IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)entry->ifa_addr)->sin6_addr))
-        return -1;
-    if (entry->ifa_flags & IFF_LOOPBACK)
-        return 0;
-    int merit = 1;
-    if (entry->ifa_addr->sa_family == AF_INET)
-        merit += 1;
-    if (!interface_has(entry->ifa_name, "bridge") && !(entry->ifa_flags & IFF_POINTOPOINT))
+    int merit = address->is_ipv6 ? 0 : 1;
+    if (interface->loopback)
+        return merit;
+    merit += 10;
+    if (strcmp(interface->driver, "bridge") != 0 && strcmp(interface->driver, "tun") != 0)
+        merit += 1000;
+    for (uint64_t speed = interface->bytes_per_second; speed; speed /= 2)
         merit += 10;
-    int speed = interface_speed(entry->ifa_name);
-    for (int step = 1000; step <= speed && step < 2000000; step *= 2)
-        merit += 2;
     return merit;
 }
 
-static bool interface_read(const struct ifaddrs *entry, struct interface *interface)
+/** The best address, or the best of those that match the wanted interface's name or address. */
+static weft_status interface_choose(const char *wanted, bool loopback, char name[MACHINE_NAME_BYTES], char *chosen,
+                                    size_t size, struct error *error)
 {
-    if (!entry->ifa_addr)
-        return false;
-    const void *address;
-    if (entry->ifa_addr->sa_family == AF_INET)
-        address = &((const struct sockaddr_in *)(const void *)entry->ifa_addr)->sin_addr;
-    else if (entry->ifa_addr->sa_family == AF_INET6)
-        address = &((const struct sockaddr_in6 *)(const void *)entry->ifa_addr)->sin6_addr;
-    else
-        return false;
-    if (!inet_ntop(entry->ifa_addr->sa_family, address, interface->address, sizeof interface->address))
-        return false;
-    snprintf(interface->name, sizeof interface->name, "%s", entry->ifa_name);
-    interface->merit = interface_merit(entry);
-    return true;
-}
-
-/** The best interface, or the best address of the one whose name or address is `wanted`. */
-static weft_status interface_choose(const char *wanted, bool loopback, struct interface *chosen, struct error *error)
-{
-    struct ifaddrs *list;
-    if (getifaddrs(&list) != 0)
-        return error_system(error, "cannot list the network interfaces");
-    char names[256] = "";
-    chosen->merit = -1;
-    for (const struct ifaddrs *entry = list; entry; entry = entry->ifa_next) {
-        struct interface interface;
-        if (!interface_read(entry, &interface) || interface.merit < 0)
-            continue;
-        size_t used = strlen(names);
-        snprintf(names + used, sizeof names - used, "%s%s (%s)", used ? ", " : "", interface.name, interface.address);
-        if (wanted && strcmp(wanted, interface.name) != 0 && strcmp(wanted, interface.address) != 0)
-            continue;
-        if (loopback && strncmp(interface.address, "127.", 4) != 0)
-            continue;
-        if (interface.merit > chosen->merit)
-            *chosen = interface;
+    struct machine_interface *interfaces;
+    uint32_t count;
+    weft_status status = interfaces_read(&interfaces, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    char list[512] = "";
+    int best = -1;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t a = 0; a < interfaces[i].address_count; a++) {
+            const struct machine_address *address = &interfaces[i].addresses[a];
+            int merit = address_merit(&interfaces[i], address);
+            if (merit < 0)
+                continue;
+            size_t used = strlen(list);
+            snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "", interfaces[i].name, address->text);
+            if (wanted && strcmp(wanted, interfaces[i].name) != 0 && strcmp(wanted, address->text) != 0)
+                continue;
+            if (loopback && (!interfaces[i].loopback || address->is_ipv6))
+                continue;
+            if (merit <= best)
+                continue;
+            best = merit;
+            snprintf(name, MACHINE_NAME_BYTES, "%s", interfaces[i].name);
+            snprintf(chosen, size, "%s", address->text);
+        }
     }
-    freeifaddrs(list);
-    if (chosen->merit >= 0)
+    interfaces_free(interfaces, count);
+    if (best >= 0)
         return WEFT_OK;
     if (wanted)
         return error_set(error, WEFT_ERROR_NETWORK,
                          "no network interface that is up has the name or address '%s'; there are: %s", wanted,
-                         *names ? names : "none");
+                         *list ? list : "none");
     return error_set(error, WEFT_ERROR_NETWORK, "no network interface %sis up; there are: %s",
-                     loopback ? "with a loopback address " : "", *names ? names : "none");
+                     loopback ? "with a loopback address " : "", *list ? list : "none");
 }
 
 /* ---- providers -------------------------------------------------------------------------------------------------- */
@@ -203,20 +157,20 @@ static weft_status provider_ask(const char *name, const char *address, uint64_t 
 weft_status fabric_choose(const struct fabric_config *config, uint64_t receives, struct fi_info **info, char *reason,
                           size_t size, struct error *error)
 {
-    struct interface interface;
+    char interface[MACHINE_NAME_BYTES], address[MACHINE_ADDRESS_BYTES];
     bool loopback = config->loopback_only && !config->interface;
-    weft_status status = interface_choose(config->interface, loopback, &interface, error);
+    weft_status status = interface_choose(config->interface, loopback, interface, address, sizeof address, error);
     if (status != WEFT_OK)
         return status;
     if (config->provider) {
-        status = provider_ask(config->provider, interface.address, receives, info, error);
+        status = provider_ask(config->provider, address, receives, info, error);
     } else {
         const char *names[4];
         size_t count = provider_candidates(loopback, names);
         struct error refused;
         for (size_t i = 0; i < count; i++) {
             error_clear(&refused);
-            status = provider_ask(names[i], interface.address, receives, info, &refused);
+            status = provider_ask(names[i], address, receives, info, &refused);
             if (status == WEFT_OK)
                 break;
         }
@@ -226,8 +180,8 @@ weft_status fabric_choose(const struct fabric_config *config, uint64_t receives,
     if (status != WEFT_OK)
         return status;
     snprintf(reason, size, "%s of libfabric %u.%u (%s) on %s, %s (%s)", (*info)->fabric_attr->prov_name,
-             FI_MAJOR(fi_version()), FI_MINOR(fi_version()), config->provider ? "as asked" : "the best here",
-             interface.name, interface.address,
+             FI_MAJOR(fi_version()), FI_MINOR(fi_version()), config->provider ? "as asked" : "the best here", interface,
+             address,
              config->interface ? "as asked"
              : loopback        ? "all ranks are on this machine"
                                : "the best that is up");
