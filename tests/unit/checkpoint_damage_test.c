@@ -38,7 +38,7 @@ static char *read_file(const char *name, size_t *size)
 {
     char *content = NULL;
     if (file_read(temporary_path(step_folder, name), 1 << 20, &content, size, NULL) != WEFT_OK)
-        fail();
+        exit(1);
     return content;
 }
 
@@ -127,12 +127,13 @@ static void an_edited_manifest_is_refused(void **state)
 {
     size_t size;
     char *content = read_file(files[0], &size);
-    char *step = strstr(content, "\"step\": 2");
+    const char *step = strstr(content, "\"step\": 2");
     assert_non_null(step);
-    step[strlen("\"step\": ")] = '3';
+    size_t digit = (size_t)(step - content) + strlen("\"step\": ");
+    content[digit] = '3';
     temporary_file(step_folder, files[0], content, size);
     must_fail("is damaged or was edited");
-    step[strlen("\"step\": ")] = '2';
+    content[digit] = '2';
     temporary_file(step_folder, files[0], content, size);
     free(content);
     must_open();
