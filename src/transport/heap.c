@@ -9,16 +9,15 @@
 #include "transport/heap.h"
 
 #include "base/text.h"
+#include "topology/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -272,42 +271,6 @@ static struct block *take_from(struct heap_books *books, struct block *block, ui
     return block;
 }
 
-/* ---- limits -------------------------------------------------------------------------------------------------------
- */
-
-/* The figure in kB that `/proc/meminfo` gives as `name`, in bytes; 0 if there is none. */
-static uint64_t memory_figure(const char *name)
-{
-    char line[128];
-    unsigned long long kilobytes = 0;
-    FILE *file = fopen("/proc/meminfo", "re");
-    if (!file)
-        return 0;
-    size_t length = strlen(name);
-    while (fgets(line, sizeof line, file))
-        if (strncmp(line, name, length) == 0 && line[length] == ':')
-            kilobytes = strtoull(line + length + 1, NULL, 10);
-    fclose(file);
-    return kilobytes * 1024;
-}
-
-static uint64_t limits_memory_total(void)
-{
-    return memory_figure("MemTotal");
-}
-
-static uint64_t limits_memory_available(void)
-{
-    return memory_figure("MemAvailable");
-}
-
-static uint64_t limits_address_space(void)
-{
-    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-    getrlimit(RLIMIT_AS, &limit);
-    return limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
-}
-
 /* ---- growing -------------------------------------------------------------------------------------------------------
  */
 
@@ -325,16 +288,15 @@ static weft_status out_of_heap(const struct heap *heap, uint64_t bytes, struct e
 /* Touch [offset, offset + bytes): a failure now is a sentence, a failure later would be SIGBUS. */
 static weft_status touch(const struct heap *heap, uint64_t offset, uint64_t bytes, struct error *error)
 {
-    char wanted[32], left[32];
     if (bytes >= LOOK_FROM) {
-        uint64_t available = limits_memory_available();
-        if (available < bytes + SPARE)
-            return error_set(
-                error, WEFT_ERROR_MEMORY,
-                "cannot allocate %s of shared memory: this machine or control group has only %s left; use less, "
-                "or raise the limit",
-                text_bytes(bytes, wanted, sizeof wanted), text_bytes(available, left, sizeof left));
+        struct limits limits;
+        weft_status status = limits_read(&limits, error);
+        if (status == WEFT_OK)
+            status = limits_check(&limits, 0, bytes + SPARE, "an allocation of shared memory", error);
+        if (status != WEFT_OK)
+            return status;
     }
+    char wanted[32];
     uint64_t first = offset & ~(uint64_t)(PAGE - 1), last = align_up(offset + bytes, PAGE);
     if (madvise(heap->base + first, last - first, MADV_POPULATE_WRITE) == 0)
         return WEFT_OK;
@@ -453,31 +415,32 @@ uint64_t heap_touched(const struct heap *heap)
 /* ---- opening and closing -------------------------------------------------------------------------------------------
  */
 
-/* The size for a heap whose user named none: all memory that this process may have, and an eighth of its address space.
- */
-static uint64_t default_size(void)
+static uint64_t least_of(uint64_t a, uint64_t b)
 {
-    uint64_t bytes = limits_memory_total();
-    uint64_t space = limits_address_space();
-    return bytes < space / 8 ? bytes : space / 8;
+    return a < b ? a : b;
 }
 
-static weft_status map_shared(int descriptor, uint64_t bytes, const char *whose, char **base, struct error *error)
+/* The size for a heap whose user named none: all the memory that this process may have, and an eighth of a limited
+ * address space. */
+static uint64_t default_size(const struct limits *limits)
 {
+    uint64_t bytes = least_of(limits->memory_total, limits->group_limit);
+    return limits->address_space_limit == LIMITS_NONE ? bytes : least_of(bytes, limits_mappable(limits) / 8);
+}
+
+static weft_status map_shared(int descriptor, uint64_t bytes, const char *what, char **base, struct error *error)
+{
+    char size[32];
+    struct limits limits;
+    weft_status status = limits_read(&limits, error);
+    if (status == WEFT_OK)
+        status = limits_check(&limits, bytes, 0, what, error);
+    if (status != WEFT_OK)
+        return status;
     void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
-    if (place == MAP_FAILED) {
-        char size[32], space[32];
-        struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
-        getrlimit(RLIMIT_AS, &limit);
-        if (errno != ENOMEM || limit.rlim_cur == RLIM_INFINITY)
-            return error_system(error, "cannot map %s of shared memory for %s", text_bytes(bytes, size, sizeof size),
-                                whose);
-        return error_set(
-            error, WEFT_ERROR_MEMORY,
-            "cannot map %s of shared memory for %s: the address space is limited to %s; raise it (ulimit -v) or "
-            "make the heaps smaller (heap_bytes in weft_config)",
-            text_bytes(bytes, size, sizeof size), whose, text_bytes(limit.rlim_cur, space, sizeof space));
-    }
+    if (place == MAP_FAILED)
+        return error_system(error, "cannot map %s for %s; a smaller heap (heap_bytes in weft_config) may do",
+                            text_bytes(bytes, size, sizeof size), what);
     madvise(place, bytes, MADV_DONTDUMP);
     *base = place;
     return WEFT_OK;
@@ -497,14 +460,18 @@ static weft_status make_memory(struct heap *heap, struct error *error)
     while (heap->identity == 0)
         if (getrandom(&heap->identity, sizeof heap->identity, 0) != sizeof heap->identity)
             return error_system(error, "cannot get random bits");
-    return map_shared(heap->descriptor, heap->size, "this process", &heap->base, error);
+    return map_shared(heap->descriptor, heap->size, "this process's shared heap", &heap->base, error);
 }
 
 weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error)
 {
     char size[32], least[32];
+    struct limits limits;
+    weft_status status = limits_read(&limits, error);
+    if (status != WEFT_OK)
+        return status;
     if (bytes == 0)
-        bytes = default_size();
+        bytes = default_size(&limits);
     if (bytes < LEAST_HEAP)
         return error_set(
             error, WEFT_ERROR_MEMORY,
@@ -530,7 +497,7 @@ weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error)
     made->books = books;
     made->size = align_up(bytes, PAGE);
     made->descriptor = -1;
-    weft_status status = make_memory(made, error);
+    status = make_memory(made, error);
     if (status != WEFT_OK) {
         heap_close(made);
         return status;
@@ -587,7 +554,7 @@ static weft_status attach_new(int descriptor, uint64_t identity, uint64_t bytes,
     struct attachment *made = calloc(1, sizeof *made);
     if (!made)
         return error_memory(error, sizeof *made, "a peer's shared memory");
-    weft_status status = map_shared(descriptor, bytes, "a local peer", &made->base, error);
+    weft_status status = map_shared(descriptor, bytes, "the shared heap of a local peer", &made->base, error);
     if (status != WEFT_OK) {
         free(made);
         return status;

@@ -2,14 +2,14 @@
 /**
  * Near: the ranks of this machine, whose heaps this rank has mapped.
  *
- * Descriptors (heap and doorbell) are handed over an abstract UNIX socket, which proves that two ranks share a machine and a
- * network namespace. Ranks that are threads of one process share one heap and one mapping of it. Two things are offered: load
- * and store access to a peer's heap with doorbells to wake a sleeper (for the near steps of plans), and a struct transport
- * for messages.
+ * Descriptors (heap and doorbell) are handed over an abstract UNIX socket, which proves that two ranks share a machine
+ * and a network namespace. Ranks that are threads of one process share one heap and one mapping of it. Two things are
+ * offered: load and store access to a peer's heap with doorbells to wake a sleeper (for the near steps of plans), and a
+ * struct transport for messages.
  *
- * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), looks once more, then polls its doorbell (an
- * eventfd). Whoever has stored something that a peer may wait for calls near_ring(), which costs a fence and a load unless
- * the peer sleeps.
+ * Waking: a rank that is about to sleep sets its sleeping flag (in shared memory), looks once more, then polls its
+ * doorbell (an eventfd). Whoever has stored something that a peer may wait for calls near_ring(), which costs a fence
+ * and a load unless the peer sleeps.
  */
 #ifndef WEFT_TRANSPORT_NEAR_H
 #define WEFT_TRANSPORT_NEAR_H
@@ -35,8 +35,9 @@ void near_close(struct near *near);
 void near_card(const struct near *near, struct near_card *card);
 
 /**
- * Come near to `count` ranks (this one may be among them; it is skipped). All of them call it with the same set; returns
- * when both directions stand. `cards` has an entry for each of `ranks_list`. Strangers on the socket are dropped.
+ * Come near to `count` ranks (this one may be among them; it is skipped). All of them call it with the same set;
+ * returns when both directions stand. `cards` has an entry for each of `ranks_list`. Strangers on the socket are
+ * dropped.
  */
 weft_status near_connect(struct near *near, const uint32_t *ranks_list, const struct near_card *cards, uint32_t count,
                          double limit_seconds, struct error *error);
@@ -50,13 +51,14 @@ char *near_base(const struct near *near, uint32_t rank);
 /** Wake `rank` if it sleeps. Call after the store that it may wait for. Any thread. */
 void near_ring(struct near *near, uint32_t rank);
 
-/** Wake those of `count` ranks that sleep, with one fence for all. Ranks that are not near, and this one, are skipped. Any thread. */
+/** Wake those of `count` ranks that sleep, with one fence for all. Ranks that are not near, and this one, are skipped.
+ * Any thread. */
 void near_ring_all(struct near *near, const uint32_t *ranks, uint32_t count);
 
 /**
  * This rank's doorbell, for poll (readable: rung), and the sleeping flag, set before and cleared after. Between
- * near_fall_asleep() and poll the caller looks once more at everything that it waits for (the transport's may_sleep() looks at
- * messages). near_wake_up() clears the flag and drains the doorbell. One thread at a time.
+ * near_fall_asleep() and poll the caller looks once more at everything that it waits for (the transport's may_sleep()
+ * looks at messages). near_wake_up() clears the flag and drains the doorbell. One thread at a time.
  */
 int near_doorbell(const struct near *near);
 void near_fall_asleep(struct near *near);

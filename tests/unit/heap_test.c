@@ -128,11 +128,14 @@ static void exhaustion_is_told_and_survived(void **state)
 
 static void more_than_the_machine_has_is_a_sentence_not_a_kill(void **state)
 {
-    struct heap *heap = open_heap(UINT64_C(1) << 44);
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* its shadow memory leaves no room for terabytes */
+#endif
+    struct heap *heap = open_heap(UINT64_C(1) << 41);
     struct error error = {0};
     void *place;
-    assert_int_equal(heap_alloc(heap, UINT64_C(1) << 43, &place, &error), WEFT_ERROR_MEMORY);
-    assert_non_null(strstr(error.text, "8192 GiB") ? strstr(error.text, "left") : strstr(error.text, "8 TiB"));
+    assert_int_equal(heap_alloc(heap, UINT64_C(1) << 40, &place, &error), WEFT_ERROR_MEMORY);
+    assert_non_null(strstr(error.text, "an allocation of shared memory needs 1.0 TiB"));
     assert_int_equal(heap_alloc(heap, 100, &place, NULL), WEFT_OK);
     heap_close(heap);
 }

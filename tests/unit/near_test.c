@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks of one machine come near: they find each other, share memory, wake each other; strangers and absentees are told
+ * apart. */
+#include "near_ranks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cmocka.h>
+
+/* Every rank writes into a place of its own heap and into its neighbour's, and all see it. */
+static void share_memory(struct rank *rank)
+{
+    void *place = NULL;
+    RANK_CHECK(rank, heap_alloc(rank->heap, 4096, &place, NULL) == WEFT_OK);
+    atomic_store(&rank->board->words[rank->number], heap_offset(rank->heap, place, 4096));
+    _Atomic uint64_t *mine = place;
+    atomic_store(mine, 1000 + rank->number);
+    ranks_barrier(rank);
+    for (uint32_t i = 0; i < rank->count; i++) {
+        RANK_CHECK(rank, near_reaches(rank->near, i));
+        _Atomic uint64_t *theirs = (_Atomic uint64_t *)(near_base(rank->near, i) + rank->board->words[i]);
+        RANK_CHECK(rank, atomic_load(theirs) == 1000 + i);
+        atomic_fetch_add(theirs + 1, 1);
+    }
+    RANK_CHECK(rank, near_base(rank->near, rank->number) == heap_base(rank->heap));
+    RANK_CHECK(rank, !near_reaches(rank->near, rank->count));
+    RANK_CHECK(rank, near_base(rank->near, UINT32_MAX) == NULL);
+    ranks_barrier(rank);
+    RANK_CHECK(rank, atomic_load(mine + 1) == rank->count);
+    heap_free(rank->heap, place);
+}
+
+static void processes_share_memory(void **state)
+{
+    assert_true(ranks_run(AS_PROCESSES, 2, share_memory));
+    assert_true(ranks_run(AS_PROCESSES, 8, share_memory));
+}
+
+static void threads_share_memory(void **state)
+{
+    assert_true(ranks_run(AS_THREADS, 8, share_memory));
+    assert_true(ranks_run(AS_THREADS_WITH_OWN_HEAPS, 4, share_memory));
+    assert_true(ranks_run(AS_THREADS, 1, share_memory));
+}
+
+static bool counter_reached(struct rank *rank, const void *what)
+{
+    return atomic_load(&rank->board->words[rank->number]) >= *(const uint64_t *)what;
+}
+
+/* A token goes round; whoever waits for it sleeps at once. A lost wake-up would last 30 s and fail the test. */
+static void pass_token_asleep(struct rank *rank)
+{
+    uint32_t next = (rank->number + 1) % rank->count;
+    uint64_t started = clock_now();
+    for (uint64_t round = 1; round <= 2000; round++) {
+        if (rank->number == 0) {
+            atomic_store_explicit(&rank->board->words[next], round, memory_order_release);
+            near_ring(rank->near, next);
+        }
+        while (!counter_reached(rank, &round))
+            rank_sleep(rank, counter_reached, &round);
+        if (rank->number != 0) {
+            atomic_store_explicit(&rank->board->words[next], round, memory_order_release);
+            near_ring_all(rank->near, &next, 1);
+        }
+    }
+    RANK_CHECK(rank, clock_now() - started < UINT64_C(25000000000));
+}
+
+static void no_wake_up_is_lost(void **state)
+{
+    assert_true(ranks_run(AS_PROCESSES, 2, pass_token_asleep));
+    assert_true(ranks_run(AS_PROCESSES, 4, pass_token_asleep));
+    assert_true(ranks_run(AS_THREADS, 3, pass_token_asleep));
+}
+
+/* The rank itself may be rung, by its helper thread. */
+static void *ring_self(void *argument)
+{
+    struct rank *rank = argument;
+    atomic_store_explicit(&rank->board->words[0], 1, memory_order_release);
+    near_ring(rank->near, 0);
+    return NULL;
+}
+
+static void be_rung_by_own_thread(struct rank *rank)
+{
+    uint64_t one = 1;
+    pthread_t thread;
+    pthread_create(&thread, NULL, ring_self, rank);
+    while (!counter_reached(rank, &one))
+        rank_sleep(rank, counter_reached, &one);
+    pthread_join(thread, NULL);
+}
+
+static void a_rank_can_ring_itself(void **state)
+{
+    assert_true(ranks_run(AS_THREADS, 1, be_rung_by_own_thread));
+}
+
+static int call_name(const char *name)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int line = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    memcpy(address.sun_path + 1, name, strlen(name));
+    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name));
+    if (connect(line, (struct sockaddr *)&address, length) != 0) {
+        close(line);
+        return -1;
+    }
+    return line;
+}
+
+struct pair {
+    struct near *near;
+    struct near_card *cards;
+    weft_status status;
+};
+
+static void *connect_pair(void *argument)
+{
+    struct pair *pair = argument;
+    uint32_t list[2] = {0, 1};
+    pair->status = near_connect(pair->near, list, pair->cards, 2, 20, NULL);
+    return NULL;
+}
+
+/* Strangers call, say nothing, or nonsense, and hang on; the ranks meet all the same. */
+static void strangers_are_dropped(void **state)
+{
+    struct heap *heap = NULL;
+    struct near *near[2];
+    struct near_card cards[2];
+    assert_int_equal(heap_open(UINT64_C(1) << 24, &heap, NULL), WEFT_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(near_open(heap, i, 2, 5, &near[i], NULL), WEFT_OK);
+        near_card(near[i], &cards[i]);
+    }
+    int silent = call_name(cards[0].name), loud = call_name(cards[0].name);
+    assert_true(silent >= 0 && loud >= 0);
+    char noise[300];
+    memset(noise, 'x', sizeof noise);
+    assert_int_equal(send(loud, noise, sizeof noise, 0), sizeof noise);
+
+    struct pair pairs[2] = {{near[0], cards, WEFT_ERROR_STATE}, {near[1], cards, WEFT_ERROR_STATE}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, connect_pair, &pairs[i]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(pairs[i].status, WEFT_OK);
+    }
+    assert_int_equal(recv(loud, noise, sizeof noise, 0), 0);
+    close(silent);
+    close(loud);
+    near_close(near[0]);
+    near_close(near[1]);
+    heap_close(heap);
+}
+
+static void the_wrong_secret_is_not_let_in_and_absentees_are_named(void **state)
+{
+    struct heap *heap = NULL;
+    struct near *near[2];
+    struct near_card cards[2];
+    struct error error = {0};
+    uint32_t list[2] = {0, 1};
+    assert_int_equal(heap_open(UINT64_C(1) << 24, &heap, NULL), WEFT_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(near_open(heap, i, 2, 5 + i, &near[i], NULL), WEFT_OK);
+        near_card(near[i], &cards[i]);
+    }
+    struct pair other = {near[1], cards, WEFT_OK};
+    uint64_t started = clock_now();
+    assert_int_equal(near_connect(near[0], list, cards, 2, 0.3, &error), WEFT_ERROR_TIMEOUT);
+    assert_true(clock_now() - started < 2000000000u);
+    assert_non_null(strstr(error.text, "1 rank of this machine: 1;"));
+    error_clear(&error);
+    assert_int_equal(near_connect(other.near, list, cards, 2, 0.3, &error), WEFT_ERROR_TIMEOUT);
+    assert_non_null(strstr(error.text, "machine: 0;"));
+    near_close(near[0]);
+    near_close(near[1]);
+    assert_int_equal(call_name(cards[0].name), -1);
+    assert_int_equal(heap_in_use(heap), 0);
+    heap_close(heap);
+}
+
+static int count_entries(const char *path)
+{
+    int count = 0;
+    DIR *folder = opendir(path);
+    if (!folder)
+        return 0;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* Rank 1 dies in the midst of it all; rank 0 keeps what it has mapped and leaves in order. */
+static void outlive_a_peer(struct rank *rank)
+{
+    uint64_t one = 1;
+    if (rank->number == 1) {
+        atomic_store(&rank->board->words[2], (uint64_t)getpid());
+        ranks_barrier(rank);
+        for (;;)
+            rank_sleep(rank, NULL, NULL);
+    }
+    ranks_barrier(rank);
+    kill((pid_t)rank->board->words[2], SIGKILL);
+    usleep(50000);
+    char *base = near_base(rank->near, 1);
+    RANK_CHECK(rank, base && *(volatile char *)base >= -128);
+    near_ring(rank->near, 1);
+    near_ring(rank->near, 1);
+    char big[100000];
+    struct transfer send = rank_transfer(1, true, big, sizeof big, one);
+    RANK_CHECK(rank, rank->transport->begin(rank->transport, &send, NULL) == WEFT_OK);
+    RANK_CHECK(rank, rank->transport->progress(rank->transport, NULL) == WEFT_OK);
+    rank->transport->cancel(rank->transport, &send);
+    RANK_CHECK(rank, send.state == TRANSFER_IDLE);
+    atomic_fetch_add(&rank->board->arrived, 1); /* for the dead one */
+}
+
+static void a_killed_rank_leaves_nothing_behind(void **state)
+{
+    int files = count_entries("/dev/shm"), descriptors = count_entries("/proc/self/fd");
+    ranks_run(AS_PROCESSES, 2, outlive_a_peer);
+    assert_int_equal(count_entries("/dev/shm"), files);
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
+    assert_true(ranks_run(AS_THREADS, 4, share_memory));
+    assert_int_equal(count_entries("/proc/self/fd"), descriptors);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processes_share_memory),
+        cmocka_unit_test(threads_share_memory),
+        cmocka_unit_test(no_wake_up_is_lost),
+        cmocka_unit_test(a_rank_can_ring_itself),
+        cmocka_unit_test(strangers_are_dropped),
+        cmocka_unit_test(the_wrong_secret_is_not_let_in_and_absentees_are_named),
+        cmocka_unit_test(a_killed_rank_leaves_nothing_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
