@@ -13,6 +13,7 @@
 
 BUILD ?= build
 PREFIX ?= /usr/local
+SOURCES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
 .PHONY: all deps data quickstart check bench tsan asan fuzz install format lint clean FORCE
 
@@ -34,6 +35,36 @@ check:
 	@deps/install build test data
 	@$(MAKE) --no-print-directory all
 	@tests/run $(BUILD)
+
+# A build of its own for each sanitizer.
+asan:
+	@deps/install build test data
+	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+	@ninja -C build-asan --quiet
+	@tests/run build-asan
+
+tsan:
+	@deps/install build test data
+	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
+	@ninja -C build-tsan --quiet
+	@tests/run build-tsan
+
+install: all
+	@meson configure $(BUILD) --prefix=$(PREFIX)
+	@ninja -C $(BUILD) --quiet >/dev/null
+	@meson install -C $(BUILD) --no-rebuild --quiet
+
+format:
+	@deps/install format
+	@clang-format -i $(SOURCES)
+
+# FILES=... looks at some; all of them take minutes. A build by clang shows its own warnings too.
+FILES ?= $(filter %.c,$(SOURCES))
+lint: all
+	@deps/install format test
+	@[ -f build-clang/build.ninja ] || CC=clang meson setup build-clang >/dev/null
+	@ninja -C build-clang --quiet
+	@clang-tidy --quiet -p $(BUILD) $(FILES)
 
 clean:
 	rm -rf $(BUILD) build-tsan build-asan build-clang build-fuzz
