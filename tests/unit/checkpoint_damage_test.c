@@ -34,7 +34,7 @@ static void must_open(void)
     checkpoint_close(checkpoint);
 }
 
-static char *read_file(const char *name, size_t *size)
+__attribute__((noinline)) static char *read_file(const char *name, size_t *size)
 {
     char *content = NULL;
     if (file_read(temporary_path(step_folder, name), 1 << 20, &content, size, NULL) != WEFT_OK)

@@ -28,9 +28,22 @@ static struct {
     const char *failed; /* the call that failed */
 } fault;
 
+/* What was done to files, a letter a call: write, fsync, rename. Neighbouring writes are one. */
+static char done[64];
+
+static void note(const char *name)
+{
+    size_t length = strlen(done);
+    if (strcmp(name, "write") != 0 && strcmp(name, "fsync") != 0 && strncmp(name, "rename", 6) != 0)
+        return;
+    if (length + 1 < sizeof done && !(name[0] == 'w' && length > 0 && done[length - 1] == 'w'))
+        done[length] = name[0];
+}
+
 /* Whether this call is the one. */
 static bool fails(bool allocation, const char *name)
 {
+    note(name);
     if (!fault.armed || fault.allocations != allocation || fault.left-- > 0)
         return false;
     fault.armed = false;
@@ -145,6 +158,18 @@ static int fail_every_call(const char *run, const struct small_model *old, const
     }
 }
 
+static void everything_is_synced_before_it_gets_its_name(void **state)
+{
+    const char *run = temporary_path(folder, "order");
+    struct small_model small;
+    small_model_make(&small, 1, 10, 4);
+    memset(done, 0, sizeof done);
+    assert_int_equal(small_model_save(&small, run, 0, NULL), WEFT_OK);
+    /* Two files; the manifest, named when synced, and its folder; the checkpoint's name, and the folder of that. */
+    assert_string_equal(done, "wfwfwfrfrf");
+    small_model_free(&small);
+}
+
 static void every_system_call_fails_once(void **state)
 {
     static const int numbers[] = {ENOSPC, EIO, EDQUOT};
@@ -212,6 +237,7 @@ int main(void)
     folder = temporary_folder();
     cJSON_InitHooks(&(cJSON_Hooks){hooked_malloc, free});
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everything_is_synced_before_it_gets_its_name),
         cmocka_unit_test(every_system_call_fails_once),
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(opening_fails_with_a_sentence),
