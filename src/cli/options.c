@@ -64,6 +64,8 @@ static weft_status set_defaults(const char *command, const struct cli_option *op
                                 struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
+        if (options[i].kind == CLI_KIND_FLAG)
+            *options[i].destination.flag = false;
         if (!options[i].standard)
             continue;
         weft_status status = set_value(command, &options[i], options[i].standard, error);

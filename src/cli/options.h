@@ -39,7 +39,7 @@ struct cli_option {
     char letter;      /**< short name, or 0 */
     enum cli_kind kind;
     const char *value;          /**< what help calls the value ("N", "FILE"); NULL for a flag */
-    const char *standard;       /**< the default as text; NULL: the destination is left as it is (0, NULL, false) */
+    const char *standard;       /**< the default as text; NULL: a flag is false, others are left as they are (0, NULL) */
     double least, most;         /**< range of an integer or number, both included */
     const char *const *choices; /**< of CLI_KIND_CHOICE, NULL at the end */
     const char *meaning;        /**< begins in lower case, no final full stop */
