@@ -2,201 +2,267 @@
 /*
  * One head of attention, a block of queries at a time, so that a block's scores stay in the second cache and no array
  * of sequence x sequence is ever kept: the backward pass makes the probabilities anew from the scores and their kept
- * log sums (Dao et al. 2022, "FlashAttention"). Causal blocks stop at their last query's own key.
+ * log sums (Dao et al. 2022, "FlashAttention"). Within a block, causal products go by tiles of PRODUCT_ROWS rows and
+ * leave out what no row of the tile sees. The formulas are told in tensor/reference.h.
  *
  * The head's matrices are first copied out of the interleaved rows into scratch, rows padded with zeros to whole
- * registers; a row of scores has `span` elements, the sequence padded likewise. The formulas are told in
- * tensor/reference.h.
+ * registers. A row of scores or of a transposed matrix has `span` elements: the sequence padded likewise, and one
+ * register more, as rows a power of two apart would all fall into the same few places of a cache.
  */
 
-#define ATTENTION_QUERIES 64 /* in a block */
+#define ATTENTION_QUERIES 64 /* in a block; a multiple of PRODUCT_ROWS */
 
 static size_t attention_pad(size_t count)
 {
     return (count + LANES - 1) / LANES * LANES;
 }
 
-/* Scratch of the backward pass, which needs more: q, k, v, gradient of out and gradients of q, k, v by rows; k and v by
- * columns; two blocks of scores. */
+/* Sizes of one head's matrices. */
+struct head {
+    size_t length; /* positions */
+    size_t width;  /* elements of a query, key or value */
+    size_t padded; /* of a row of them in scratch */
+    size_t span;   /* of a row of scores */
+    size_t all;    /* heads x width: of a row of out */
+    float factor;  /* of scores: 1 / sqrt(width) */
+    bool causal;
+};
+
+static struct head attention_head(const struct attention *shape)
+{
+    return (struct head){
+        .length = shape->sequence,
+        .width = shape->head_width,
+        .padded = attention_pad(shape->head_width),
+        .span = attention_pad(shape->sequence) + LANES,
+        .all = shape->heads * shape->head_width,
+        .factor = 1 / sqrtf((float)shape->head_width),
+        .causal = shape->causal,
+    };
+}
+
+/* Scratch of the backward pass, which needs more. */
 static size_t attention_scratch(const struct attention *shape)
 {
-    size_t width = attention_pad(shape->head_width), span = attention_pad(shape->sequence);
-    return 7 * span * width + 2 * span * width + 2 * ATTENTION_QUERIES * span;
+    struct head head = attention_head(shape);
+    return 7 * head.length * head.padded + 2 * head.width * head.span + 2 * ATTENTION_QUERIES * head.span;
 }
 
-/* to[t][d] = from[t][d] factor for positions [first, last); `to` has rows of `padded` elements. */
-static void attention_copy(const float *from, size_t stride, size_t first, size_t last, size_t width, size_t padded,
-                           float factor, float *to)
+/* to = from factor */
+static void attention_scaled(const float *restrict from, float factor, size_t width, float *restrict to)
 {
-    for (size_t t = first; t < last; t++) {
-        for (size_t d = 0; d < width; d++)
-            to[t * padded + d] = from[t * stride + d] * factor;
-        for (size_t d = width; d < padded; d++)
-            to[t * padded + d] = 0;
+    for (size_t d = 0; d < width; d++)
+        to[d] = from[d] * factor;
+}
+
+/* to[t] = from[t] factor for positions [first, length), rows of `to` padded with zeros. */
+static void attention_copy(const struct head *head, const float *from, size_t stride, size_t first, float factor,
+                           float *to)
+{
+    for (size_t t = first; t < head->length; t++) {
+        attention_scaled(from + t * stride, factor, head->width, to + t * head->padded);
+        for (size_t d = head->width; d < head->padded; d++)
+            to[t * head->padded + d] = 0;
     }
 }
 
-/* to[d][t] = from[t][d], for d below `width` and t below `span`; zero from `sequence` on. */
-static void attention_transpose(const float *from, size_t stride, size_t sequence, size_t width, size_t span, float *to)
+/* to[d][t] = from[t][d], padded with zeros. */
+static void attention_transpose(const struct head *head, const float *from, size_t stride, float *to)
 {
-    for (size_t d = 0; d < width; d++) {
-        for (size_t t = 0; t < sequence; t++)
-            to[d * span + t] = from[t * stride + d];
-        for (size_t t = sequence; t < span; t++)
-            to[d * span + t] = 0;
+    const size_t span = head->span;
+    size_t t = 0;
+    for (; t + 4 <= head->length; t += 4) {
+        const float *row = from + t * stride;
+        for (size_t d = 0; d < head->width; d++) {
+            float *place = to + d * span + t;
+            place[0] = row[d];
+            place[1] = row[stride + d];
+            place[2] = row[2 * stride + d];
+            place[3] = row[3 * stride + d];
+        }
+    }
+    for (; t < span; t++)
+        for (size_t d = 0; d < head->width; d++)
+            to[d * span + t] = t < head->length ? from[t * stride + d] : 0;
+}
+
+/* How many keys the `rows` queries from position t on see together. */
+static size_t attention_keys(const struct head *head, size_t t, size_t rows)
+{
+    return head->causal ? t + rows : head->length;
+}
+
+static size_t attention_tile(size_t t, size_t last)
+{
+    return last - t < PRODUCT_ROWS ? last - t : PRODUCT_ROWS;
+}
+
+/* scores[t - first][s] = rows[t] . columns[s] for queries [first, last) and the keys that they see, padded to whole
+ * registers. */
+static void attention_scores(const struct head *head, size_t first, size_t last, const float *rows,
+                             const float *columns, float *scores)
+{
+    for (size_t t = first; t < last; t += PRODUCT_ROWS) {
+        size_t tile = attention_tile(t, last);
+        product_compute(&(struct product){.rows = tile,
+                                          .columns = attention_pad(attention_keys(head, t, tile)),
+                                          .inner = head->width,
+                                          .a = rows + t * head->padded,
+                                          .a_row = head->padded,
+                                          .a_inner = 1,
+                                          .b = columns,
+                                          .b_inner = head->span,
+                                          .c = scores + (t - first) * head->span,
+                                          .c_row = head->span});
     }
 }
 
-/* scores = e^(scores - shift) for the first `seen`, 0 up to `columns`. Returns their sum. */
+/* out[t] = sum over keys s that t sees of weights[t - first][s] rows[s], for queries [first, last). */
+static void attention_gather(const struct head *head, size_t first, size_t last, const float *weights,
+                             const float *rows, float *out)
+{
+    for (size_t t = first; t < last; t += PRODUCT_ROWS) {
+        size_t tile = attention_tile(t, last);
+        product_compute(&(struct product){.rows = tile,
+                                          .columns = head->padded,
+                                          .inner = attention_keys(head, t, tile),
+                                          .a = weights + (t - first) * head->span,
+                                          .a_row = head->span,
+                                          .a_inner = 1,
+                                          .b = rows,
+                                          .b_inner = head->padded,
+                                          .c = out + t * head->padded,
+                                          .c_row = head->padded});
+    }
+}
+
+/* out[s] += sum over queries t of [first, last) that see s of weights[t - first][s] rows[t]. */
+static void attention_scatter(const struct head *head, size_t first, size_t last, const float *weights,
+                              const float *rows, float *out)
+{
+    size_t keys = attention_keys(head, first, last - first);
+    for (size_t s = 0; s < keys; s += PRODUCT_ROWS) {
+        size_t from = head->causal && s > first ? s : first;
+        product_compute(&(struct product){.rows = attention_tile(s, keys),
+                                          .columns = head->padded,
+                                          .inner = last - from,
+                                          .a = weights + (from - first) * head->span + s,
+                                          .a_row = 1,
+                                          .a_inner = head->span,
+                                          .b = rows + from * head->padded,
+                                          .b_inner = head->padded,
+                                          .c = out + s * head->padded,
+                                          .c_row = head->padded,
+                                          .accumulate = true});
+    }
+}
+
+/*
+ * scores = e^(scores - shift) for the first `seen` keys, 0 for the rest of what the query's tile sees, padded. Returns
+ * their sum.
+ */
 static float attention_exponentials(float *scores, float shift, size_t seen, size_t columns)
 {
-    float sum = row_exponentials(scores, shift, seen, scores);
-    for (size_t s = seen; s < columns; s++)
-        scores[s] = 0;
-    return sum;
+    const vector shift_lanes = vector_of(shift);
+    vector sum[2] = {{0}};
+    for (size_t s = 0; s < columns; s += LANES) {
+        vector term = vector_exponential(vector_load(scores + s) - shift_lanes);
+        if (s + LANES > seen)
+            term = vector_keep(term, seen > s ? seen - s : 0);
+        sum[s / LANES % 2] += term;
+        vector_store(scores + s, term);
+    }
+    return vector_sum(sum[0] + sum[1]);
 }
 
-static void attention_forward(const struct attention *shape, size_t sequence, size_t head, const float *qkv, float *out,
-                              float *logsums, float *scratch)
+/* How many keys query t sees, and how many columns of its row of scores are in use. */
+static size_t attention_seen(const struct head *head, size_t first, size_t last, size_t t, size_t *columns)
 {
-    const size_t length = shape->sequence, head_width = shape->head_width, all = shape->heads * head_width;
-    const size_t width = attention_pad(head_width), span = attention_pad(length), stride = 3 * all;
-    const float *rows = qkv + sequence * length * stride + head * head_width;
-    float *q = scratch, *v = q + span * width, *k_columns = v + span * width, *scores = k_columns + span * width;
-    attention_copy(rows, stride, shape->first, length, head_width, width, 1 / sqrtf((float)head_width), q);
-    attention_copy(rows + 2 * all, stride, 0, length, head_width, width, 1, v);
-    attention_transpose(rows + all, stride, length, head_width, span, k_columns);
+    size_t tile = t - (t - first) % PRODUCT_ROWS;
+    *columns = attention_pad(attention_keys(head, tile, attention_tile(tile, last)));
+    return head->causal ? t + 1 : head->length;
+}
+
+static void attention_forward(const struct attention *shape, size_t sequence, size_t number, const float *qkv,
+                              float *out, float *logsums, float *scratch)
+{
+    const struct head head = attention_head(shape);
+    const size_t length = head.length, size = length * head.padded, stride = 3 * head.all;
+    const float *rows = qkv + sequence * length * stride + number * head.width;
+    float *q = scratch, *v = q + size, *k_columns = v + size, *scores = k_columns + head.width * head.span;
+    attention_copy(&head, rows, stride, shape->first, head.factor, q);
+    attention_copy(&head, rows + 2 * head.all, stride, 0, 1, v);
+    attention_transpose(&head, rows + head.all, stride, k_columns);
 
     for (size_t first = shape->first; first < length; first += ATTENTION_QUERIES) {
         size_t last = first + ATTENTION_QUERIES < length ? first + ATTENTION_QUERIES : length;
-        size_t keys = shape->causal ? last : length, columns = attention_pad(keys);
-        product_compute(&(struct product){.rows = last - first,
-                                          .columns = columns,
-                                          .inner = head_width,
-                                          .a = q + first * width,
-                                          .a_row = width,
-                                          .a_inner = 1,
-                                          .b = k_columns,
-                                          .b_inner = span,
-                                          .c = scores,
-                                          .c_row = span});
         float inverse[ATTENTION_QUERIES];
+        attention_scores(&head, first, last, q, k_columns, scores);
         for (size_t t = first; t < last; t++) {
-            float *row = scores + (t - first) * span;
-            size_t seen = shape->causal ? t + 1 : length;
+            float *row = scores + (t - first) * head.span;
+            size_t columns, seen = attention_seen(&head, first, last, t, &columns);
             float most = row_largest(row, seen), sum = attention_exponentials(row, most, seen, columns);
             inverse[t - first] = 1 / sum;
             if (logsums)
-                logsums[(sequence * shape->heads + head) * length + t] = most + logf(sum);
+                logsums[(sequence * shape->heads + number) * length + t] = most + logf(sum);
         }
-        /* The queries of this block are not needed any more: the result takes their place. */
-        product_compute(&(struct product){.rows = last - first,
-                                          .columns = width,
-                                          .inner = keys,
-                                          .a = scores,
-                                          .a_row = span,
-                                          .a_inner = 1,
-                                          .b = v,
-                                          .b_inner = width,
-                                          .c = q + first * width,
-                                          .c_row = width});
-        for (size_t t = first; t < last; t++) {
-            float *result = out + (sequence * length + t) * all + head * head_width;
-            for (size_t d = 0; d < head_width; d++)
-                result[d] = q[t * width + d] * inverse[t - first];
-        }
+        attention_gather(&head, first, last, scores, v,
+                         q); /* the block's queries are done with: the result takes their place */
+        for (size_t t = first; t < last; t++)
+            attention_scaled(q + t * head.padded, inverse[t - first], head.width,
+                             out + (sequence * length + t) * head.all + number * head.width);
     }
 }
 
-/* gradient = probability (gradient - mean) over a row of padded scores; the padding's probability is 0. */
-static void attention_score_gradient(const float *probability, float mean, size_t columns, float *gradient)
+/* slope = probability (slope - mean) over a row of scores; what is not seen has probability 0. */
+static void attention_slopes(const float *probability, float mean, size_t columns, float *slope)
 {
     const vector mean_lanes = vector_of(mean);
     for (size_t s = 0; s < columns; s += LANES)
-        vector_store(gradient + s, vector_load(probability + s) * (vector_load(gradient + s) - mean_lanes));
+        vector_store(slope + s, vector_load(probability + s) * (vector_load(slope + s) - mean_lanes));
 }
 
-static void attention_backward(const struct attention *shape, size_t sequence, size_t head, const float *qkv,
+static void attention_backward(const struct attention *shape, size_t sequence, size_t number, const float *qkv,
                                const float *out, const float *logsums, const float *gradient_out, float *gradient_qkv,
                                float *scratch)
 {
-    const size_t length = shape->sequence, head_width = shape->head_width, all = shape->heads * head_width;
-    const size_t width = attention_pad(head_width), span = attention_pad(length), stride = 3 * all, size = span * width;
-    const float factor = 1 / sqrtf((float)head_width);
-    const float *rows = qkv + sequence * length * stride + head * head_width;
+    const struct head head = attention_head(shape);
+    const size_t length = head.length, size = length * head.padded, stride = 3 * head.all;
+    const float *rows = qkv + sequence * length * stride + number * head.width;
     float *q = scratch, *k = q + size, *gradient = k + size, *gradient_q = gradient + size;
     float *gradient_k = gradient_q + size, *gradient_v = gradient_k + size;
-    float *k_columns = gradient_v + size, *v_columns = k_columns + size;
-    float *probabilities = v_columns + size, *slopes = probabilities + ATTENTION_QUERIES * span;
-    const float *head_gradient = gradient_out + sequence * length * all + head * head_width;
-    const float *head_out = out + sequence * length * all + head * head_width;
-    const float *head_logsums = logsums + (sequence * shape->heads + head) * length;
-    attention_copy(rows, stride, 0, length, head_width, width, factor, q);
-    attention_copy(rows + all, stride, 0, length, head_width, width, 1, k);
-    attention_copy(head_gradient, all, 0, length, head_width, width, 1, gradient);
-    attention_transpose(rows + all, stride, length, head_width, span, k_columns);
-    attention_transpose(rows + 2 * all, stride, length, head_width, span, v_columns);
+    float *k_columns = gradient_v + size, *v_columns = k_columns + head.width * head.span;
+    float *probabilities = v_columns + head.width * head.span, *slopes = probabilities + ATTENTION_QUERIES * head.span;
+    const float *head_gradient = gradient_out + sequence * length * head.all + number * head.width;
+    const float *head_out = out + sequence * length * head.all + number * head.width;
+    const float *head_logsums = logsums + (sequence * shape->heads + number) * length;
+    attention_copy(&head, rows, stride, 0, head.factor, q);
+    attention_copy(&head, rows + head.all, stride, 0, 1, k);
+    attention_copy(&head, head_gradient, head.all, 0, 1, gradient);
+    attention_transpose(&head, rows + head.all, stride, k_columns);
+    attention_transpose(&head, rows + 2 * head.all, stride, v_columns);
     fill(2 * size, 0, gradient_k);
 
     for (size_t first = 0; first < length; first += ATTENTION_QUERIES) {
         size_t last = first + ATTENTION_QUERIES < length ? first + ATTENTION_QUERIES : length;
-        size_t keys = shape->causal ? last : length, columns = attention_pad(keys), queries = last - first;
-        struct product by_columns = {.rows = queries,
-                                     .columns = columns,
-                                     .inner = head_width,
-                                     .a = q + first * width,
-                                     .a_row = width,
-                                     .a_inner = 1,
-                                     .b = k_columns,
-                                     .b_inner = span,
-                                     .c = probabilities,
-                                     .c_row = span};
-        product_compute(&by_columns);
-        by_columns.a = gradient + first * width;
-        by_columns.b = v_columns;
-        by_columns.c = slopes;
-        product_compute(&by_columns);
+        attention_scores(&head, first, last, q, k_columns, probabilities);
+        attention_scores(&head, first, last, gradient, v_columns, slopes);
         for (size_t t = first; t < last; t++) {
-            float *probability = probabilities + (t - first) * span, *slope = slopes + (t - first) * span;
-            float mean = 0;
-            for (size_t d = 0; d < head_width; d++)
-                mean += head_gradient[t * all + d] * head_out[t * all + d];
-            attention_exponentials(probability, head_logsums[t], shape->causal ? t + 1 : length, columns);
-            attention_score_gradient(probability, mean, columns, slope);
+            float *probability = probabilities + (t - first) * head.span, *slope = slopes + (t - first) * head.span;
+            size_t columns, seen = attention_seen(&head, first, last, t, &columns);
+            float mean = row_dot(head_gradient + t * head.all, head_out + t * head.all, head.width);
+            attention_exponentials(probability, head_logsums[t], seen, columns);
+            attention_slopes(probability, mean, columns, slope);
         }
-        product_compute(&(struct product){.rows = queries,
-                                          .columns = width,
-                                          .inner = keys,
-                                          .a = slopes,
-                                          .a_row = span,
-                                          .a_inner = 1,
-                                          .b = k,
-                                          .b_inner = width,
-                                          .c = gradient_q + first * width,
-                                          .c_row = width});
-        struct product by_keys = {.rows = keys,
-                                  .columns = width,
-                                  .inner = queries,
-                                  .a = slopes,
-                                  .a_row = 1,
-                                  .a_inner = span,
-                                  .b = q + first * width,
-                                  .b_inner = width,
-                                  .c = gradient_k,
-                                  .c_row = width,
-                                  .accumulate = true};
-        product_compute(&by_keys);
-        by_keys.a = probabilities;
-        by_keys.b = gradient + first * width;
-        by_keys.c = gradient_v;
-        product_compute(&by_keys);
+        attention_gather(&head, first, last, slopes, k, gradient_q);
+        attention_scatter(&head, first, last, slopes, q, gradient_k);
+        attention_scatter(&head, first, last, probabilities, gradient, gradient_v);
     }
 
-    float *result = gradient_qkv + sequence * length * stride + head * head_width;
-    for (size_t t = 0; t < length; t++, result += stride)
-        for (size_t d = 0; d < head_width; d++) {
-            result[d] = gradient_q[t * width + d] * factor;
-            result[all + d] = gradient_k[t * width + d]; /* q was scaled already */
-            result[2 * all + d] = gradient_v[t * width + d];
-        }
+    float *result = gradient_qkv + sequence * length * stride + number * head.width;
+    for (size_t t = 0; t < length; t++, result += stride) {
+        attention_scaled(gradient_q + t * head.padded, head.factor, head.width, result);
+        attention_scaled(gradient_k + t * head.padded, 1, head.width, result + head.all); /* q was scaled already */
+        attention_scaled(gradient_v + t * head.padded, 1, head.width, result + 2 * head.all);
+    }
 }

@@ -30,8 +30,8 @@ VECTOR_FUNCTION void product_tile(const struct product *product, const size_t ro
 {
     vector sum[PRODUCT_ROWS][2] = {{{0}}};
     const float *a = product->a + row * product->a_row, *b = product->b + column;
-    const size_t a_row = product->a_row;
-    for (size_t k = 0; k < product->inner; k++) {
+    const size_t a_row = product->a_row, a_inner = product->a_inner, b_inner = product->b_inner;
+    for (size_t k = product->inner; k > 0; k--, a += a_inner, b += b_inner) {
         vector right[2];
 #pragma GCC unroll 2
         for (size_t j = 0; j < registers; j++)
@@ -43,15 +43,16 @@ VECTOR_FUNCTION void product_tile(const struct product *product, const size_t ro
             for (size_t j = 0; j < registers; j++)
                 sum[i][j] = vector_multiply_add(left, right[j], sum[i][j]);
         }
-        a += product->a_inner;
-        b += product->b_inner;
     }
+    float *c = product->c + row * product->c_row + column;
+    const size_t c_row = product->c_row;
+    const bool accumulate = product->accumulate;
 #pragma GCC unroll 8
     for (size_t i = 0; i < rows; i++)
 #pragma GCC unroll 2
         for (size_t j = 0; j < registers; j++) {
-            float *c = product->c + (row + i) * product->c_row + column + j * LANES;
-            vector_store(c, product->accumulate ? vector_load(c) + sum[i][j] : sum[i][j]);
+            float *place = c + i * c_row + j * LANES;
+            vector_store(place, accumulate ? vector_load(place) + sum[i][j] : sum[i][j]);
         }
 }
 

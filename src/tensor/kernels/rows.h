@@ -53,6 +53,17 @@ static float row_sum(const float *x, size_t width)
     return vector_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+static float row_dot(const float *a, const float *b, size_t width)
+{
+    vector sum = {0};
+    size_t j = 0;
+    for (; j + LANES <= width; j += LANES)
+        sum = vector_multiply_add(vector_load(a + j), vector_load(b + j), sum);
+    if (j < width)
+        sum = vector_multiply_add(vector_load_part(a + j, width - j, 0), vector_load_part(b + j, width - j, 0), sum);
+    return vector_sum(sum);
+}
+
 static float row_sum_of_squared_distances(const float *x, float from, size_t width)
 {
     const vector center = vector_of(from);

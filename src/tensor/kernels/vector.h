@@ -58,14 +58,35 @@ VECTOR_FUNCTION void vector_store(float *to, vector x)
 /** The first `count` < LANES lanes from memory, `other` in the rest. */
 VECTOR_FUNCTION vector vector_load_part(const float *from, size_t count, float other)
 {
+#if defined(__AVX512F__)
+    return (vector)_mm512_mask_loadu_ps(_mm512_set1_ps(other), (__mmask16)((1u << count) - 1), from);
+#else
     vector x = vector_of(other);
     memcpy(&x, from, count * sizeof(float));
     return x;
+#endif
 }
 
 VECTOR_FUNCTION void vector_store_part(float *to, vector x, size_t count)
 {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)x);
+#else
     memcpy(to, &x, count * sizeof(float));
+#endif
+}
+
+/** x where the lane's number is below `count`, 0 in the rest; what is not a number there is gone too. */
+VECTOR_FUNCTION vector vector_keep(vector x, size_t count)
+{
+#if LANES == 16
+    const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+#elif LANES == 8
+    const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7};
+#else
+    const vector_bits lane = {0, 1, 2, 3};
+#endif
+    return (vector)((vector_bits)x & (lane < (int32_t)count));
 }
 
 /** a b + c, rounded once where the processor can. */
@@ -102,22 +123,31 @@ VECTOR_FUNCTION vector vector_min(vector a, vector b)
 /** Sum of the lanes, by halves. */
 VECTOR_FUNCTION float vector_sum(vector x)
 {
+#if defined(__AVX512F__)
+    return _mm512_reduce_add_ps((__m512)x);
+#else
     float lane[LANES];
     vector_store(lane, x);
     for (size_t half = LANES / 2; half; half /= 2)
         for (size_t i = 0; i < half; i++)
             lane[i] += lane[i + half];
     return lane[0];
+#endif
 }
 
+/** The largest lane. */
 VECTOR_FUNCTION float vector_largest(vector x)
 {
+#if defined(__AVX512F__)
+    return _mm512_reduce_max_ps((__m512)x);
+#else
     float lane[LANES];
     vector_store(lane, x);
     for (size_t half = LANES / 2; half; half /= 2)
         for (size_t i = 0; i < half; i++)
             lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
     return lane[0];
+#endif
 }
 
 /**

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The contract of forward, backward, evaluation and extension: what is told when, what is overwritten, what is refused.
+ */
+#include "model/model.h"
+#include "model/optimiser.h"
+#include "model/sample.h"
+
+#include "tensor_support.h"
+
+static const struct model_shape shape = {
+    .kind = "gpt", .layers = 3, .heads = 3, .width = 21, .context = 12, .vocabulary = 33};
+#define BATCH    2
+#define SEQUENCE 9
+#define TOKENS   (BATCH * SEQUENCE)
+
+struct fixture {
+    struct device *device;
+    struct model_description *description;
+    struct model *model;
+    float *parameters, *gradients;
+    int32_t tokens[TOKENS + 1];
+    struct model_batch batch;
+};
+
+static int fixture_open(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    struct error error = {0};
+    fixture->device = open_device("cpu", 1);
+    if (model_describe(&shape, &fixture->description, &error) != WEFT_OK ||
+        model_open(fixture->description, fixture->device, BATCH, SEQUENCE, true, &fixture->model, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    fixture->parameters = make_array(fixture->device, fixture->description->elements);
+    fixture->gradients = make_random(fixture->device, fixture->description->elements, 1, 2);
+    assert_int_equal(model_initialise(fixture->description, fixture->device, fixture->parameters, 5, NULL), WEFT_OK);
+    for (size_t i = 0; i < fixture->description->elements; i++)
+        fixture->parameters[i] *= 5; /* far from uniform logits */
+    for (size_t i = 0; i <= TOKENS; i++)
+        fixture->tokens[i] = (int32_t)random_below(3, i, shape.vocabulary);
+    fixture->batch = (struct model_batch){fixture->tokens, fixture->tokens + 1};
+    *state = fixture;
+    return 0;
+}
+
+static int fixture_close(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->device->release(fixture->device, fixture->parameters);
+    fixture->device->release(fixture->device, fixture->gradients);
+    model_close(fixture->model);
+    model_description_free(fixture->description);
+    fixture->device->close(fixture->device);
+    free(fixture);
+    return 0;
+}
+
+static double forward(struct fixture *fixture)
+{
+    double loss;
+    assert_int_equal(model_forward(fixture->model, fixture->parameters, &fixture->batch, &loss, NULL), WEFT_OK);
+    return loss;
+}
+
+/* ---- what backward tells
+ * --------------------------------------------------------------------------------------------- */
+
+struct told {
+    struct fixture *fixture;
+    size_t next; /* the range told last begins here */
+    size_t calls;
+    float *copy; /* of what was told, at the time */
+};
+
+static void take_ready(void *context, size_t first, size_t count)
+{
+    struct told *told = context;
+    assert_int_equal(first + count, told->next);
+    assert_true(count > 0);
+    memcpy(told->copy + first, told->fixture->gradients + first, count * sizeof *told->copy);
+    told->next = first;
+    told->calls++;
+}
+
+static void ranges_are_told_from_last_to_first_when_they_are_final(void **state)
+{
+    struct fixture *fixture = *state;
+    size_t elements = fixture->description->elements;
+    struct told told = {fixture, elements, 0, make_array(fixture->device, elements)};
+    forward(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, take_ready, &told, NULL),
+                     WEFT_OK);
+    assert_int_equal(told.next, 0);
+    assert_true(told.calls >= shape.layers + 2);
+    assert_memory_equal(told.copy, fixture->gradients, elements * sizeof *told.copy);
+    fixture->device->release(fixture->device, told.copy);
+}
+
+static void backward_overwrites_and_clears_the_gaps(void **state)
+{
+    struct fixture *fixture = *state;
+    size_t elements = fixture->description->elements;
+    float *other = make_array(fixture->device, elements);
+    for (size_t i = 0; i < elements; i++)
+        other[i] = NAN;
+    forward(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    forward(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, other, NULL, NULL, NULL), WEFT_OK);
+    assert_memory_equal(other, fixture->gradients, elements * sizeof *other);
+    for (size_t i = 0, end = 0; i <= fixture->description->parameter_count; i++) {
+        const struct model_parameter *parameter = &fixture->description->parameters[i];
+        size_t next = i < fixture->description->parameter_count ? parameter->offset : elements;
+        for (; end < next; end++)
+            assert_true(other[end] == 0);
+        end = i < fixture->description->parameter_count ? parameter->offset + parameter->count : end;
+    }
+    const struct model_parameter *positions = model_parameter_find(fixture->description, "wpe.weight");
+    for (size_t i = SEQUENCE * shape.width; i < positions->count; i++) /* positions that no sequence reached */
+        assert_true(other[positions->offset + i] == 0);
+    fixture->device->release(fixture->device, other);
+}
+
+/* ---- what is refused
+ * --------------------------------------------------------------------------------------------------- */
+
+static void backward_needs_its_own_forward(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error error = {0};
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, &error),
+                     WEFT_ERROR_STATE);
+    forward(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_ERROR_STATE);
+    double loss;
+    forward(fixture);
+    assert_int_equal(model_evaluate(fixture->model, fixture->parameters, &fixture->batch, &loss, NULL), WEFT_OK);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_ERROR_STATE);
+}
+
+static void tokens_outside_the_vocabulary_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const int32_t bad[] = {-1, 33, INT32_MAX};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t place = 0; place <= TOKENS; place += TOKENS) { /* the first input, the last target */
+            struct error error = {0};
+            double loss = 7;
+            int32_t kept = fixture->tokens[place];
+            fixture->tokens[place] = bad[i];
+            assert_int_equal(model_forward(fixture->model, fixture->parameters, &fixture->batch, &loss, &error),
+                             WEFT_ERROR_DATA);
+            assert_non_null(strstr(error.text, "vocabulary"));
+            assert_true(loss == 7);
+            fixture->tokens[place] = kept;
+        }
+}
+
+static void micro_batches_that_do_not_fit_are_refused(void **state)
+{
+    struct fixture *fixture = *state;
+    static const size_t bad[][2] = {{0, 5}, {5, 0}, {1, 13}, {SIZE_MAX, 12}, {SIZE_MAX / 4, 4}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct model *model = NULL;
+        struct error error = {0};
+        assert_int_equal(model_open(fixture->description, fixture->device, bad[i][0], bad[i][1], true, &model, &error),
+                         WEFT_ERROR_ARGUMENT);
+        assert_null(model);
+    }
+}
+
+/* ---- evaluation and extension
+ * ---------------------------------------------------------------------------------------------- */
+
+static void evaluation_gives_the_loss_of_forward(void **state)
+{
+    struct fixture *fixture = *state;
+    double trained = forward(fixture), evaluated;
+    assert_int_equal(model_evaluate(fixture->model, fixture->parameters, &fixture->batch, &evaluated, NULL), WEFT_OK);
+    assert_true(trained == evaluated);
+    struct model *reader;
+    assert_int_equal(model_open(fixture->description, fixture->device, BATCH, SEQUENCE, false, &reader, NULL), WEFT_OK);
+    assert_int_equal(model_evaluate(reader, fixture->parameters, &fixture->batch, &evaluated, NULL), WEFT_OK);
+    assert_true(fabs(trained - evaluated) < 1e-6);
+    struct error error = {0};
+    assert_int_equal(model_forward(reader, fixture->parameters, &fixture->batch, &evaluated, &error), WEFT_ERROR_STATE);
+    model_close(reader);
+}
+
+/* The loss of one sequence, from logits that were made token by token, or in pieces, or all at once. */
+static void extension_gives_the_logits_of_forward(void **state)
+{
+    struct fixture *fixture = *state;
+    struct model *reader;
+    assert_int_equal(model_open(fixture->description, fixture->device, 1, SEQUENCE, false, &reader, NULL), WEFT_OK);
+    double right, logits[33], sum = 0;
+    assert_int_equal(model_evaluate(reader, fixture->parameters, &fixture->batch, &right, NULL), WEFT_OK);
+    for (size_t t = 0; t < SEQUENCE; t++) {
+        assert_int_equal(model_extend(reader, fixture->parameters, t, fixture->tokens + t, 1, logits, NULL), WEFT_OK);
+        double total = 0;
+        for (size_t i = 0; i < shape.vocabulary; i++)
+            total += exp(logits[i]);
+        sum += log(total) - logits[fixture->tokens[t + 1]];
+    }
+    assert_true(fabs(sum / SEQUENCE - right) < 1e-5);
+
+    double whole[33], pieces[33];
+    assert_int_equal(model_extend(reader, fixture->parameters, 0, fixture->tokens, 8, whole, NULL), WEFT_OK);
+    assert_int_equal(model_extend(reader, fixture->parameters, 0, fixture->tokens, 3, pieces, NULL), WEFT_OK);
+    assert_int_equal(model_extend(reader, fixture->parameters, 3, fixture->tokens + 3, 5, pieces, NULL), WEFT_OK);
+    for (size_t i = 0; i < 33; i++)
+        assert_true(fabs(whole[i] - pieces[i]) < 1e-4);
+    assert_int_equal(model_extend(reader, fixture->parameters, 5, fixture->tokens, 5, whole, NULL),
+                     WEFT_ERROR_ARGUMENT);
+    assert_int_equal(model_extend(fixture->model, fixture->parameters, 0, fixture->tokens, 1, whole, NULL),
+                     WEFT_ERROR_STATE);
+    model_close(reader);
+}
+
+/* ---- the optimiser over ranges
+ * ------------------------------------------------------------------------------------------------ */
+
+static void an_update_in_pieces_is_the_update_in_one(void **state)
+{
+    struct fixture *fixture = *state;
+    struct device *device = fixture->device;
+    size_t elements = fixture->description->elements;
+    struct adamw step = adamw_step(1, 1e-2, 0.9, 0.95, 1e-8, 0.5, 1);
+    float *arrays[2][3];
+    forward(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    for (int run = 0; run < 2; run++) {
+        for (size_t i = 0; i < 3; i++)
+            arrays[run][i] = make_array(device, elements);
+        device->copy(device, arrays[run][0], fixture->parameters, elements * sizeof(float));
+        for (size_t first = 0, i = 0; first < elements; i++) {
+            size_t count = run == 0 ? elements : 1 + random_below(7, i, 500);
+            count = count < elements - first ? count : elements - first;
+            model_update(fixture->description, device, &step, first, count, arrays[run][0] + first,
+                         fixture->gradients + first, arrays[run][1] + first, arrays[run][2] + first);
+            first += count;
+        }
+    }
+    for (size_t i = 0; i < 3; i++)
+        assert_memory_equal(arrays[0][i], arrays[1][i], elements * sizeof(float));
+
+    /* Without a gradient only decay moves a weight: matrices shrink, gains and biases stay. */
+    float *gain = arrays[0][0] + model_parameter_find(fixture->description, "ln_f.weight")->offset;
+    float *matrix = arrays[0][0] + model_parameter_find(fixture->description, "h.1.mlp.c_fc.weight")->offset;
+    float gain_before = *gain, matrix_before = *matrix;
+    device->fill(device, elements, 0, fixture->gradients);
+    device->fill(device, elements, 0, arrays[0][1]);
+    device->fill(device, elements, 0, arrays[0][2]);
+    model_update(fixture->description, device, &step, 0, elements, arrays[0][0], fixture->gradients, arrays[0][1],
+                 arrays[0][2]);
+    assert_true(*gain == gain_before);
+    assert_true(fabsf(*matrix - matrix_before * (float)(1 - 1e-2 * 0.5)) <= fabsf(matrix_before) * 1e-6f);
+    for (int run = 0; run < 2; run++)
+        for (size_t i = 0; i < 3; i++)
+            device->release(device, arrays[run][i]);
+}
+
+/* ---- sampling
+ * -------------------------------------------------------------------------------------------------------------------
+ */
+
+static void draws_follow_the_distribution(void **state)
+{
+    static const double logits[] = {0, 1, 2, -INFINITY};
+    double scratch[8], counts[4] = {0}, total = 1 + exp(1) + exp(2);
+    struct sample_options options = {.temperature = 1, .seed = 3};
+    for (uint64_t i = 0; i < 20000; i++)
+        counts[sample_draw(logits, 4, &options, i, scratch)] += 1.0 / 20000;
+    for (size_t i = 0; i < 4; i++)
+        assert_true(fabs(counts[i] - exp(logits[i]) / total) < 0.02);
+    assert_true(counts[3] == 0);
+    options.top = 2;
+    for (uint64_t i = 0; i < 1000; i++)
+        assert_true(sample_draw(logits, 4, &options, i, scratch) >= 1);
+    options.top = 1;
+    assert_int_equal(sample_draw(logits, 4, &options, 1, scratch), 2);
+    options = (struct sample_options){.temperature = 0};
+    assert_int_equal(sample_draw(logits, 4, &options, 1, scratch), 2);
+    options = (struct sample_options){.temperature = 1e-300};
+    assert_int_equal(sample_draw(logits, 4, &options, 1, scratch), 2);
+}
+
+static void sampling_goes_on_beyond_the_window_and_repeats_by_seed(void **state)
+{
+    struct fixture *fixture = *state;
+    struct model *reader;
+    assert_int_equal(model_open(fixture->description, fixture->device, 1, shape.context, false, &reader, NULL),
+                     WEFT_OK);
+    struct sample_options options = {.temperature = 1, .top = 10, .seed = 4};
+    int32_t first[50], second[50], other[50];
+    assert_int_equal(
+        sample_generate(reader, fixture->parameters, fixture->tokens, 3, &options, 50, first, NULL, NULL, NULL),
+        WEFT_OK);
+    assert_int_equal(
+        sample_generate(reader, fixture->parameters, fixture->tokens, 3, &options, 50, second, NULL, NULL, NULL),
+        WEFT_OK);
+    assert_memory_equal(first, second, sizeof first);
+    options.seed = 5;
+    assert_int_equal(
+        sample_generate(reader, fixture->parameters, fixture->tokens, TOKENS, &options, 50, other, NULL, NULL, NULL),
+        WEFT_OK);
+    assert_memory_not_equal(first, other, sizeof first);
+    struct error error = {0};
+    assert_int_equal(sample_generate(reader, fixture->parameters, NULL, 0, &options, 5, other, NULL, NULL, &error),
+                     WEFT_ERROR_ARGUMENT);
+    model_close(reader);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranges_are_told_from_last_to_first_when_they_are_final),
+        cmocka_unit_test(backward_overwrites_and_clears_the_gaps),
+        cmocka_unit_test(backward_needs_its_own_forward),
+        cmocka_unit_test(tokens_outside_the_vocabulary_are_refused),
+        cmocka_unit_test(micro_batches_that_do_not_fit_are_refused),
+        cmocka_unit_test(evaluation_gives_the_loss_of_forward),
+        cmocka_unit_test(extension_gives_the_logits_of_forward),
+        cmocka_unit_test(an_update_in_pieces_is_the_update_in_one),
+        cmocka_unit_test(draws_follow_the_distribution),
+        cmocka_unit_test(sampling_goes_on_beyond_the_window_and_repeats_by_seed),
+    };
+    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+}

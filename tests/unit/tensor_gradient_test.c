@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Each backward kernel against central differences of its forward kernel, in double precision. The scalar that is
+ * differentiated is the output's product with fixed random numbers, which are then the gradient of the output.
+ */
+#include "tensor_support.h"
+
+#define TOLERANCE 1e-8
+
+static struct device *device;
+
+/* Makes the output from the inputs of a test. */
+typedef void (*forward)(void *test);
+
+/* The slope of output . weights as input[i] changes: fourth-order central differences. */
+static double slope_at(forward run, void *test, double *input, size_t i, const double *output, const double *weights,
+                       size_t count)
+{
+    static const double at[] = {-2, -1, 1, 2}, weight[] = {1.0 / 12, -8.0 / 12, 8.0 / 12, -1.0 / 12};
+    const double step = 1e-3;
+    double value = input[i], slope = 0;
+    for (size_t k = 0; k < 4; k++) {
+        input[i] = value + at[k] * step;
+        run(test);
+        for (size_t j = 0; j < count; j++)
+            slope += weight[k] * output[j] * weights[j] / step;
+    }
+    input[i] = value;
+    return slope;
+}
+
+static void expect_slopes(const char *what, forward run, void *test, double *input, const double *gradient,
+                          size_t input_count, const double *output, const double *weights, size_t count)
+{
+    double worst = 0, largest = 0;
+    for (size_t i = 0; i < input_count; i++) {
+        double slope = slope_at(run, test, input, i, output, weights, count);
+        worst = fmax(worst, fabs(slope - gradient[i]));
+        largest = fmax(largest, fabs(slope));
+    }
+    if (!(worst <= TOLERANCE * fmax(largest, 1e-3)))
+        fail_msg("the gradient of %s is off by %g of %g", what, worst, largest);
+}
+
+/* ---- layer norm
+ * ------------------------------------------------------------------------------------------------------ */
+
+#define ROWS  3
+#define WIDTH 7
+#define COUNT (ROWS * WIDTH)
+
+struct norm {
+    double *x, *gain, *bias, *out, *means, *reciprocals;
+};
+
+static void norm_forward(void *test)
+{
+    struct norm *norm = test;
+    device->layer_norm_forward(device, ROWS, WIDTH, norm->x, NULL, norm->gain, norm->bias, NULL, norm->out, norm->means,
+                               norm->reciprocals);
+}
+
+static void layer_norm(void **state)
+{
+    struct norm norm = {make_random(device, COUNT, 1, 1), make_random(device, WIDTH, 1, 2),
+                        make_random(device, WIDTH, 1, 3), make_array(device, COUNT),
+                        make_array(device, ROWS),         make_array(device, ROWS)};
+    double *weights = make_random(device, COUNT, 1, 4), *to_x = make_random(device, COUNT, 1, 5);
+    double *to_gain = make_random(device, WIDTH, 1, 6), *to_bias = make_random(device, WIDTH, 1, 7);
+    norm_forward(&norm);
+    device->layer_norm_backward(device, ROWS, WIDTH, weights, norm.x, norm.gain, norm.means, norm.reciprocals, false,
+                                to_x, to_gain, to_bias);
+    expect_slopes("layer norm to x", norm_forward, &norm, norm.x, to_x, COUNT, norm.out, weights, COUNT);
+    expect_slopes("layer norm to gain", norm_forward, &norm, norm.gain, to_gain, WIDTH, norm.out, weights, COUNT);
+    expect_slopes("layer norm to bias", norm_forward, &norm, norm.bias, to_bias, WIDTH, norm.out, weights, COUNT);
+
+    double *added = make_array(device, COUNT);
+    device->fill(device, COUNT, 10, added);
+    norm_forward(&norm);
+    device->layer_norm_backward(device, ROWS, WIDTH, weights, norm.x, norm.gain, norm.means, norm.reciprocals, true,
+                                added, to_gain, to_bias);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_true(fabs(added[i] - 10 - to_x[i]) < 1e-12);
+    void *all[] = {norm.x,  norm.gain, norm.bias, norm.out, norm.means, norm.reciprocals,
+                   weights, to_x,      to_gain,   to_bias,  added};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
+/* ---- GELU, with the bias in front of it
+ * ---------------------------------------------------------------------------------- */
+
+struct gelu {
+    double *x, *bias, *sum, *out;
+};
+
+static void gelu_forward(void *test)
+{
+    struct gelu *gelu = test;
+    for (size_t i = 0; i < ROWS; i++)
+        device->add(device, WIDTH, gelu->x + i * WIDTH, gelu->bias, gelu->sum + i * WIDTH);
+    device->gelu_forward(device, COUNT, gelu->sum, gelu->out);
+}
+
+static void gelu(void **state)
+{
+    struct gelu gelu = {make_random(device, COUNT, 2, 1), make_random(device, WIDTH, 1, 2), make_array(device, COUNT),
+                        make_array(device, COUNT)};
+    double *weights = make_random(device, COUNT, 1, 3), *to_x = make_array(device, COUNT),
+           *to_bias = make_array(device, WIDTH);
+    gelu_forward(&gelu);
+    memcpy(to_x, weights, COUNT * sizeof *to_x);
+    device->gelu_backward(device, ROWS, WIDTH, gelu.sum, to_x, to_bias);
+    expect_slopes("gelu to x", gelu_forward, &gelu, gelu.x, to_x, COUNT, gelu.out, weights, COUNT);
+    expect_slopes("gelu to bias", gelu_forward, &gelu, gelu.bias, to_bias, WIDTH, gelu.out, weights, COUNT);
+    void *all[] = {gelu.x, gelu.bias, gelu.sum, gelu.out, weights, to_x, to_bias};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
+/* ---- attention
+ * -------------------------------------------------------------------------------------------------------------- */
+
+struct attention_test {
+    struct attention shape;
+    double *qkv, *out, *logsums;
+};
+
+static void attention_forward(void *test)
+{
+    struct attention_test *attention = test;
+    device->attention_forward(device, &attention->shape, attention->qkv, attention->out, attention->logsums);
+}
+
+static void attention(void **state)
+{
+    for (int causal = 0; causal < 2; causal++) {
+        struct attention shape = {.batch = 2, .sequence = 5, .heads = 2, .head_width = 3, .causal = causal};
+        size_t tokens = 10, width = 6;
+        struct attention_test test = {shape, make_random(device, tokens * 3 * width, 1, 1),
+                                      make_array(device, tokens * width), make_array(device, tokens * 2)};
+        double *weights = make_random(device, tokens * width, 1, 2),
+               *to_qkv = make_random(device, tokens * 3 * width, 1, 3);
+        attention_forward(&test);
+        device->attention_backward(device, &shape, test.qkv, test.out, test.logsums, weights, to_qkv);
+        expect_slopes("attention", attention_forward, &test, test.qkv, to_qkv, tokens * 3 * width, test.out, weights,
+                      tokens * width);
+        void *all[] = {test.qkv, test.out, test.logsums, weights, to_qkv};
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            device->release(device, all[i]);
+    }
+}
+
+/* ---- embedding and loss
+ * ------------------------------------------------------------------------------------------------------- */
+
+#define TOKENS 4
+
+struct embedding {
+    double *table, *positions, *out;
+};
+static const int32_t tokens[2 * ROWS] = {3, 1, 1, 0, 3, 3};
+
+static void embedding_forward(void *test)
+{
+    struct embedding *embedding = test;
+    device->embedding_forward(device, 2, ROWS, WIDTH, 0, tokens, embedding->table, embedding->positions,
+                              embedding->out);
+}
+
+static void embedding(void **state)
+{
+    struct embedding test = {make_random(device, TOKENS * WIDTH, 1, 1), make_random(device, COUNT, 1, 2),
+                             make_array(device, 2 * COUNT)};
+    double *weights = make_random(device, 2 * COUNT, 1, 3);
+    double *to_table = make_array(device, TOKENS * WIDTH), *to_positions = make_random(device, COUNT, 1, 4);
+    device->embedding_backward(device, 2, ROWS, WIDTH, tokens, weights, to_table, to_positions);
+    expect_slopes("embedding to table", embedding_forward, &test, test.table, to_table, TOKENS * WIDTH, test.out,
+                  weights, 2 * COUNT);
+    expect_slopes("embedding to positions", embedding_forward, &test, test.positions, to_positions, COUNT, test.out,
+                  weights, 2 * COUNT);
+    void *all[] = {test.table, test.positions, test.out, weights, to_table, to_positions};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
+static const int32_t targets[ROWS] = {0, WIDTH - 1, 3};
+
+struct loss {
+    double *logits, losses[ROWS];
+};
+
+static void loss_forward(void *test)
+{
+    struct loss *loss = test;
+    device->cross_entropy(device, ROWS, WIDTH, WIDTH, targets, 0, loss->logits, loss->losses);
+}
+
+static void cross_entropy(void **state)
+{
+    struct loss loss = {.logits = make_random(device, COUNT, 2, 1)};
+    static const double weights[ROWS] = {0.5, 0.5, 0.5};
+    double *to_logits = make_random(device, COUNT, 2, 1);
+    device->cross_entropy(device, ROWS, WIDTH, WIDTH, targets, 0.5, to_logits, loss.losses);
+    expect_slopes("cross entropy", loss_forward, &loss, loss.logits, to_logits, COUNT, loss.losses, weights, ROWS);
+    device->release(device, loss.logits);
+    device->release(device, to_logits);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layer_norm), cmocka_unit_test(gelu),          cmocka_unit_test(attention),
+        cmocka_unit_test(embedding),  cmocka_unit_test(cross_entropy),
+    };
+    device = open_device("reference", 1);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    device->close(device);
+    return failed;
+}
