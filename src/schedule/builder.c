@@ -5,6 +5,12 @@
 #include <string.h>
 #include <xxhash.h>
 
+static bool is_rooted(enum collective collective)
+{
+    return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
+           collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_SENDRECEIVE;
+}
+
 static uint32_t input_blocks(const struct plan_shape *shape, uint32_t rank)
 {
     switch (shape->collective) {
@@ -56,7 +62,7 @@ weft_status builder_open(struct builder *builder, const struct plan_shape *shape
         .algorithm = algorithm,
         .ranks = shape->ranks,
         .rank = rank,
-        .root = shape->root,
+        .root = is_rooted(shape->collective) ? shape->root : 0,
         .input_blocks = input_blocks(shape, rank),
         .output_blocks = output_blocks(shape, rank),
         .parts = 1,
@@ -185,7 +191,7 @@ static uint64_t hash_of(const struct builder *builder)
 {
     const struct plan_shape *shape = builder->shape;
     const struct plan *plan = builder->plan;
-    uint64_t words[] = {shape->collective,  shape->ranks, shape->root,         shape->peer,
+    uint64_t words[] = {shape->collective,  shape->ranks, plan->root,          shape->peer,
                         plan->parts,        plan->slots,  plan->segment_bytes, plan->most_block_bytes,
                         shape->reproducible};
     uint64_t hash = XXH3_64bits_withSeed(plan->algorithm, strlen(plan->algorithm), 0);

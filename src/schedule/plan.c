@@ -96,9 +96,11 @@ static const uint8_t step_uses[STEP_KINDS] = {
     [STEP_EXCHANGE] = USES_GROUP,
 };
 
-static const char *check_range(const struct plan *plan, const struct step *step, uint8_t buffer, uint32_t chunk)
+/* `span` chunks of a buffer from `chunk` on. */
+static const char *check_range(const struct plan *plan, const struct step *step, uint8_t buffer, uint32_t chunk,
+                               uint64_t span)
 {
-    uint64_t limit, last = (uint64_t)chunk + step->chunks;
+    uint64_t limit, last = chunk + span;
     switch (buffer) {
     case BUFFER_INPUT:
         limit = (uint64_t)plan->input_blocks * plan->parts;
@@ -108,8 +110,6 @@ static const char *check_range(const struct plan *plan, const struct step *step,
         break;
     case BUFFER_SCRATCH:
         limit = plan->scratch_chunks;
-        if (step->kind == STEP_REDUCE)
-            last = chunk + (uint64_t)(step->operands - 1) * step->stride + 1;
         break;
     default:
         return "names a buffer that does not exist";
@@ -152,10 +152,11 @@ static const char *check_step(const struct plan *plan, const struct step *step)
     if ((uses & USES_TARGET) && step->target == BUFFER_INPUT)
         return "writes to the input";
     const char *what = NULL;
+    uint64_t operands = step->kind == STEP_REDUCE ? (uint64_t)(step->operands - 1) * step->stride + 1 : step->chunks;
     if (uses & USES_SOURCE)
-        what = check_range(plan, step, step->source, step->source_chunk);
+        what = check_range(plan, step, step->source, step->source_chunk, operands);
     if (!what && (uses & USES_TARGET))
-        what = check_range(plan, step, step->target, step->target_chunk);
+        what = check_range(plan, step, step->target, step->target_chunk, step->chunks);
     if (!what && step->kind == STEP_EXCHANGE && (step->value > EXCHANGE_NOTHING || plan->step_count != 1))
         return "is an exchange of no known form, or not alone";
     if (!what && step->kind == STEP_EXCHANGE && step->value == EXCHANGE_TAKE &&
