@@ -40,8 +40,11 @@ weft_status control_open(const struct control_config *config, const char *interf
 weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret,
                             struct error *error);
 
-/** Say goodbye along the tree (so that nobody takes the end for a death), close everything. Collective when nothing
- * failed. */
+/**
+ * Say goodbye along the tree (so that nobody takes the end for a death), close everything. Collective when nothing
+ * failed: returns when every rank has called it. The helper thread must have ended: this drives progress itself. NULL
+ * is allowed.
+ */
 void control_close(struct control *control);
 
 /** One descriptor (an epoll) that becomes readable when control_progress() has something to do. */
@@ -57,6 +60,12 @@ bool control_failed(const struct control *control);
 
 /** The status and sentence of the failure; WEFT_OK when there is none. */
 weft_status control_failure(const struct control *control, struct error *error);
+
+/**
+ * Whether `rank` has called control_close(). What it sent before may still be on its way, so only who has waited for it
+ * for a while longer (a second, say) should conclude that it "has left".
+ */
+bool control_left(struct control *control, uint32_t rank);
 
 /** Make the job fail everywhere with this status and sentence (unless it has failed already). Does not block. */
 void control_abort(struct control *control, weft_status status, const char *sentence);
@@ -112,7 +121,7 @@ struct operation_log {
 void control_publish_log(struct control *control, const struct operation_log *log);
 
 /**
- * Fetch another rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the
+ * Fetch a rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the
  * helper; the helper itself uses control_ask_log(), whose answer arrives through the callback.
  */
 weft_status control_fetch_log(struct control *control, uint32_t rank, struct operation_log *log, double limit_seconds,

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The shape of the control plane: each node's lowest rank leads it and is the parent of its other ranks; the leaders
+ * form a binary tree in order of their nodes' first appearance, rank 0 at its root. A function of the cards alone, the
+ * same everywhere.
+ */
+#ifndef WEFT_CONTROL_TREE_H
+#define WEFT_CONTROL_TREE_H
+
+#include "base/error.h"
+#include "control/card.h"
+
+#include <stdint.h>
+
+#define TREE_NONE UINT32_MAX
+
+struct tree {
+    uint32_t parent;    /**< rank, or TREE_NONE at the root */
+    uint32_t *children; /**< ranks */
+    uint32_t count;     /**< of children */
+    uint32_t *toward;   /**< for each rank, the neighbour that leads to it; this rank itself for itself */
+};
+
+/** The neighbourhood of `rank` in the tree over `cards`; tree_free() frees it. */
+weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, struct tree *tree, struct error *error);
+void tree_free(struct tree *tree);
+
+#endif

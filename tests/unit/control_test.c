@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The control plane over ranks that are threads, each with its helper thread: exchanges among all and among some,
+ * operation logs, abort, a rank that leaves early, an orderly end. Deaths of processes:
+ * tests/integration/control_death_test.c.
+ */
+#include "base/clock.h"
+#include "control/address.h"
+#include "control/control.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define RANKS_MOST 12
+
+struct rank {
+    int number, ranks, per_node;
+    char address[64];
+    struct control *control;
+    struct card *cards;
+    struct operation_log log;
+    atomic_bool stop;
+    pthread_t thread, helper;
+    void (*body)(struct rank *rank);
+    bool passed;
+    char message[512];
+    atomic_int told; /* by callbacks */
+};
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            snprintf(rank->message, sizeof rank->message, "rank %d, line %d: %s: %.150s", rank->number, __LINE__,      \
+                     #condition, error.text);                                                                          \
+            return;                                                                                                    \
+        }                                                                                                              \
+    } while (0)
+
+static void *help(void *argument)
+{
+    struct rank *rank = argument;
+    while (!atomic_load(&rank->stop)) {
+        int milliseconds = control_progress(rank->control);
+        struct pollfd wait = {control_descriptor(rank->control), POLLIN, 0};
+        poll(&wait, 1, milliseconds < 0 || milliseconds > 20 ? 20 : milliseconds);
+    }
+    return NULL;
+}
+
+static void live(struct rank *rank)
+{
+    struct error error = {0};
+    struct meeting *meeting = NULL;
+    struct meeting_config config = {rank->number, rank->ranks, rank->address, "a secret", 20};
+    CHECK(meeting_open(&config, &meeting, &error) == WEFT_OK);
+    struct control_config settings = {
+        .rank = (uint32_t)rank->number, .ranks = (uint32_t)rank->ranks, .connect_limit = 20};
+    struct card card;
+    char node[16];
+    snprintf(node, sizeof node, "n%d", rank->number / rank->per_node);
+    card_begin(&card, (uint32_t)rank->number, node);
+    CHECK(control_open(&settings, meeting_interface_hint(meeting), &rank->control, &card, &error) == WEFT_OK);
+    CHECK(meeting_exchange(meeting, &card, &rank->cards, &error) == WEFT_OK);
+    weft_status connected = control_connect(rank->control, rank->cards, meeting_secret(meeting), &error);
+    meeting_close(meeting);
+    if (connected != WEFT_OK) {
+        control_close(rank->control);
+        free(rank->cards);
+    }
+    CHECK(connected == WEFT_OK);
+    pthread_create(&rank->helper, NULL, help, rank);
+    rank->passed = true;
+    rank->body(rank);
+    atomic_store(&rank->stop, true);
+    pthread_join(rank->helper, NULL);
+    control_close(rank->control);
+    free(rank->cards);
+}
+
+static void *run(void *argument)
+{
+    live(argument);
+    return NULL;
+}
+
+/* Run `body` on every rank, `per_node` to a node. A rank that fails must say `expected` (if not NULL). */
+static void run_ranks_that_may_fail(int ranks, int per_node, void (*body)(struct rank *rank), const char *expected)
+{
+    int listener = -1;
+    uint16_t port = 0;
+    static struct rank all[RANKS_MOST];
+    memset(all, 0, sizeof all);
+    assert_int_equal(address_listen("127.0.0.1", 0, &listener, &port, NULL), WEFT_OK);
+    close(listener);
+    for (int i = 0; i < ranks; i++) {
+        all[i].number = i;
+        all[i].ranks = ranks;
+        all[i].per_node = per_node;
+        all[i].body = body;
+        snprintf(all[i].address, sizeof all[i].address, "127.0.0.1:%u", port);
+        assert_int_equal(pthread_create(&all[i].thread, NULL, run, &all[i]), 0);
+    }
+    for (int i = 0; i < ranks; i++)
+        pthread_join(all[i].thread, NULL);
+    for (int i = 0; i < ranks; i++) {
+        if (expected && *all[i].message)
+            assert_non_null(strstr(all[i].message, expected));
+        else
+            assert_string_equal(all[i].message, "");
+        assert_true(all[i].passed || expected);
+    }
+}
+
+static void run_ranks(int ranks, int per_node, void (*body)(struct rank *rank))
+{
+    run_ranks_that_may_fail(ranks, per_node, body, NULL);
+}
+
+static void exchange_all_and_some(struct rank *rank)
+{
+    uint32_t members[RANKS_MOST], count = (uint32_t)rank->ranks;
+    uint64_t result[RANKS_MOST], mine = 1000u + (unsigned)rank->number;
+    struct error error = {0};
+    for (uint32_t i = 0; i < count; i++)
+        members[i] = i;
+    for (uint64_t key = 1; key <= 20; key++) {
+        mine += key;
+        CHECK(control_exchange(rank->control, key, members, count, &mine, 8, result, 20, &error) == WEFT_OK);
+        for (uint32_t i = 0; i < count; i++)
+            CHECK(result[i] - i == mine - (unsigned)rank->number);
+    }
+    /* Odd and even ranks apart, in descending order, under one key. */
+    count = 0;
+    for (int i = rank->ranks - 1; i >= 0; i--)
+        if (i % 2 == rank->number % 2)
+            members[count++] = (uint32_t)i;
+    CHECK(control_exchange(rank->control, 100 + (unsigned)rank->number % 2, members, count, &mine, 8, result, 20,
+                           &error) == WEFT_OK);
+    for (uint32_t i = 0; i < count; i++)
+        CHECK(result[i] - members[i] == mine - (unsigned)rank->number);
+}
+
+static void exchanges(void **state)
+{
+    run_ranks(1, 1, exchange_all_and_some);
+    run_ranks(2, 2, exchange_all_and_some);
+    run_ranks(5, 1, exchange_all_and_some);
+    run_ranks(12, 3, exchange_all_and_some);
+}
+
+static void mismatch(struct rank *rank)
+{
+    uint32_t members[RANKS_MOST];
+    uint64_t result[RANKS_MOST], mine = 7;
+    struct error error = {0};
+    for (uint32_t i = 0; i < (uint32_t)rank->ranks; i++)
+        members[i] = i;
+    CHECK(control_exchange(rank->control, 1, members, (uint32_t)rank->ranks, &mine, rank->number == 2 ? 4 : 8, result,
+                           20, &error) == WEFT_ERROR_MISMATCH);
+    CHECK(strstr(error.text, "the same calls") != NULL);
+}
+
+static void exchanges_that_differ_are_named(void **state)
+{
+    run_ranks(4, 2, mismatch);
+}
+
+static void late(struct rank *rank)
+{
+    uint32_t members[RANKS_MOST];
+    uint64_t result[RANKS_MOST], mine = 7;
+    struct error error = {0};
+    for (uint32_t i = 0; i < (uint32_t)rank->ranks; i++)
+        members[i] = i;
+    if (rank->number == 2) {
+        while (!control_failed(rank->control))
+            usleep(1000);
+        return;
+    }
+    CHECK(control_exchange(rank->control, 1, members, (uint32_t)rank->ranks, &mine, 8, result, 0.3, &error) ==
+          WEFT_ERROR_TIMEOUT);
+    CHECK(strstr(error.text, "rank 2 on host") != NULL);
+    control_abort(rank->control, error.status, error.text);
+}
+
+static void who_does_not_come_is_named(void **state)
+{
+    run_ranks(4, 1, late);
+}
+
+static void leave_early(struct rank *rank)
+{
+    uint32_t members[RANKS_MOST];
+    uint64_t result[RANKS_MOST], mine = 7;
+    struct error error = {0};
+    for (uint32_t i = 0; i < (uint32_t)rank->ranks; i++)
+        members[i] = i;
+    if (rank->number == 3)
+        return; /* to control_close(), while the others want to go on */
+    CHECK(control_exchange(rank->control, 1, members, (uint32_t)rank->ranks, &mine, 8, result, 20, &error) ==
+          WEFT_ERROR_PEER);
+    CHECK(strstr(error.text, "rank 3 on host") != NULL && strstr(error.text, "has left") != NULL);
+    CHECK(control_left(rank->control, 3) && !control_left(rank->control, (uint32_t)rank->number));
+}
+
+static void who_leaves_early_is_named(void **state)
+{
+    run_ranks(6, 2, leave_early);
+}
+
+static void count_call(void *context)
+{
+    atomic_fetch_add(&((struct rank *)context)->told, 1);
+}
+
+static void abort_from_one(struct rank *rank)
+{
+    uint32_t members[RANKS_MOST];
+    uint8_t result[RANKS_MOST], mine = 7;
+    struct error error = {0};
+    for (uint32_t i = 0; i < (uint32_t)rank->ranks; i++)
+        members[i] = i;
+    control_on_failure(rank->control, count_call, rank);
+    weft_status status =
+        control_exchange(rank->control, 1, members, (uint32_t)rank->ranks, &mine, 1, result, 20, &error);
+    CHECK(status == WEFT_OK || status == WEFT_ERROR_ABORTED);
+    error_clear(&error);
+    if (rank->number == 4)
+        control_abort(rank->control, WEFT_ERROR_ABORTED, "rank 4 has had enough");
+    uint64_t end = clock_now() + 5000000000u;
+    while (!control_failed(rank->control) && clock_now() < end)
+        usleep(1000);
+    CHECK(control_failure(rank->control, &error) == WEFT_ERROR_ABORTED);
+    CHECK(strcmp(error.text, "rank 4 has had enough") == 0);
+    while (atomic_load(&rank->told) == 0 && clock_now() < end)
+        usleep(1000);
+    CHECK(atomic_load(&rank->told) == 1);
+}
+
+static void an_abort_reaches_everybody(void **state)
+{
+    run_ranks(7, 1, abort_from_one);
+}
+
+static void take_answer(void *context, uint32_t from, const struct operation_log *log)
+{
+    struct rank *rank = context;
+    atomic_store(&rank->told, (int)(from + 1) * 1000 + (int)log->entries[0].count);
+}
+
+static void ask_logs(struct rank *rank)
+{
+    uint32_t members[RANKS_MOST];
+    uint64_t result[RANKS_MOST], mine = 7;
+    struct error error = {0};
+    struct operation_log log;
+    uint32_t next = (uint32_t)((rank->number + 1) % rank->ranks);
+    rank->log.entries[0].count = 40 + (unsigned)rank->number;
+    atomic_store(&rank->log.entries[0].sequence, 1);
+    control_publish_log(rank->control, &rank->log);
+    for (uint32_t i = 0; i < (uint32_t)rank->ranks; i++)
+        members[i] = i;
+    for (uint64_t key = 1; key <= 2; key++) {
+        CHECK(control_exchange(rank->control, key, members, (uint32_t)rank->ranks, &mine, 8, result, 20, &error) ==
+              WEFT_OK);
+        if (key == 2)
+            return;
+        CHECK(control_fetch_log(rank->control, next, &log, 10, &error) == WEFT_OK);
+        CHECK(log.entries[0].sequence == 1 && log.entries[0].count == 40 + next);
+        CHECK(control_fetch_log(rank->control, (uint32_t)rank->number, &log, 10, &error) == WEFT_OK);
+        CHECK(log.entries[0].count == 40 + (unsigned)rank->number);
+        control_ask_log(rank->control, next, take_answer, rank);
+        uint64_t end = clock_now() + 5000000000u;
+        while (atomic_load(&rank->told) == 0 && clock_now() < end)
+            usleep(1000);
+        CHECK(atomic_load(&rank->told) == (int)(next + 1) * 1000 + 40 + (int)next);
+    }
+}
+
+static void logs_can_be_read_by_others(void **state)
+{
+    run_ranks(5, 2, ask_logs);
+}
+
+static void fail_at_once(struct rank *rank)
+{
+    if (rank->number == 4)
+        control_abort(rank->control, WEFT_ERROR_ABORTED, "rank 4 has had enough");
+    while (!control_failed(rank->control))
+        usleep(1000);
+}
+
+/* The others may still be connecting: they, too, learn it, and do not wait for what will not come. */
+static void an_abort_reaches_those_who_are_connecting(void **state)
+{
+    uint64_t start = clock_now();
+    run_ranks_that_may_fail(7, 1, fail_at_once, "rank 4 has had enough");
+    assert_true(clock_now() - start < 5000000000u);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exchanges),
+        cmocka_unit_test(exchanges_that_differ_are_named),
+        cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(who_leaves_early_is_named),
+        cmocka_unit_test(an_abort_reaches_everybody),
+        cmocka_unit_test(an_abort_reaches_those_who_are_connecting),
+        cmocka_unit_test(logs_can_be_read_by_others),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
