@@ -49,6 +49,14 @@ tsan:
 	@ninja -C build-tsan --quiet
 	@tests/run build-tsan
 
+# Each fuzzer of tests/fuzz for FUZZ_SECONDS (20).
+fuzz:
+	@deps/install build test
+	@[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined \
+		-Db_lundef=false >/dev/null
+	@ninja -C build-fuzz --quiet fuzzers
+	@tests/fuzz/run build-fuzz
+
 install: all
 	@meson configure $(BUILD) --prefix=$(PREFIX)
 	@ninja -C $(BUILD) --quiet >/dev/null

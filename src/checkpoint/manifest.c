@@ -47,6 +47,22 @@ static void put_body(struct json_writer *body, const struct checkpoint_state *st
     json_close(body);
 }
 
+weft_status manifest_seal(const char *body, size_t size, char **text, struct error *error)
+{
+    uint8_t digest[SHA256_BYTES];
+    char digits[SHA256_TEXT_BYTES];
+    weft_status status = sha256_of(body, size, digest, error);
+    if (status != WEFT_OK)
+        return status;
+    char *sealed = malloc(size + CHECKSUM_BYTES + 1);
+    if (!sealed)
+        return error_memory(error, size + CHECKSUM_BYTES + 1, "a checkpoint's manifest");
+    memcpy(sealed, body, size);
+    snprintf(sealed + size, CHECKSUM_BYTES + 1, "%s%s%s", CHECKSUM_BEFORE, sha256_text(digest, digits), CHECKSUM_AFTER);
+    *text = sealed;
+    return WEFT_OK;
+}
+
 weft_status manifest_format(const struct checkpoint_state *state, const struct checkpoint_record *records, size_t count,
                             char **text, struct error *error)
 {
@@ -56,23 +72,8 @@ weft_status manifest_format(const struct checkpoint_state *state, const struct c
     struct json_writer body;
     json_begin(&body, JSON_INDENTED);
     put_body(&body, state, records, count);
-    weft_status status = WEFT_OK;
-    size_t room = body.length + CHECKSUM_BYTES + 1;
-    char *made = json_text(&body) ? malloc(room) : NULL;
-    if (made) {
-        uint8_t digest[SHA256_BYTES];
-        char digits[SHA256_TEXT_BYTES];
-        status = sha256_of(json_text(&body), body.length, digest, error);
-        if (status == WEFT_OK) {
-            snprintf(made, room, "%s%s%s%s", json_text(&body), CHECKSUM_BEFORE, sha256_text(digest, digits),
-                     CHECKSUM_AFTER);
-            *text = made;
-        } else {
-            free(made);
-        }
-    } else {
-        status = error_memory(error, room, "a checkpoint's manifest");
-    }
+    weft_status status = json_text(&body) ? manifest_seal(json_text(&body), body.length, text, error)
+                                          : error_memory(error, body.length, "a checkpoint's manifest");
     json_end(&body);
     return status;
 }

@@ -22,6 +22,9 @@ struct manifest {
 weft_status manifest_format(const struct checkpoint_state *state, const struct checkpoint_record *records, size_t count,
                             char **text, struct error *error);
 
+/** Put its last line to a manifest's text that lacks it; the caller frees `*text`. */
+weft_status manifest_seal(const char *body, size_t size, char **text, struct error *error);
+
 /** Check and read a manifest's text; `where` names it in sentences. Errors: DATA. */
 weft_status manifest_parse(const char *text, size_t size, const char *where, struct manifest *manifest,
                            struct error *error);
