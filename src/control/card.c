@@ -2,28 +2,15 @@
 #include "control/card.h"
 
 #include "control/address.h"
+#include "topology/identity.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-void card_begin(struct card *card, uint32_t rank, const char *node)
+_Static_assert(CARD_MACHINE_BYTES == IDENTITY_BYTES, "a card holds any identity");
+
+weft_status card_begin(struct card *card, uint32_t rank, const char *node, struct error *error)
 {
     *card = (struct card){.rank = rank, .process = (int32_t)getpid()};
     address_host_name(card->host, sizeof card->host);
-    /* The kernel's boot and the network namespace: test clusters of namespaces on one machine count as machines apart.
-     */
-    char boot[40] = "unknown";
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (file) {
-        if (!fgets(boot, sizeof boot, file))
-            snprintf(boot, sizeof boot, "unknown");
-        boot[strcspn(boot, "\n")] = '\0';
-        fclose(file);
-    }
-    struct stat space = {0};
-    (void)stat("/proc/self/ns/net", &space);
-    snprintf(card->machine, sizeof card->machine, "%s/%llx/%.30s", boot, (unsigned long long)space.st_ino,
-             node ? node : "");
+    return identity_read(node, card->machine, error);
 }

@@ -4,6 +4,8 @@
 #ifndef WEFT_CONTROL_CARD_H
 #define WEFT_CONTROL_CARD_H
 
+#include "base/error.h"
+
 #include <stdint.h>
 
 #define CARD_MACHINE_BYTES 96
@@ -21,8 +23,10 @@ struct card {
     uint8_t extra[CARD_EXTRA_BYTES];  /**< what the layers above add (transport addresses) */
 };
 
-/** Fill in rank, process, host and machine of this process. `node` (may be NULL) is added to the machine's own
- * identity. */
-void card_begin(struct card *card, uint32_t rank, const char *node);
+/**
+ * Fill in rank, process, host and machine of this process; the rest becomes zero. `node` (may be NULL) is added to the
+ * machine's own identity (see topology/identity.h). Errors: SYSTEM.
+ */
+weft_status card_begin(struct card *card, uint32_t rank, const char *node, struct error *error);
 
 #endif

@@ -34,7 +34,8 @@ int main(int argc, char **argv)
     if ((int)rank == absent)
         return 0;
     struct card card, *cards = NULL;
-    card_begin(&card, rank, NULL);
+    if (card_begin(&card, rank, NULL, &error) != WEFT_OK)
+        return complain(&error);
     snprintf((char *)card.extra, sizeof card.extra, "extra of %u", rank);
     if (meeting_exchange(meeting, &card, &cards, &error) != WEFT_OK)
         return complain(&error);

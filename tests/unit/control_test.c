@@ -67,7 +67,7 @@ static void live(struct rank *rank)
     struct card card;
     char node[16];
     snprintf(node, sizeof node, "n%d", rank->number / rank->per_node);
-    card_begin(&card, (uint32_t)rank->number, node);
+    CHECK(card_begin(&card, (uint32_t)rank->number, node, &error) == WEFT_OK);
     CHECK(control_open(&settings, meeting_interface_hint(meeting), &rank->control, &card, &error) == WEFT_OK);
     CHECK(meeting_exchange(meeting, &card, &rank->cards, &error) == WEFT_OK);
     weft_status connected = control_connect(rank->control, rank->cards, meeting_secret(meeting), &error);
