@@ -77,12 +77,9 @@ static weft_status resolve(struct error *error)
     if (!config->data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "weft train needs --data: a text file, a token shard or a folder of shards");
-    /* "gpt" alone means a size that learns a text in minutes. */
-    const char *size = strcmp(config->model, "gpt") == 0 ? "gpt-micro" : config->model;
-    weft_status status = model_shape_find(size, &config->shape, error);
+    weft_status status = model_shape_find(config->model, &config->shape, error);
     if (status != WEFT_OK)
         return status;
-    config->model = size;
     struct model_shape *shape = &config->shape;
     const struct {
         int64_t given;

@@ -54,7 +54,8 @@ struct model_size {
 /** All named shapes, smallest first; `count` receives how many. */
 const struct model_size *model_sizes(size_t *count);
 
-/** The shape called `name`; an unknown name is WEFT_ERROR_ARGUMENT with the nearest one. */
+/** The shape called `name` ("gpt" alone is gpt-micro, the one to begin with); an unknown name is WEFT_ERROR_ARGUMENT
+ * with the nearest one. */
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error);
 
 /** One tensor of the flat array. */

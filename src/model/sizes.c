@@ -27,6 +27,8 @@ const struct model_size *model_sizes(size_t *count)
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error)
 {
     const char *names[SIZES];
+    if (strcmp(name, "gpt") == 0)
+        name = "gpt-micro"; /* what to begin with */
     for (size_t i = 0; i < SIZES; i++) {
         names[i] = sizes[i].name;
         if (strcmp(name, names[i]) == 0) {
