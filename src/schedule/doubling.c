@@ -86,7 +86,6 @@ void stage_recursive_doubling(const struct stage *stage)
     }
     builder_scratch(builder, stage->scratch + 2 * stage->chunks);
     builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->plan->slots));
-    builder_hold(builder, stage->receive_lane, stage->reuse);
     struct running count = {.stage = stage, .dry = true};
     double_over(&count, 0, stage->ranks, stage->finishes);
     struct running running = {.stage = stage, .value = stage->input, .made = stage->ready, .last = count.writes};
@@ -102,7 +101,6 @@ void stage_halving_doubling(const struct stage *stage)
     uint32_t n = stage->ranks, me = stage->rank, rounds = 0;
     while ((1u << rounds) < n)
         rounds++;
-    builder_hold(builder, stage->receive_lane, stage->reuse);
     /* Nearest peers first, so that sums are those of the canonical tree; whoever has the bit keeps the upper half. */
     struct moment received = stage->ready;
     uint32_t lo[32] = {0}, size = n, sends = 0;

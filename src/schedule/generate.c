@@ -6,6 +6,7 @@
 #include "schedule/generators.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- refusals ------------------------------------------------------------------------------------------------------
@@ -67,6 +68,60 @@ static bool canonical_never(const struct plan_shape *shape)
     return false;
 }
 
+/* Ranks of each node lie together, as many as a power of two (the last node may have fewer): subtrees of the canonical
+ * tree. */
+static bool canonical_if_aligned(const struct plan_shape *shape)
+{
+    uint32_t first = 0;
+    while (first < shape->ranks && shape->nodes && shape->nodes[first] == shape->nodes[0])
+        first++;
+    if (!shape->nodes || (first & (first - 1)))
+        return !shape->nodes;
+    for (uint32_t rank = 0; rank < shape->ranks; rank++)
+        if (shape->nodes[rank] != rank / first)
+            return false;
+    return true;
+}
+
+/* The fewest and the most ranks that a node has; false when memory ran out. */
+static bool node_sizes(const struct plan_shape *shape, uint32_t *fewest, uint32_t *most)
+{
+    uint32_t *sizes = calloc(shape->ranks, sizeof *sizes);
+    if (!sizes)
+        return false;
+    for (uint32_t rank = 0; rank < shape->ranks; rank++)
+        sizes[shape->nodes[rank]]++;
+    *fewest = shape->ranks;
+    *most = 0;
+    for (uint32_t node = 0; node < shape->ranks && sizes[node]; node++) {
+        *fewest = sizes[node] < *fewest ? sizes[node] : *fewest;
+        *most = sizes[node] > *most ? sizes[node] : *most;
+    }
+    free(sizes);
+    return true;
+}
+
+static const char *refuses_one_level(const struct plan_shape *shape)
+{
+    uint32_t fewest, most;
+    if (all_near(shape))
+        return "all ranks are on one node";
+    if (!node_sizes(shape, &fewest, &most))
+        return "there is no memory to look at the nodes";
+    return most == 1 ? "every node has one rank only" : refuses_many(shape);
+}
+
+static const char *refuses_uneven(const struct plan_shape *shape)
+{
+    uint32_t fewest, most;
+    const char *reason = refuses_one_level(shape);
+    if (reason)
+        return reason;
+    if (!node_sizes(shape, &fewest, &most))
+        return "there is no memory to look at the nodes";
+    return fewest == most ? NULL : "all nodes must have equally many ranks";
+}
+
 /* ---- the table
  * ------------------------------------------------------------------------------------------------------- */
 
@@ -96,6 +151,18 @@ static const struct algorithm allreduce[] = {
      refuses_many, write_ring_allreduce},
     {"double-tree", "two binary trees, half of the data on each; sums in their order", canonical_never, refuses_nothing,
      write_double_tree_allreduce},
+    {"two-level", "through memory inside nodes, pieces to their owners between them; fewest bytes",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce},
+    {"two-level-doubling", "through memory inside nodes, recursive doubling between them; few messages",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
+    {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
+     refuses_one_level, write_two_level_allreduce_ring},
+    {"two-level", "through memory inside nodes, pieces to their owners between them; fewest bytes",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce},
+    {"two-level-doubling", "through memory inside nodes, recursive doubling between them; few messages",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
+    {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
+     refuses_one_level, write_two_level_allreduce_ring},
 };
 
 static const struct algorithm reduce_scatter[] = {
@@ -105,6 +172,10 @@ static const struct algorithm reduce_scatter[] = {
      write_pairwise_reduce_scatter},
     {"ring", "blocks go round to the next rank only; sums in ring order", canonical_never, refuses_many,
      write_ring_reduce_scatter},
+    {"two-level", "through memory inside nodes, blocks to their owners between them; fewest bytes",
+     canonical_if_aligned, refuses_uneven, write_two_level_reduce_scatter},
+    {"two-level", "through memory inside nodes, blocks to their owners between them; fewest bytes",
+     canonical_if_aligned, refuses_uneven, write_two_level_reduce_scatter},
 };
 
 static const struct algorithm allgather[] = {
@@ -113,6 +184,10 @@ static const struct algorithm allgather[] = {
     {"bruck", "all there is to ever farther peers; few messages", canonical_always, refuses_many, write_bruck},
     {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
     {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
+    {"two-level", "round a ring between nodes, through memory inside them; fewest bytes", canonical_always,
+     refuses_uneven, write_two_level_allgather},
+    {"two-level", "round a ring between nodes, through memory inside them; fewest bytes", canonical_always,
+     refuses_uneven, write_two_level_allgather},
 };
 
 static const struct algorithm broadcast[] = {
@@ -122,6 +197,10 @@ static const struct algorithm broadcast[] = {
      write_binomial_broadcast},
     {"double-tree", "two binary trees, half of the data on each", canonical_always, refuses_nothing,
      write_double_tree_broadcast},
+    {"two-level", "a binomial tree of one leader a node, through memory inside nodes", canonical_always,
+     refuses_one_level, write_two_level_broadcast},
+    {"two-level", "a binomial tree of one leader a node, through memory inside nodes", canonical_always,
+     refuses_one_level, write_two_level_broadcast},
 };
 
 static const struct algorithm reduce[] = {
@@ -130,6 +209,10 @@ static const struct algorithm reduce[] = {
     {"binomial", "up the canonical tree", canonical_always, refuses_nothing, write_binomial_reduce},
     {"pairwise-tree", "pieces straight to their owner, who sums them, then to the root", canonical_always, refuses_many,
      write_pairwise_reduce},
+    {"two-level", "through memory inside nodes, up the canonical tree between them", canonical_if_aligned,
+     refuses_one_level, write_two_level_reduce},
+    {"two-level", "through memory inside nodes, up the canonical tree between them", canonical_if_aligned,
+     refuses_one_level, write_two_level_reduce},
 };
 
 static const struct algorithm alltoall[] = {
@@ -169,6 +252,10 @@ static const struct algorithm barrier[] = {
     EXCHANGE,
     DIRECT(write_direct_barrier),
     {"dissemination", "word to ever farther peers", canonical_always, refuses_nothing, write_dissemination},
+    {"two-level", "signals inside nodes, word to ever farther leaders between them", canonical_always,
+     refuses_one_level, write_two_level_barrier},
+    {"two-level", "signals inside nodes, word to ever farther leaders between them", canonical_always,
+     refuses_one_level, write_two_level_barrier},
 };
 
 static const struct algorithm sendreceive[] = {

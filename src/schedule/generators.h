@@ -45,6 +45,15 @@ void write_binomial_broadcast(struct builder *builder);
 void write_double_tree_broadcast(struct builder *builder);
 void write_double_tree_allreduce(struct builder *builder);
 
+void write_two_level_allreduce(struct builder *builder);          /* pairwise exchange between nodes */
+void write_two_level_allreduce_doubling(struct builder *builder); /* recursive doubling between nodes */
+void write_two_level_allreduce_ring(struct builder *builder);     /* a ring between nodes */
+void write_two_level_reduce_scatter(struct builder *builder);
+void write_two_level_allgather(struct builder *builder);
+void write_two_level_broadcast(struct builder *builder);
+void write_two_level_reduce(struct builder *builder);
+void write_two_level_barrier(struct builder *builder);
+
 void write_linear_gather(struct builder *builder); /* and gatherv */
 void write_linear_scatter(struct builder *builder);
 void write_message(struct builder *builder);

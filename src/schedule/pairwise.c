@@ -18,7 +18,6 @@ void stage_pairwise_reduce_scatter(const struct stage *stage, const struct piece
 
     /* Contributions lie in rank order; all of them are to the same piece, the one that is ours. */
     uint32_t part = stage_part(stage, &stage->input, me);
-    builder_hold(builder, stage->receive_lane, stage->reuse);
     for (uint32_t k = 0; k < n; k++) {
         uint32_t from = (me + n - k) % n;
         struct pieces contribution = {.buffer = BUFFER_SCRATCH, .first = stage->scratch + from, .part = part};
@@ -81,7 +80,7 @@ void write_pairwise_reduce(struct builder *builder)
     }
     struct pieces sum = {.buffer = BUFFER_SCRATCH, .first = n, .part = me};
     builder_scratch(builder, n + 1);
-    stage.reuse = builder_all(stage.send_lane, builder->plan->slots);
+    builder_hold(builder, stage.receive_lane, builder_all(stage.send_lane, builder->plan->slots));
     stage_pairwise_reduce_scatter(&stage, &sum, 0);
     stage_send(&stage, builder_now(builder, stage.receive_lane), stage.root, &sum, 0, 1);
 }

@@ -21,7 +21,6 @@ void stage_ring_reduce_scatter(const struct stage *stage, const struct pieces *i
     struct moment received = stage->ready;
     struct pieces sums[2];
     builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->plan->slots));
-    builder_hold(builder, stage->receive_lane, stage->reuse);
     for (uint32_t k = 0; k + 1 < n; k++) {
         /* What was summed in the last round goes on while the next piece is summed into the other half of scratch. */
         uint32_t outgoing = before(me, k + 1, n), incoming = before(me, k + 2, n);
@@ -62,10 +61,8 @@ void stage_ring_allgather(const struct stage *stage, struct moment own)
 
 void stage_ring_allreduce(const struct stage *stage)
 {
-    struct builder *builder = stage->builder;
     uint32_t n = stage->ranks, me = stage->rank, next = (me + 1) % n, previous = before(me, 1, n);
     struct moment received = stage->ready;
-    builder_hold(builder, stage->receive_lane, stage->reuse);
     for (uint32_t k = 0; k + 1 < n; k++) {
         uint32_t outgoing = before(me, k + 1, n), incoming = before(me, k + 2, n);
         stage_send(stage, received, next, k == 0 ? &stage->input : &stage->output, outgoing, 1);

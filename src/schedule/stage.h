@@ -35,9 +35,7 @@ struct stage {
     uint32_t send_lane, receive_lane;
     uint8_t channel;
     bool finishes;       /**< sums made here are final */
-    struct moment ready; /**< the input may be read */
-    struct moment
-        reuse; /**< scratch and output may be written (when other lanes have used them in earlier iterations) */
+    struct moment ready; /**< the input may be read; scratch, and an output in scratch, may be written */
 };
 
 /** The stage that is a whole plan: all ranks, INPUT to OUTPUT, lanes 0 and 1, channel 0, finishing. */

@@ -56,8 +56,6 @@ void stage_binomial_reduce(const struct stage *stage)
     struct climb count = {.stage = stage, .dry = true};
     climb_over(&count, 0, stage->ranks);
     struct climb climb = {.stage = stage, .value = stage->input, .sum = stage->output};
-    if (count.made)
-        builder_hold(builder, stage->receive_lane, stage->reuse);
     if (stage->rank != stage->root && count.made) {
         builder_scratch(builder, stage->scratch + stage->chunks);
         builder_hold(builder, stage->receive_lane, builder_all(stage->send_lane, builder->plan->slots));
@@ -74,7 +72,6 @@ void stage_binomial_broadcast(const struct stage *stage)
     while (distance < n && !(me & distance))
         distance *= 2;
     if (me) {
-        builder_hold(stage->builder, stage->receive_lane, stage->reuse);
         have = stage_receive(stage, stage->ready, (me - distance + stage->root) % n, &stage->output, 0, stage->chunks);
     }
     for (distance /= 2; distance; distance /= 2)

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two levels: inside a node through near memory, between nodes by messages, each byte crossing the network as seldom as
+ * can be.
+ *
+ * The ranks of a node that have a number (from 0) below the size of the smallest node are *owners*: each has a share of
+ * the data that it alone takes across. Owners of one number on all nodes are a *column*; what happens in a column is a
+ * stage of messages like that of a flat algorithm. Where nodes are of one size, everybody owns; where one node has a
+ * single rank, each node has one owner, its leader.
+ *
+ * Every phase has a lane of its own, so that while one segment crosses the network the next is summed inside the nodes
+ * and the last one handed out. `GIVE` waits until `END` of two segments ago; who awaits all who give may therefore
+ * reuse whatever near ranks have read and delivered.
+ */
+#include "schedule/generators.h"
+
+#include <stdlib.h>
+
+enum lane { GIVE, SUM, SEND, RECEIVE, HAND_OUT, END };
+
+#define NONE UINT32_MAX
+
+/* Who is where, as seen from this rank. Indices are of ranks among those of their node, in rank order. */
+struct levels {
+    struct builder *builder;
+    uint32_t nodes, node;                /* how many; this rank's */
+    uint32_t local, index;               /* ranks on this node; this rank's number among them */
+    uint32_t owners;                     /* on each node */
+    uint32_t *mates;                     /* ranks of this node, this one too */
+    uint32_t *column;                    /* the rank of this index on every node, NONE where there is none */
+    uint32_t *heads;                     /* leader of each node: the root on its own, else the first rank */
+    uint32_t group, owner_group, others; /* groups: all mates; owners; mates but this one */
+};
+
+static uint32_t node_of(const struct plan_shape *shape, uint32_t rank)
+{
+    return shape->nodes ? shape->nodes[rank] : 0;
+}
+
+/* Count ranks of each node, up to `limit` nodes, into `sizes`; returns the number of nodes. */
+static uint32_t count_nodes(const struct plan_shape *shape)
+{
+    uint32_t nodes = 0;
+    for (uint32_t rank = 0; rank < shape->ranks; rank++)
+        if (node_of(shape, rank) >= nodes)
+            nodes = node_of(shape, rank) + 1;
+    return nodes;
+}
+
+static void levels_close(struct levels *levels)
+{
+    free(levels->mates);
+    free(levels->column);
+    free(levels->heads);
+}
+
+static bool levels_open(struct levels *levels, struct builder *builder)
+{
+    const struct plan_shape *shape = builder->shape;
+    uint32_t me = builder->plan->rank, ranks = shape->ranks;
+    *levels =
+        (struct levels){.builder = builder, .nodes = count_nodes(shape), .node = node_of(shape, me), .owners = NONE};
+    uint32_t *sizes = calloc(levels->nodes, sizeof *sizes), *others = malloc(ranks * sizeof *others);
+    levels->mates = malloc(ranks * sizeof *levels->mates);
+    levels->column = malloc(levels->nodes * sizeof *levels->column);
+    levels->heads = malloc(levels->nodes * sizeof *levels->heads);
+    if (!sizes || !others || !levels->mates || !levels->column || !levels->heads) {
+        builder->exhausted = true;
+        free(sizes);
+        free(others);
+        levels_close(levels);
+        return false;
+    }
+    for (uint32_t rank = 0; rank < me; rank++)
+        levels->index += node_of(shape, rank) == levels->node;
+    for (uint32_t node = 0; node < levels->nodes; node++)
+        levels->column[node] = NONE;
+    uint32_t count = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        uint32_t node = node_of(shape, rank), index = sizes[node]++;
+        if (index == 0)
+            levels->heads[node] = rank;
+        if (index == levels->index)
+            levels->column[node] = rank;
+        if (node != levels->node)
+            continue;
+        levels->mates[levels->local++] = rank;
+        if (rank != me)
+            others[count++] = rank;
+    }
+    levels->heads[node_of(shape, builder->plan->root)] = builder->plan->root;
+    for (uint32_t node = 0; node < levels->nodes; node++)
+        if (sizes[node] < levels->owners)
+            levels->owners = sizes[node];
+    levels->group = builder_group(builder, levels->mates, levels->local);
+    levels->owner_group = builder_group(builder, levels->mates, levels->owners);
+    levels->others = builder_group(builder, others, count);
+    free(sizes);
+    free(others);
+    return true;
+}
+
+/* ---- what nodes do inside
+ * ------------------------------------------------------------------------------------------------ */
+
+static bool owns(const struct levels *levels)
+{
+    return levels->index < levels->owners;
+}
+
+static void signal_mates(const struct levels *levels, enum lane lane)
+{
+    builder_add(levels->builder, lane, (struct step){.kind = STEP_SIGNAL, .peer = levels->group});
+}
+
+/* Every lane that is awaited here makes one signal a segment. */
+static void await_mates(const struct levels *levels, enum lane lane, uint32_t group, enum lane awaited)
+{
+    builder_add(levels->builder, lane,
+                (struct step){.kind = STEP_AWAIT, .peer = group, .operands = awaited, .stride = 1, .value = 1});
+}
+
+/* This rank's staging is free again: see the top of this file. */
+static void begin_giving(const struct levels *levels)
+{
+    builder_hold(levels->builder, GIVE, builder_all(END, levels->builder->plan->slots));
+}
+
+static void expose(const struct levels *levels, uint32_t first, uint32_t chunks)
+{
+    if (chunks)
+        builder_add(levels->builder, GIVE,
+                    (struct step){.kind = STEP_EXPOSE,
+                                  .source = BUFFER_INPUT,
+                                  .source_chunk = first,
+                                  .chunks = (uint16_t)chunks,
+                                  .value = first % levels->builder->plan->parts});
+}
+
+/* Let the mates read all of the input but this owner's own share of `width` parts. */
+static void give(const struct levels *levels, uint32_t width)
+{
+    uint32_t own = levels->index * width, parts = levels->builder->plan->parts;
+    begin_giving(levels);
+    if (owns(levels)) {
+        expose(levels, 0, own);
+        expose(levels, own + width, parts - own - width);
+    } else {
+        expose(levels, 0, parts);
+    }
+    signal_mates(levels, GIVE);
+}
+
+/* An owner's sums may begin: all mates have given, and scratch is free of the segment that used this copy of it before.
+ */
+static void begin_summing(const struct levels *levels)
+{
+    struct builder *builder = levels->builder;
+    builder_hold(builder, SUM, builder_all(GIVE, 0));
+    builder_hold(builder, SUM, builder_all(SEND, builder->plan->slots));
+    builder_hold(builder, SUM, builder_all(RECEIVE, builder->plan->slots));
+    builder_hold(builder, SUM, builder_all(HAND_OUT, builder->plan->slots));
+    await_mates(levels, SUM, levels->group, GIVE);
+}
+
+/* The node's sum of chunks of input, into scratch. */
+static void sum_into_scratch(const struct levels *levels, uint32_t chunk, uint32_t chunks, uint32_t scratch)
+{
+    builder_scratch(levels->builder, scratch + chunks);
+    builder_add(levels->builder, SUM,
+                (struct step){.kind = STEP_GATHER_REDUCE,
+                              .peer = levels->group,
+                              .source = BUFFER_INPUT,
+                              .source_chunk = chunk,
+                              .target = BUFFER_SCRATCH,
+                              .target_chunk = scratch,
+                              .chunks = (uint16_t)chunks,
+                              .value = chunk % levels->builder->plan->parts});
+}
+
+static void hand_out(const struct levels *levels, uint32_t group, uint8_t source, uint32_t chunk, uint32_t target,
+                     uint32_t chunks)
+{
+    if (levels->builder->plan->groups[group].count)
+        builder_add(levels->builder, HAND_OUT,
+                    (struct step){.kind = STEP_SPREAD,
+                                  .peer = group,
+                                  .source = source,
+                                  .source_chunk = chunk,
+                                  .target = BUFFER_OUTPUT,
+                                  .target_chunk = target,
+                                  .chunks = (uint16_t)chunks,
+                                  .value = target % levels->builder->plan->parts});
+}
+
+static void deliver(const struct levels *levels, uint32_t mate, uint32_t chunk, uint32_t chunks)
+{
+    if (levels->mates[mate] != levels->builder->plan->rank)
+        builder_add(levels->builder, END,
+                    (struct step){.kind = STEP_DELIVER,
+                                  .peer = levels->mates[mate],
+                                  .target = BUFFER_OUTPUT,
+                                  .target_chunk = chunk,
+                                  .chunks = (uint16_t)chunks,
+                                  .value = chunk % levels->builder->plan->parts});
+}
+
+/* ---- what columns do between nodes
+ * ----------------------------------------------------------------------------------------- */
+
+/* The stage of this rank's column (or of the leaders). */
+static struct stage between(const struct levels *levels, const uint32_t *members)
+{
+    return (struct stage){
+        .builder = levels->builder,
+        .ranks = levels->nodes,
+        .rank = levels->node,
+        .root = node_of(levels->builder->shape, levels->builder->plan->root),
+        .members = members,
+        .chunks = 1,
+        .send_lane = SEND,
+        .receive_lane = RECEIVE,
+        .finishes = true,
+    };
+}
+
+/* ---- all-reduce, reduce
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* Segments that make messages of a good length out of `shares` shares. */
+static void segment(const struct levels *levels, uint32_t shares)
+{
+    uint64_t bytes = MESSAGE_SEGMENT / 2 * shares, least = MESSAGE_SEGMENT, most = 16 * MESSAGE_SEGMENT;
+    builder_segment(levels->builder, bytes < least ? least : bytes > most ? most : bytes, PLAN_SLOTS);
+}
+
+/* Each owner's share has `width` parts; `cross` takes it from scratch [0, width) to scratch [width, 2 width). */
+static void write_allreduce(struct builder *builder, bool divided, void (*cross)(const struct stage *stage))
+{
+    struct levels levels;
+    if (!levels_open(&levels, builder))
+        return;
+    uint32_t width = divided ? levels.nodes : 1, own = levels.index * width;
+    builder->plan->parts = levels.owners * width;
+    segment(&levels, builder->plan->parts);
+    give(&levels, width);
+    if (owns(&levels)) {
+        begin_summing(&levels);
+        sum_into_scratch(&levels, own, width, 0);
+        struct stage stage = between(&levels, levels.column);
+        stage.input = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 0, .part = own};
+        stage.output = (struct pieces){.buffer = BUFFER_SCRATCH, .first = width, .part = own};
+        stage.scratch = 2 * width;
+        stage.ready = builder_now(builder, SUM);
+        builder_scratch(builder, stage.scratch);
+        cross(&stage);
+        builder_hold(builder, HAND_OUT, builder_now(builder, RECEIVE));
+        hand_out(&levels, levels.group, BUFFER_SCRATCH, width, own, width);
+        signal_mates(&levels, HAND_OUT);
+    }
+    await_mates(&levels, END, levels.owner_group, HAND_OUT);
+    for (uint32_t mate = 0; mate < levels.owners; mate++)
+        deliver(&levels, mate, mate * width, width);
+    levels_close(&levels);
+}
+
+static void cross_pairwise(const struct stage *stage)
+{
+    stage_pairwise_reduce_scatter(stage, &stage->output, stage->rank);
+    stage_pairwise_allgather(stage, builder_now(stage->builder, stage->receive_lane));
+}
+
+void write_two_level_allreduce(struct builder *builder)
+{
+    write_allreduce(builder, true, cross_pairwise);
+}
+
+void write_two_level_allreduce_doubling(struct builder *builder)
+{
+    write_allreduce(builder, false, stage_recursive_doubling);
+}
+
+void write_two_level_allreduce_ring(struct builder *builder)
+{
+    write_allreduce(builder, true, stage_ring_allreduce);
+}
+
+/* As all-reduce, but shares meet on the root's node only, and are handed to the root only. */
+void write_two_level_reduce(struct builder *builder)
+{
+    struct levels levels;
+    if (!levels_open(&levels, builder))
+        return;
+    uint32_t root = builder->plan->root;
+    bool at_root = levels.node == node_of(builder->shape, root);
+    builder->plan->parts = levels.owners;
+    segment(&levels, builder->plan->parts);
+    give(&levels, 1);
+    if (owns(&levels)) {
+        begin_summing(&levels);
+        sum_into_scratch(&levels, levels.index, 1, 0);
+        struct stage stage = between(&levels, levels.column);
+        stage.input = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 0, .part = levels.index};
+        stage.output = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 1, .part = levels.index};
+        stage.scratch = 2;
+        stage.ready = builder_now(builder, SUM);
+        builder_scratch(builder, stage.scratch);
+        stage_binomial_reduce(&stage);
+        builder_hold(builder, HAND_OUT, builder_now(builder, at_root ? RECEIVE : SUM));
+        if (at_root)
+            hand_out(&levels, builder_group(builder, &root, 1), BUFFER_SCRATCH, 1, levels.index, 1);
+        signal_mates(&levels, HAND_OUT);
+    }
+    await_mates(&levels, END, levels.owner_group, HAND_OUT);
+    for (uint32_t mate = 0; builder->plan->rank == root && mate < levels.owners; mate++)
+        deliver(&levels, mate, mate, 1);
+    levels_close(&levels);
+}
+
+/* ---- reduce-scatter, all-gather: nodes of one size
+ * ------------------------------------------------------------------------------- */
+
+/* On every node, the owner of a number sums the blocks that belong to ranks of its number anywhere. */
+void write_two_level_reduce_scatter(struct builder *builder)
+{
+    struct levels levels;
+    if (!levels_open(&levels, builder))
+        return;
+    uint64_t bytes = 16 * MESSAGE_SEGMENT / builder->plan->ranks;
+    builder_segment(builder,
+                    bytes > MESSAGE_SEGMENT ? MESSAGE_SEGMENT
+                    : bytes < 16384         ? 16384
+                                            : bytes & ~(uint64_t)4095,
+                    PLAN_SLOTS);
+    begin_giving(&levels);
+    expose(&levels, 0, builder->plan->input_blocks);
+    signal_mates(&levels, GIVE);
+    begin_summing(&levels);
+    for (uint32_t node = 0; node < levels.nodes; node++)
+        sum_into_scratch(&levels, levels.column[node], 1, node);
+    signal_mates(&levels, SUM);
+    struct stage stage = between(&levels, levels.column);
+    stage.input = (struct pieces){.buffer = BUFFER_SCRATCH};
+    stage.output = (struct pieces){.buffer = BUFFER_OUTPUT};
+    stage.scratch = levels.nodes;
+    stage.ready = builder_now(builder, SUM);
+    stage_pairwise_reduce_scatter(&stage, &stage.output, 0);
+    await_mates(&levels, END, levels.group, SUM);
+    levels_close(&levels);
+}
+
+/* Blocks go round their column, then each owner hands its column's blocks to its mates. */
+void write_two_level_allgather(struct builder *builder)
+{
+    struct levels levels;
+    if (!levels_open(&levels, builder))
+        return;
+    uint64_t bytes = 16 * MESSAGE_SEGMENT / builder->plan->ranks;
+    builder_segment(builder,
+                    bytes > MESSAGE_SEGMENT ? MESSAGE_SEGMENT
+                    : bytes < 16384         ? 16384
+                                            : bytes & ~(uint64_t)4095,
+                    PLAN_SLOTS);
+    begin_giving(&levels);
+    signal_mates(&levels, GIVE);
+    struct stage stage = between(&levels, levels.column);
+    stage.input = (struct pieces){.buffer = BUFFER_INPUT};
+    stage.output = (struct pieces){.buffer = BUFFER_OUTPUT, .index = levels.column};
+    struct moment own = stage_copy(&stage, RECEIVE, (struct moment){0}, &stage.input, 0, &stage.output, levels.node, 1);
+    stage_ring_allgather(&stage, own);
+    builder_hold(builder, HAND_OUT, builder_now(builder, RECEIVE));
+    builder_hold(builder, HAND_OUT, builder_all(GIVE, 0));
+    await_mates(&levels, HAND_OUT, levels.group, GIVE);
+    for (uint32_t node = 0; node < levels.nodes; node++)
+        hand_out(&levels, levels.others, BUFFER_OUTPUT, levels.column[node], levels.column[node], 1);
+    signal_mates(&levels, HAND_OUT);
+    await_mates(&levels, END, levels.group, HAND_OUT);
+    const struct plan_shape *shape = builder->shape;
+    uint32_t *seen = calloc(levels.nodes, sizeof *seen); /* ranks of each node so far: the next one's number */
+    for (uint32_t rank = 0; seen && rank < shape->ranks; rank++)
+        deliver(&levels, seen[node_of(shape, rank)]++, rank, 1);
+    builder->exhausted = builder->exhausted || !seen;
+    free(seen);
+    levels_close(&levels);
+}
+
+/* ---- broadcast, barrier: one leader a node
+ * ------------------------------------------------------------------------------------------ */
+
+void write_two_level_broadcast(struct builder *builder)
+{
+    struct levels levels;
+    if (!levels_open(&levels, builder))
+        return;
+    builder_segment(builder, MESSAGE_SEGMENT, PLAN_SLOTS);
+    uint32_t head = levels.heads[levels.node];
+    if (builder->plan->rank != head) {
+        await_mates(&levels, GIVE, builder_group(builder, &head, 1), GIVE);
+        builder_add(builder, GIVE,
+                    (struct step){
+                        .kind = STEP_READ, .peer = head, .source = BUFFER_INPUT, .target = BUFFER_OUTPUT, .chunks = 1});
+        signal_mates(&levels, GIVE);
+        levels_close(&levels);
+        return;
+    }
+    struct stage stage = between(&levels, levels.heads);
+    stage.input = (struct pieces){.buffer = BUFFER_INPUT};
+    stage.output = (struct pieces){.buffer = BUFFER_OUTPUT};
+    stage_binomial_broadcast(&stage);
+    begin_giving(&levels);
+    builder_hold(builder, GIVE, builder_now(builder, RECEIVE));
+    expose(&levels, 0, 1);
+    signal_mates(&levels, GIVE);
+    await_mates(&levels, END, levels.group, GIVE);
+    levels_close(&levels);
+}
+
+void write_two_level_barrier(struct builder *builder)
+{
+    struct levels levels;
+    if (!levels_open(&levels, builder))
+        return;
+    uint32_t head = levels.heads[levels.node];
+    if (builder->plan->rank != head) {
+        signal_mates(&levels, GIVE);
+        await_mates(&levels, GIVE, builder_group(builder, &head, 1), GIVE);
+    } else {
+        await_mates(&levels, GIVE, levels.group, GIVE);
+        struct stage stage = between(&levels, levels.heads);
+        stage.input.buffer = BUFFER_INPUT;
+        stage.output.buffer = BUFFER_OUTPUT;
+        stage.ready = builder_now(builder, GIVE);
+        stage_dissemination(&stage);
+        builder_hold(builder, GIVE, builder_now(builder, RECEIVE));
+        signal_mates(&levels, GIVE);
+    }
+    levels_close(&levels);
+}
