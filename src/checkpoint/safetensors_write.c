@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing a safetensors file: header, then the elements, hashed on their way to the disk. */
+/* Writing a safetensors file: header, then the elements, hashed while they are written. */
 #include "base/file.h"
 #include "base/json.h"
 #include "checkpoint/safetensors.h"
 
 #include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are stored as they lie in memory: little-endian");
 
 #define NAME_MOST 255 /* bytes of a tensor's name */
 
-/* Hashed and written in pieces that are still in the cache when they are written. */
-#define CHUNK ((uint64_t)1 << 20)
+#define CHUNK ((uint64_t)16 << 20) /* bytes hashed between two looks at whether it is still of use */
 
 static uint64_t held_bytes(const struct named_tensor *tensor)
 {
@@ -143,48 +145,87 @@ static weft_status make_header(const struct named_tensor *const *order, size_t c
     return made ? WEFT_OK : error_memory(error, padded, "the header of a safetensors file");
 }
 
-/* Append to the file and to the hash. */
-static weft_status append(struct file_writer *writer, struct sha256 *hash, const void *bytes, uint64_t size,
-                          struct error *error)
+/* ---- elements --------------------------------------------------------------------------------------------------- */
+
+/* All that a file holds, as both the writer and the hasher go through it. */
+struct content {
+    const char *header;
+    uint64_t header_size;
+    const struct named_tensor *const *order;
+    size_t count;
+};
+
+/* Hashing takes as long as writing to memory or a fast disk, so a thread of its own does it meanwhile. */
+struct hasher {
+    const struct content *content;
+    atomic_bool stop; /* writing failed: the digest is of no use */
+    weft_status status;
+    uint8_t digest[SHA256_BYTES];
+    struct error error;
+};
+
+static void *hash_content(void *argument)
 {
-    for (uint64_t done = 0; done < size; done += CHUNK) {
-        const char *chunk = (const char *)bytes + done;
-        uint64_t length = size - done < CHUNK ? size - done : CHUNK;
-        sha256_update(hash, chunk, length);
-        weft_status status = file_writer_append(writer, chunk, length, error);
-        if (status != WEFT_OK)
-            return status;
+    struct hasher *hasher = argument;
+    const struct content *content = hasher->content;
+    struct sha256 hash;
+    hasher->status = sha256_begin(&hash, &hasher->error);
+    if (hasher->status != WEFT_OK)
+        return NULL;
+    sha256_update(&hash, content->header, content->header_size);
+    for (size_t i = 0; i < content->count; i++) {
+        const char *bytes = content->order[i]->data;
+        uint64_t size = held_bytes(content->order[i]);
+        for (uint64_t done = 0; done < size && !atomic_load(&hasher->stop); done += CHUNK)
+            sha256_update(&hash, bytes + done, size - done < CHUNK ? size - done : CHUNK);
     }
-    return WEFT_OK;
+    hasher->status = sha256_end(&hash, hasher->digest, &hasher->error);
+    return NULL;
 }
 
-static weft_status write_file(const char *path, const struct named_tensor *const *order, size_t count,
-                              const char *header, uint64_t header_size, struct file_digest *digest, struct error *error)
+static weft_status write_content(const char *path, const struct content *content, uint64_t *size, struct error *error)
 {
-    uint64_t expected = header_size;
-    for (size_t i = 0; i < count; i++)
-        expected += held_bytes(order[i]);
-    struct sha256 hash;
-    weft_status status = sha256_begin(&hash, error);
+    uint64_t expected = content->header_size;
+    for (size_t i = 0; i < content->count; i++)
+        expected += held_bytes(content->order[i]);
+    struct file_writer writer;
+    weft_status status = file_writer_open(&writer, path, expected, error);
     if (status != WEFT_OK)
         return status;
-    struct file_writer writer;
-    status = file_writer_open(&writer, path, expected, error);
-    if (status == WEFT_OK) {
-        status = append(&writer, &hash, header, header_size, error);
-        for (size_t i = 0; i < count && status == WEFT_OK; i++)
-            status = append(&writer, &hash, order[i]->data, held_bytes(order[i]), error);
-        if (status == WEFT_OK)
-            status = file_writer_close(&writer, error);
-        else
-            file_writer_discard(&writer);
+    status = file_writer_append(&writer, content->header, content->header_size, error);
+    for (size_t i = 0; i < content->count && status == WEFT_OK; i++)
+        status = file_writer_append(&writer, content->order[i]->data, held_bytes(content->order[i]), error);
+    if (status != WEFT_OK) {
+        file_writer_discard(&writer);
+        return status;
     }
-    uint8_t sha256[SHA256_BYTES];
-    weft_status ended = sha256_end(&hash, sha256, error);
-    if (status != WEFT_OK || ended != WEFT_OK)
-        return status != WEFT_OK ? status : ended;
-    digest->bytes = expected;
-    memcpy(digest->sha256, sha256, sizeof sha256);
+    *size = expected;
+    return file_writer_close(&writer, error);
+}
+
+/* Write and hash at the same time; one after the other where no thread can be had. */
+static weft_status write_and_hash(const char *path, const struct content *content, struct file_digest *digest,
+                                  struct error *error)
+{
+    struct hasher hasher = {.content = content};
+    pthread_t thread;
+    uint64_t size = 0;
+    bool apart = pthread_create(&thread, NULL, hash_content, &hasher) == 0;
+    weft_status status = write_content(path, content, &size, error);
+    if (status != WEFT_OK)
+        atomic_store(&hasher.stop, true);
+    if (apart)
+        pthread_join(thread, NULL);
+    else if (status == WEFT_OK)
+        hash_content(&hasher);
+    if (status != WEFT_OK)
+        return status;
+    if (hasher.status != WEFT_OK) {
+        unlink(path);
+        return error_set(error, hasher.status, "%s", hasher.error.text);
+    }
+    digest->bytes = size;
+    memcpy(digest->sha256, hasher.digest, sizeof hasher.digest);
     return WEFT_OK;
 }
 
@@ -195,12 +236,13 @@ weft_status safetensors_write(const char *path, const struct named_tensor *tenso
     if (!order)
         return error_memory(error, count * sizeof(*order), "a list of tensors");
     char *header = NULL;
-    uint64_t header_size = 0;
+    struct content content = {.order = order, .count = count};
     weft_status status = put_in_order(path, tensors, count, order, error);
     if (status == WEFT_OK)
-        status = make_header(order, count, &header, &header_size, error);
+        status = make_header(order, count, &header, &content.header_size, error);
+    content.header = header;
     if (status == WEFT_OK)
-        status = write_file(path, order, count, header, header_size, digest, error);
+        status = write_and_hash(path, &content, digest, error);
     free(header);
     free(order);
     return status;
