@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From one call to the loops of reduction_kernels.c. Two sources to one or two targets, and three, four or eight to one, are a single
- * loop over everything. The rest goes block by block: a block is computed into a buffer in the first-level cache, or
- * into the first target, finished there, and copied or streamed on.
+ * From one call to the loops of reduction_kernels.c. Two sources to one or two targets, and three, four or eight to
+ * one, are a single loop over everything. The rest goes block by block: a block is computed into a buffer in the
+ * first-level cache, or into the first target, finished there, and copied or streamed on.
  */
 #include "collective/reduction.h"
 
@@ -17,7 +17,8 @@
 #define BLOCK_BYTES 4096u
 #define MOST_DEPTH  20 /* partial results kept at one time: enough for 65,536 sources */
 
-/* ---- choice ------------------------------------------------------------------------------------------------------------- */
+/* ---- choice
+ * ------------------------------------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
 static bool runs_v3(void)
@@ -31,7 +32,8 @@ static bool runs_v3(void)
 static bool runs_v4(void)
 {
     return runs_v3() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
 }
 #endif
 
@@ -89,7 +91,8 @@ static enum reduction_op op_of(weft_op_kind kind)
     }
 }
 
-/* ---- one block ------------------------------------------------------------------------------------------------------------ */
+/* ---- one block
+ * ------------------------------------------------------------------------------------------------------------ */
 
 static void run_loop(const struct reduction_loops *loops, uint32_t source_count, void *target,
                      const void *const *sources, uint64_t offset, uint64_t count)
@@ -115,13 +118,13 @@ static bool has_loop(uint32_t source_count)
 }
 
 /*
- * Any number of sources, at most BLOCK_BYTES of each. Leaves of eight (then four, then what is left) are pushed on a stack;
- * two neighbours of equal size are joined before the next is pushed, as in binary counting, and at the end all are joined from the
- * right: which is the left-full tree.
+ * Any number of sources, at most BLOCK_BYTES of each. Leaves of eight (then four, then what is left) are pushed on a
+ * stack; two neighbours of equal size are joined before the next is pushed, as in binary counting, and at the end all
+ * are joined from the right: which is the left-full tree.
  */
-static void __attribute__((noinline)) many_sources(const struct reduction_loops *loops, void *target,
-                                                   const void *const *sources, uint32_t source_count, uint64_t offset,
-                                                   uint64_t count)
+static void __attribute__((noinline))
+many_sources(const struct reduction_loops *loops, void *target, const void *const *sources, uint32_t source_count,
+             uint64_t offset, uint64_t count)
 {
     _Alignas(64) char buffers[MOST_DEPTH][BLOCK_BYTES];
     struct {
@@ -177,7 +180,8 @@ void reduction_finish(const struct reduction *reduction, weft_type type, void *t
         reduction->multiply[type](target, count, finish->factor);
 }
 
-/* ---- the whole -------------------------------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* Bytes of the first block: the following ones begin on a cache line of the first target, if elements allow. */
 static uint64_t first_block(const void *target, uint64_t element)

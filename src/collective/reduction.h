@@ -4,29 +4,31 @@
  *
  * ## What is computed
  *
- * T(lo, n) = T(lo, h) op T(lo + h, n - h), h the largest power of two below n; T(lo, 1) = source lo. For each element, so
- * nothing depends on how a buffer is cut. Every instruction set gives the same bits:
+ * T(lo, n) = T(lo, h) op T(lo + h, n - h), h the largest power of two below n; T(lo, 1) = source lo. For each element,
+ * so nothing depends on how a buffer is cut. Every instruction set gives the same bits:
  *
- *  - f32, f64: each operation is rounded to nearest even (no fused multiply-add). f16, bf16: each operation is done in f32 and
- *    rounded to nearest even to the type, at every node of the tree.
+ *  - f32, f64: each operation is rounded to nearest even (no fused multiply-add). f16, bf16: each operation is done in
+ * f32 and rounded to nearest even to the type, at every node of the tree.
  *  - Integers wrap modulo 2^bits, signed ones in two's complement.
- *  - min and max of floats: -0 is below +0; if any contribution is a NaN the result is one (IEEE 754-2019 minimum, maximum).
- *    So they do not depend on order.
+ *  - min and max of floats: -0 is below +0; if any contribution is a NaN the result is one (IEEE 754-2019 minimum,
+ * maximum). So they do not depend on order.
  *  - A NaN result is always the one positive quiet NaN without payload (0x7fc00000 in f32), whatever went in.
  *  - One source is copied as it is, bit by bit, unless a finish follows.
  *
- * The processor's rounding and flush-to-zero modes are taken as the C standard's defaults; who changes them changes the bits.
+ * The processor's rounding and flush-to-zero modes are taken as the C standard's defaults; who changes them changes the
+ * bits.
  *
  * ## Finish
  *
- * What follows the last operation, fused into the same pass: division by a whole number (average; integers truncate towards
- * zero), or multiplication by a factor (scaled sum; f64 in f64, the other floats in f32 with the factor rounded to f32). The
- * quotient or product is then rounded to the type.
+ * What follows the last operation, fused into the same pass: division by a whole number (average; integers truncate
+ * towards zero), or multiplication by a factor (scaled sum; f64 in f64, the other floats in f32 with the factor rounded
+ * to f32). The quotient or product is then rounded to the type.
  *
  * ## Memory
  *
- * Any alignment is allowed; elements aligned to their size are faster, equal alignment within 64 bytes fastest. A target may be
- * exactly the same buffer as a source (in place), or lie apart from all sources; partial overlap is not allowed. All functions are thread-safe.
+ * Any alignment is allowed; elements aligned to their size are faster, equal alignment within 64 bytes fastest. A
+ * target may be exactly the same buffer as a source (in place), or lie apart from all sources; partial overlap is not
+ * allowed. All functions are thread-safe.
  *
  * `streaming` stores past the caches (non-temporal): for results that, with the sources, are larger than the last-level
  * cache. It loses by a factor below. The stores are fenced before return, so a release store publishes them.
@@ -68,8 +70,8 @@ struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks);
 
 /**
  * Store T(0, source_count) over `sources`, finished, to each of `target_count` targets: `count` elements of `type`.
- * `kind` is what the public op is made of: WEFT_OP_AVERAGE and WEFT_OP_SCALED_SUM add. `finish` may be NULL: none. At least
- * one source; no target at all is allowed.
+ * `kind` is what the public op is made of: WEFT_OP_AVERAGE and WEFT_OP_SCALED_SUM add. `finish` may be NULL: none. At
+ * least one source; no target at all is allowed.
  */
 void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *const *targets,
                     uint32_t target_count, const void *const *sources, uint32_t source_count, uint64_t count,

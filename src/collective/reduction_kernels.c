@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loops of the reduction kernels. Plain C that the compiler vectorises, compiled once for each instruction set with
- * REDUCTION_TABLE and REDUCTION_NAME saying which; only f16 uses intrinsics where the processor converts it (F16C, AVX-512), since
- * compilers do not vectorise that, and streaming stores have no plain C form.
+ * REDUCTION_TABLE and REDUCTION_NAME saying which; only f16 uses intrinsics where the processor converts it (F16C,
+ * AVX-512), since compilers do not vectorise that, and streaming stores have no plain C form.
  *
- * Equal bits everywhere: every loop does the same IEEE operations for an element, in the same order; a NaN is made the one
- * canonical NaN when it is stored. The processors' own bf16 conversions are not used: they flush denormals.
+ * Equal bits everywhere: every loop does the same IEEE operations for an element, in the same order; a NaN is made the
+ * one canonical NaN when it is stored. The processors' own bf16 conversions are not used: they flush denormals.
  */
 #include "collective/reduction_kernels.h"
 
@@ -32,7 +32,8 @@ STORED_AS(uint32_t, stored_u32);
 STORED_AS(int64_t, stored_i64);
 STORED_AS(uint64_t, stored_u64);
 
-/* ---- values: how each type is loaded, combined and stored ------------------------------------------------------------ */
+/* ---- values: how each type is loaded, combined and stored
+ * ------------------------------------------------------------ */
 
 static inline uint32_t bits_f32(float value)
 {
@@ -67,7 +68,8 @@ static inline double f64_of(uint64_t bits)
 #define LESS(a, b)    ((a) < (b) ? (a) : (b))
 #define MORE(a, b)    ((a) > (b) ? (a) : (b))
 
-/* Equal values differ in the sign of zero at most: "or" gives -0. With a NaN, "or" gives a NaN. max(a, b) = -min(-a, -b). */
+/* Equal values differ in the sign of zero at most: "or" gives -0. With a NaN, "or" gives a NaN. max(a, b) = -min(-a,
+ * -b). */
 static inline float min_f32(float a, float b)
 {
     float either = f32_of(bits_f32(a) | bits_f32(b));
@@ -102,7 +104,8 @@ static inline double canonical_f64(double value)
     return value == value ? value : f64_of(UINT64_C(0x7ff8000000000000));
 }
 
-/* bf16 is the upper half of an f32. Rounding adds at most 0x8000, which cannot make an infinity of a NaN whose lower half is 0. */
+/* bf16 is the upper half of an f32. Rounding adds at most 0x8000, which cannot make an infinity of a NaN whose lower
+ * half is 0. */
 static inline float load_bf16(uint16_t stored)
 {
     return f32_of((uint32_t)stored << 16);
@@ -133,7 +136,8 @@ static inline float product_bf16(float a, float b)
 #define AS_IT_IS(value) (value)
 #define CUT_U8(value)   ((uint8_t)(value))
 
-/* ---- f16: by software, or eight or sixteen at a time ------------------------------------------------------------------- */
+/* ---- f16: by software, or eight or sixteen at a time
+ * ------------------------------------------------------------------- */
 
 #if defined(__AVX512F__)
 #define HALF_LANES 16
@@ -208,7 +212,8 @@ static inline float load_half(uint16_t stored)
     return f32_of(bits | (uint32_t)(stored & 0x8000u) << 16);
 }
 
-/* To nearest even. Adding 0.5 to a value below 2^-14 leaves it rounded to multiples of 2^-24, f16's denormals, in the lowest bits. */
+/* To nearest even. Adding 0.5 to a value below 2^-14 leaves it rounded to multiples of 2^-24, f16's denormals, in the
+ * lowest bits. */
 static inline uint16_t store_half(float value)
 {
     uint32_t bits = bits_f32(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
@@ -231,10 +236,11 @@ static inline float product_half(float a, float b)
 
 #endif
 
-/* ---- loops ------------------------------------------------------------------------------------------------------------- */
+/* ---- loops
+ * ------------------------------------------------------------------------------------------------------------- */
 
-#define SOURCE(T, k)              const T *s##k = (const T *)((const char *)sources[k] + offset);
-#define TREE2(LOAD, COMBINE, a, b) COMBINE(LOAD(s##a[i]), LOAD(s##b[i]))
+#define SOURCE(T, k)                     const T *s##k = (const T *)((const char *)sources[k] + offset);
+#define TREE2(LOAD, COMBINE, a, b)       COMBINE(LOAD(s##a[i]), LOAD(s##b[i]))
 #define TREE4(LOAD, COMBINE, a, b, c, d) COMBINE(TREE2(LOAD, COMBINE, a, b), TREE2(LOAD, COMBINE, c, d))
 
 /* The five loops of struct reduction_loops for one type and op. */
@@ -242,43 +248,38 @@ static inline float product_half(float a, float b)
     static void NAME##_two(void *target, const void *const *sources, uint64_t offset, uint64_t count)                  \
     {                                                                                                                  \
         T *t = target;                                                                                                 \
-        SOURCE(T, 0) SOURCE(T, 1)                                                                                      \
-        SAME_INDEX_LOOP                                                                                                \
-        for (uint64_t i = 0; i < count; i++)                                                                           \
-            t[i] = STORE(TREE2(LOAD, COMBINE, 0, 1));                                                                  \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = STORE(TREE2(LOAD, COMBINE, 0, 1));    \
     }                                                                                                                  \
     static void NAME##_two_twice(void *target, void *other, const void *const *sources, uint64_t offset,               \
                                  uint64_t count)                                                                       \
     {                                                                                                                  \
         T *t = target, *o = other;                                                                                     \
-        SOURCE(T, 0) SOURCE(T, 1)                                                                                      \
-        SAME_INDEX_LOOP                                                                                                \
-        for (uint64_t i = 0; i < count; i++)                                                                           \
-            t[i] = o[i] = STORE(TREE2(LOAD, COMBINE, 0, 1));                                                           \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = o[i] =                                \
+            STORE(TREE2(LOAD, COMBINE, 0, 1));                                                                         \
     }                                                                                                                  \
     static void NAME##_three(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
     {                                                                                                                  \
         T *t = target;                                                                                                 \
-        SOURCE(T, 0) SOURCE(T, 1) SOURCE(T, 2)                                                                         \
-        SAME_INDEX_LOOP                                                                                                \
-        for (uint64_t i = 0; i < count; i++)                                                                           \
-            t[i] = STORE(COMBINE(TREE2(LOAD, COMBINE, 0, 1), LOAD(s2[i])));                                            \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1) SOURCE(T, 2) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                          \
+            STORE(COMBINE(TREE2(LOAD, COMBINE, 0, 1), LOAD(s2[i])));                                                   \
     }                                                                                                                  \
     static void NAME##_four(void *target, const void *const *sources, uint64_t offset, uint64_t count)                 \
     {                                                                                                                  \
         T *t = target;                                                                                                 \
-        SOURCE(T, 0) SOURCE(T, 1) SOURCE(T, 2) SOURCE(T, 3)                                                            \
-        SAME_INDEX_LOOP                                                                                                \
-        for (uint64_t i = 0; i < count; i++)                                                                           \
-            t[i] = STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3));                                                            \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1) SOURCE(T, 2) SOURCE(T, 3) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =             \
+            STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3));                                                                   \
     }                                                                                                                  \
     static void NAME##_eight(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
     {                                                                                                                  \
         T *t = target;                                                                                                 \
-        SOURCE(T, 0) SOURCE(T, 1) SOURCE(T, 2) SOURCE(T, 3) SOURCE(T, 4) SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7)        \
-        SAME_INDEX_LOOP                                                                                                \
-        for (uint64_t i = 0; i < count; i++)                                                                           \
-            t[i] = STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                 \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1) SOURCE(T, 2) SOURCE(T, 3) SOURCE(T, 4) SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7)                     \
+            SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                \
+                STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                    \
     }
 
 LOOPS(f32_sum, stored_f32, AS_IT_IS, canonical_f32, SUM)
@@ -401,7 +402,8 @@ LOOPS(f16_max, stored_u16, load_half, store_half, max_f32)
 
 #endif
 
-/* ---- finish ------------------------------------------------------------------------------------------------------------- */
+/* ---- finish
+ * ------------------------------------------------------------------------------------------------------------- */
 
 #define DIVIDE(NAME, T, WIDE, LOAD, STORE)                                                                             \
     static void NAME##_divide(void *target, uint64_t count, uint64_t divisor)                                          \
@@ -443,7 +445,8 @@ DIVIDE(f16, stored_u16, float, load_half, store_half)
 MULTIPLY(f16, stored_u16, float, load_half, store_half)
 #endif
 
-/* ---- streaming ------------------------------------------------------------------------------------------------------------ */
+/* ---- streaming
+ * ------------------------------------------------------------------------------------------------------------ */
 
 #if defined(__AVX512F__)
 typedef __m512i stream_word;
@@ -494,12 +497,18 @@ static void stream_fence(void)
 
 #endif
 
-/* ---- the table ------------------------------------------------------------------------------------------------------------- */
+/* ---- the table
+ * ------------------------------------------------------------------------------------------------------------- */
 
-#define ENTRY(NAME) {NAME##_two, NAME##_three, NAME##_four, NAME##_eight, NAME##_two_twice}
+#define ENTRY(NAME)                                                                                                    \
+    {                                                                                                                  \
+        NAME##_two, NAME##_three, NAME##_four, NAME##_eight, NAME##_two_twice                                          \
+    }
 #define ENTRIES(SUMS, NAME)                                                                                            \
-    {[REDUCTION_SUM] = ENTRY(SUMS##_sum), [REDUCTION_PRODUCT] = ENTRY(SUMS##_product),                                 \
-     [REDUCTION_MIN] = ENTRY(NAME##_min), [REDUCTION_MAX] = ENTRY(NAME##_max)}
+    {                                                                                                                  \
+        [REDUCTION_SUM] = ENTRY(SUMS##_sum), [REDUCTION_PRODUCT] = ENTRY(SUMS##_product),                              \
+        [REDUCTION_MIN] = ENTRY(NAME##_min), [REDUCTION_MAX] = ENTRY(NAME##_max)                                       \
+    }
 
 const struct reduction REDUCTION_TABLE = {
     .name = REDUCTION_NAME,
