@@ -122,6 +122,7 @@ int command_main(const struct command *const *table, size_t count, int argc, cha
     if (cli_options_parse(call.name, command->options, command->option_count, command->takes_program, argc - used,
                           argv + used, &rest, &error) != WEFT_OK)
         return report(errors, &error, EXIT_MISUSED);
+    call.arguments = argv + used;
     call.words = rest.words;
     call.word_count = rest.word_count;
     call.program = rest.program;

@@ -44,8 +44,9 @@ struct command_call {
     size_t word_count;
     char **program; /**< what followed "--", NULL-terminated; NULL if nothing did */
     size_t program_count;
-    FILE *output;  /**< where results go: stdout, or a test's file */
-    int exit_code; /**< what `weft` exits with: after WEFT_OK as set here (0), after an error 1 unless set here */
+    char **arguments; /**< all that followed the command's name, as typed; NULL-terminated */
+    FILE *output;     /**< where results go: stdout, or a test's file */
+    int exit_code;    /**< what `weft` exits with: after WEFT_OK as set here (0), after an error 1 unless set here */
 };
 
 struct command {

@@ -38,9 +38,9 @@ struct cli_option {
     const char *name; /**< long name, without its dashes */
     char letter;      /**< short name, or 0 */
     enum cli_kind kind;
-    const char *value;          /**< what help calls the value ("N", "FILE"); NULL for a flag */
-    const char *standard;       /**< the default as text; NULL: a flag is false, others are left as they are (0, NULL) */
-    double least, most;         /**< range of an integer or number, both included */
+    const char *value;    /**< what help calls the value ("N", "FILE"); NULL for a flag */
+    const char *standard; /**< the default as text; NULL: a flag is false, others are left as they are (0, NULL) */
+    double least, most;   /**< range of an integer or number, both included */
     const char *const *choices; /**< of CLI_KIND_CHOICE, NULL at the end */
     const char *meaning;        /**< begins in lower case, no final full stop */
     union {

@@ -26,9 +26,9 @@ static void begin_request(struct ifreq *request, const char *name, void *data)
  */
 static uint32_t ask_megabits(int descriptor, const char *name)
 {
-    struct {
-        struct ethtool_link_settings settings;
-        uint32_t masks[3 * MODE_WORDS_MOST];
+    union {
+        struct ethtool_link_settings settings; /* ends in masks of a size that the kernel knows */
+        uint32_t room[sizeof(struct ethtool_link_settings) / 4 + 3 * MODE_WORDS_MOST];
     } answer = {.settings.cmd = ETHTOOL_GLINKSETTINGS};
     struct ifreq request;
     begin_request(&request, name, &answer);

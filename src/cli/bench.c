@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft bench`: how long collectives take here, with nccl-tests' columns, every result checked. */
+#include "base/json.h"
+#include "base/text.h"
+#include "cli/bench_measure.h"
+#include "cli/command.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const types[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "u32", "i64", "u64", NULL};
+static const char *const ops[] = {"sum", "average", "product", "min", "max", "scaled-sum", NULL};
+static const char *const buffer_kinds[] = {"registered", "ordinary", NULL};
+
+static struct {
+    int64_t ranks, factor, root;
+    uint64_t least, most;
+    const char *type, *op, *buffers, *algorithm;
+    bool in_place, reproducible, json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "0", 0, 65536,
+                "start N ranks on this machine; 0: take the world that weft run, mpirun, srun or torchrun made"),
+    CLI_BYTES("min", 'b', "BYTES", &chosen.least, "4",
+              "smallest size; of gathers and scatters the whole of the larger side"),
+    CLI_BYTES("max", 'e', "BYTES", &chosen.most, "64M", "largest size"),
+    CLI_INTEGER("factor", 'f', "N", &chosen.factor, "4", 2, 1024, "from one size to the next"),
+    CLI_CHOICE("type", 't', "TYPE", &chosen.type, "f32", types, "of the elements"),
+    CLI_CHOICE("op", 'o', "OP", &chosen.op, "sum", ops, "how contributions are combined; scaled-sum halves the sum"),
+    CLI_INTEGER("root", 'r', "RANK", &chosen.root, "0", 0, 65535, "of broadcast and reduce"),
+    CLI_CHOICE("buffers", 0, "KIND", &chosen.buffers, "registered", buffer_kinds, "from weft_alloc, or from malloc"),
+    CLI_FLAG("in-place", 'i', &chosen.in_place, "input and output are the same memory"),
+    CLI_TEXT("algorithm", 'a', "NAME", &chosen.algorithm, NULL, "use this algorithm instead of the tuner's choice"),
+    CLI_FLAG("reproducible", 0, &chosen.reproducible, "keep the canonical order of sums on any placement"),
+    CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each size"),
+};
+
+static int index_of(const char *name, const char *const *names)
+{
+    int index = 0;
+    while (names[index] && strcmp(names[index], name) != 0)
+        index++;
+    return index;
+}
+
+/* Start this command again in N ranks, by `weft run`; returns only if that fails. */
+static weft_status launch(const struct command_call *call, struct error *error)
+{
+    char ranks[16];
+    size_t count = 0;
+    while (call->arguments[count])
+        count++;
+    char **words = calloc(count + 16, sizeof *words);
+    if (!words)
+        return error_memory(error, (count + 16) * sizeof *words, "the command line of weft run");
+    snprintf(ranks, sizeof ranks, "%" PRId64, chosen.ranks);
+    char *start[] = {"weft", "run", "-n", ranks, "--", "/proc/self/exe", "bench"};
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length > 0) {
+        self[length] = '\0';
+        start[5] = self;
+    }
+    memcpy(words, start, sizeof start);
+    memcpy(words + sizeof start / sizeof *start, call->arguments, count * sizeof *words);
+    fflush(NULL);
+    execv(start[5], words);
+    free(words);
+    return error_system(error, "cannot start %s", start[5]);
+}
+
+/* The collective that the command line names. */
+static weft_status find_collective(const struct command_call *call, const struct bench_collective **collective,
+                                   struct error *error)
+{
+    const char *name = call->words[0];
+    size_t count = 0;
+    *collective = bench_collective_find(name);
+    if (*collective)
+        return WEFT_OK;
+    while (bench_collective_names[count])
+        count++;
+    const char *nearest = text_nearest(name, bench_collective_names, count);
+    if (nearest)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "weft bench knows no collective '%s'; did you mean '%s'?", name,
+                         nearest);
+    return error_set(error, WEFT_ERROR_ARGUMENT, "weft bench knows no collective '%s'; 'weft bench --help' lists them",
+                     name);
+}
+
+static weft_status check_choices(const struct bench_collective *collective, struct error *error)
+{
+    bool is_float = chosen.type[0] == 'f' || chosen.type[0] == 'b';
+    if (chosen.least > chosen.most)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--min is %" PRIu64 " bytes, which is more than --max, %" PRIu64,
+                         chosen.least, chosen.most);
+    if (bench_collective_reduces(collective) && strcmp(chosen.op, "scaled-sum") == 0 && !is_float)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--op is scaled-sum, which %s cannot do; take a floating-point --type", chosen.type);
+    return WEFT_OK;
+}
+
+/* ---- printing (rank 0) ------------------------------------------------------------------------------------------ */
+
+/* What the columns of one line say, once. */
+struct line {
+    const char *type, *op, *algorithm;
+};
+
+static void print_head(FILE *output, const struct command_call *call, const struct bench_case *what)
+{
+    int ranks = weft_comm_size(what->comm), nodes = weft_comm_nodes(what->comm);
+    fprintf(output, "# weft %s, %s: %d rank%s on %d node%s, %s buffers, %s\n", weft_version(), call->words[0], ranks,
+            ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", chosen.buffers,
+            what->in_place ? "in place" : "out of place");
+    fprintf(output, "# %10s %11s %5s %10s %18s %11s %9s %9s %11s %7s\n", "bytes", "count", "type", "op", "algorithm",
+            "time", "algbw", "busbw", "cpu", "errors");
+    fprintf(output, "# %10s %11s %5s %10s %18s %11s %9s %9s %11s %7s\n", "", "", "", "", "", "us", "GB/s", "GB/s", "us",
+            "");
+}
+
+static void print_row(FILE *output, const struct line *line, const struct bench_result *result)
+{
+    fprintf(output, "%12zu %11zu %5s %10s %18s %11.2f %9.2f %9.2f %11.2f %7zu\n", result->bytes, result->count,
+            line->type, line->op, line->algorithm, result->seconds * 1e6, result->algorithm_bandwidth * 1e-9,
+            result->bus_bandwidth * 1e-9, result->cpu_seconds * 1e6, result->errors);
+}
+
+static weft_status print_json(FILE *output, const struct command_call *call, const struct bench_case *what,
+                              const struct line *line, const struct bench_result *result, struct error *error)
+{
+    struct json_writer writer;
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "collective", call->words[0]);
+    json_put_integer(&writer, "ranks", weft_comm_size(what->comm));
+    json_put_integer(&writer, "nodes", weft_comm_nodes(what->comm));
+    json_put_text(&writer, "buffers", chosen.buffers);
+    json_put_bool(&writer, "in_place", what->in_place);
+    json_put_unsigned(&writer, "bytes", result->bytes);
+    json_put_unsigned(&writer, "count", result->count);
+    json_put_text(&writer, "type", line->type);
+    json_put_text(&writer, "op", line->op);
+    json_put_text(&writer, "algorithm", line->algorithm);
+    json_put_number(&writer, "time_us", result->seconds * 1e6);
+    json_put_number(&writer, "algbw_gbps", result->algorithm_bandwidth * 1e-9);
+    json_put_number(&writer, "busbw_gbps", result->bus_bandwidth * 1e-9);
+    json_put_number(&writer, "cpu_us", result->cpu_seconds * 1e6);
+    json_put_unsigned(&writer, "calls", result->calls);
+    json_put_unsigned(&writer, "errors", result->errors);
+    json_close(&writer);
+    const char *text = json_text(&writer);
+    weft_status status = WEFT_OK;
+    if (text)
+        fprintf(output, "%s\n", text);
+    else
+        status = error_memory(error, writer.length, "a line of JSON");
+    json_end(&writer);
+    fflush(output);
+    return status;
+}
+
+/* ---- measuring -------------------------------------------------------------------------------------------------- */
+
+/* One size: measured by all, told by rank 0. */
+static weft_status do_size(const struct command_call *call, struct bench_case *what, size_t *errors,
+                           struct error *error)
+{
+    struct bench_result result;
+    bool moves_only = !bench_collective_reduces(what->collective);
+    struct line line = {chosen.type, moves_only ? "-" : chosen.op, chosen.algorithm ? chosen.algorithm : "chosen"};
+    weft_status status = bench_measure(what, &result, error);
+    if (status != WEFT_OK)
+        return status;
+    *errors += result.errors;
+    if (weft_comm_rank(what->comm) != 0)
+        return WEFT_OK;
+    if (chosen.json)
+        return print_json(call->output, call, what, &line, &result, error);
+    print_row(call->output, &line, &result);
+    fflush(call->output);
+    return WEFT_OK;
+}
+
+static weft_status do_sizes(const struct command_call *call, struct bench_case *what, struct error *error)
+{
+    size_t errors = 0;
+    size_t granule = bench_collective_granule(what->collective, what->type, weft_comm_size(what->comm));
+    weft_status status = WEFT_OK;
+    if (weft_comm_rank(what->comm) == 0 && !chosen.json)
+        print_head(call->output, call, what);
+    if (!bench_collective_has_data(what->collective)) {
+        status = do_size(call, what, &errors, error);
+    } else {
+        uint64_t bytes = chosen.least < granule ? granule : chosen.least;
+        if (bytes > chosen.most)
+            return error_set(error, WEFT_ERROR_ARGUMENT,
+                             "--max is %" PRIu64 " bytes, but %s of %s over %d ranks has at least %zu", chosen.most,
+                             call->words[0], chosen.type, weft_comm_size(what->comm), granule);
+        for (; bytes <= chosen.most && status == WEFT_OK; bytes *= (uint64_t)chosen.factor) {
+            what->bytes = bytes;
+            status = do_size(call, what, &errors, error);
+            if (bytes > UINT64_MAX / (uint64_t)chosen.factor)
+                break;
+        }
+    }
+    if (status == WEFT_OK && errors)
+        return error_set(error, WEFT_ERROR_DATA, "%zu elements of the results were wrong", errors);
+    return status;
+}
+
+static weft_status told(weft_context *context, weft_status status, struct error *error)
+{
+    return status == WEFT_OK ? status : error_set(error, status, "%s", weft_message(context));
+}
+
+/* Set what the options say of the communicator, and measure. */
+static weft_status do_bench(const struct command_call *call, struct bench_case *what, struct error *error)
+{
+    int ranks = weft_comm_size(what->comm);
+    if (chosen.ranks && chosen.ranks != ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--ranks is %" PRId64
+                         ", but this world has %d; leave --ranks out where a launcher says how many",
+                         chosen.ranks, ranks);
+    if (what->root >= ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--root is %d, but there are only ranks 0 to %d", what->root,
+                         ranks - 1);
+    weft_status status = told(what->context, weft_comm_set_reproducible(what->comm, chosen.reproducible), error);
+    if (status == WEFT_OK && chosen.algorithm)
+        status = told(what->context, weft_comm_set_algorithm(what->comm, call->words[0], chosen.algorithm), error);
+    return status == WEFT_OK ? do_sizes(call, what, error) : status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    weft_context *context = NULL;
+    struct bench_case what = {
+        .type = (weft_type)index_of(chosen.type, types),
+        .op = {(weft_op_kind)index_of(chosen.op, ops), strcmp(chosen.op, "scaled-sum") == 0 ? 0.5 : 1.0},
+        .root = (int)chosen.root,
+        .in_place = chosen.in_place,
+        .registered = strcmp(chosen.buffers, "registered") == 0,
+    };
+    weft_status status = find_collective(call, &what.collective, error);
+    if (status == WEFT_OK)
+        status = check_choices(what.collective, error);
+    if (status == WEFT_OK)
+        status = told(NULL, weft_init(NULL, &context), error);
+    if (status != WEFT_OK)
+        return status;
+    if (chosen.ranks > 1 && weft_comm_size(weft_world(context)) == 1) {
+        status = told(context, weft_finalize(context), error);
+        return status == WEFT_OK ? launch(call, error) : status;
+    }
+    what.context = context;
+    what.comm = weft_world(context);
+    status = do_bench(call, &what, error);
+    if (status == WEFT_OK)
+        return told(NULL, weft_finalize(context), error);
+    weft_finalize(context);
+    return status;
+}
+
+const struct command command_bench = {
+    .name = "bench",
+    .group = COMMAND_MEASURE,
+    .summary = "measure a collective over a range of sizes, and check every result",
+    .description =
+        "COLLECTIVE is allreduce, reduce-scatter, allgather, broadcast, reduce, alltoall, sendrecv (each rank to the "
+        "next) or "
+        "barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the mean over "
+        "ranks; "
+        "algbw is bytes by time, busbw is corrected for the collective so that it can be compared with the speed of a "
+        "link; "
+        "cpu is processor time a rank and call. From 16 MiB on, calls alternate between two sets of buffers.",
+    .words = "COLLECTIVE",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .examples = "  weft bench allreduce -n 4 --min 4 --max 64M\n"
+                "  weft bench alltoall -n 2 --type bf16 --json\n"
+                "  mpirun -n 4 weft bench allreduce\n",
+    .run = run,
+};
