@@ -4,8 +4,10 @@
 
 #include "base/clock.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define RECEIVE_MEMORY ((uint64_t)64 << 20) /**< for all receive buffers together; it bounds the credits of a peer */
 #define LEAST_CREDITS  4
@@ -228,7 +230,7 @@ static bool fabric_may_sleep(struct transport *transport)
     if (fabric->descriptor < 0)
         return true;
     struct fid *fids[] = {&fabric->queue->fid};
-    return fi_trywait(fabric->fabric, fids, 1) == FI_SUCCESS;
+    return fi_cq_read(fabric->queue, NULL, 0) == -FI_EAGAIN && fi_trywait(fabric->fabric, fids, 1) == FI_SUCCESS;
 }
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */
@@ -243,22 +245,52 @@ static weft_status refused(struct fabric *fabric, const char *what, int status, 
     return error_set(error, WEFT_ERROR_NETWORK, "%s: cannot open %s: %s", fabric->name, what, fi_strerror(-status));
 }
 
+/**
+ * The net provider (tcp before 1.20) signals its queue's own descriptor at the first completion and never takes the
+ * signal back, so that a sleeper would be woken for ever. But nothing completes there but by our own progress, which
+ * the sleeper has just seen to be idle: it is enough to wait for the epoll descriptor of its sockets, which is one of
+ * those that it names.
+ */
+static int sockets_descriptor(struct fid_cq *queue)
+{
+    struct pollfd descriptors[8];
+    struct fi_wait_pollfd answer = {.nfds = sizeof descriptors / sizeof *descriptors, .fd = descriptors};
+    struct fi_cq_data_entry none;
+    (void)fi_cq_sread(queue, &none, 1, NULL, 1); /* it learns of its sockets when it first waits */
+    if (fi_control(&queue->fid, FI_GETWAIT, &answer) != 0)
+        return -1;
+    for (uint64_t i = 0; i < answer.nfds; i++) {
+        char path[64], target[64];
+        snprintf(path, sizeof path, "/proc/self/fd/%d", descriptors[i].fd);
+        ssize_t bytes = readlink(path, target, sizeof target - 1);
+        target[bytes > 0 ? bytes : 0] = '\0';
+        if (strstr(target, "[eventpoll]"))
+            return descriptors[i].fd;
+    }
+    return -1;
+}
+
 static weft_status open_queue(struct fabric *fabric, struct error *error)
 {
+    const char *provider = fabric->info->fabric_attr->prov_name;
+    bool keeps_signal =
+        (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0) && fi_version() < FI_VERSION(1, 20);
     struct fi_cq_attr attributes = {
         .size = fabric->receive_want + fabric->info->tx_attr->size + FABRIC_LANES,
         .format = FI_CQ_FORMAT_DATA,
-        .wait_obj = FI_WAIT_FD,
+        .wait_obj = keeps_signal ? FI_WAIT_POLLFD : FI_WAIT_FD,
     };
     fabric->descriptor = -1;
     int status = fi_cq_open(fabric->domain, &attributes, &fabric->queue, NULL);
-    if (status == 0) {
+    if (status == 0 && keeps_signal) {
+        fabric->descriptor = sockets_descriptor(fabric->queue);
+    } else if (status == 0) {
         if (fi_control(&fabric->queue->fid, FI_GETWAIT, &fabric->descriptor) != 0)
             fabric->descriptor = -1;
-        return WEFT_OK;
+    } else {
+        attributes.wait_obj = FI_WAIT_NONE; /* efa: it cannot block */
+        status = fi_cq_open(fabric->domain, &attributes, &fabric->queue, NULL);
     }
-    attributes.wait_obj = FI_WAIT_NONE; /* efa: it cannot block */
-    status = fi_cq_open(fabric->domain, &attributes, &fabric->queue, NULL);
     return status == 0 ? WEFT_OK : refused(fabric, "a completion queue", status, error);
 }
 
