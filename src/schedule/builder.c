@@ -116,7 +116,8 @@ struct moment builder_add_after(struct builder *builder, uint32_t lane, struct m
 void builder_hold(struct builder *builder, uint32_t lane, struct moment after)
 {
     bool in_order = after.lane == lane && !after.lag;
-    if (after.steps && !in_order)
+    bool never = after.lag && !builder->plan->segment_bytes; /* there is no iteration before the first */
+    if (after.steps && !in_order && !never)
         builder_add_after(builder, lane, after,
                           (struct step){.kind = STEP_COPY, .source = BUFFER_SCRATCH, .target = BUFFER_SCRATCH});
 }

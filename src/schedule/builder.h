@@ -45,7 +45,8 @@ struct moment builder_add(struct builder *builder, uint32_t lane, struct step st
 /** The same, beginning only after `after`. */
 struct moment builder_add_after(struct builder *builder, uint32_t lane, struct moment after, struct step step);
 
-/** Hold `lane` until `after` (nothing is added when there is nothing to wait for): a copy of no chunks. */
+/** Hold `lane` until `after` (nothing is added when there is nothing to wait for): a copy of no chunks.
+ * A wait for earlier iterations is left out of a plan that is not segmented; builder_segment() comes before it. */
 void builder_hold(struct builder *builder, uint32_t lane, struct moment after);
 
 /** The moment at which all steps added to `lane` so far are complete. */

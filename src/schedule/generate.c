@@ -157,12 +157,6 @@ static const struct algorithm allreduce[] = {
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
     {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
      refuses_one_level, write_two_level_allreduce_ring},
-    {"two-level", "through memory inside nodes, pieces to their owners between them; fewest bytes",
-     canonical_if_aligned, refuses_one_level, write_two_level_allreduce},
-    {"two-level-doubling", "through memory inside nodes, recursive doubling between them; few messages",
-     canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
-    {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
-     refuses_one_level, write_two_level_allreduce_ring},
 };
 
 static const struct algorithm reduce_scatter[] = {
@@ -174,8 +168,6 @@ static const struct algorithm reduce_scatter[] = {
      write_ring_reduce_scatter},
     {"two-level", "through memory inside nodes, blocks to their owners between them; fewest bytes",
      canonical_if_aligned, refuses_uneven, write_two_level_reduce_scatter},
-    {"two-level", "through memory inside nodes, blocks to their owners between them; fewest bytes",
-     canonical_if_aligned, refuses_uneven, write_two_level_reduce_scatter},
 };
 
 static const struct algorithm allgather[] = {
@@ -184,8 +176,6 @@ static const struct algorithm allgather[] = {
     {"bruck", "all there is to ever farther peers; few messages", canonical_always, refuses_many, write_bruck},
     {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
     {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
-    {"two-level", "round a ring between nodes, through memory inside them; fewest bytes", canonical_always,
-     refuses_uneven, write_two_level_allgather},
     {"two-level", "round a ring between nodes, through memory inside them; fewest bytes", canonical_always,
      refuses_uneven, write_two_level_allgather},
 };
@@ -199,8 +189,6 @@ static const struct algorithm broadcast[] = {
      write_double_tree_broadcast},
     {"two-level", "a binomial tree of one leader a node, through memory inside nodes", canonical_always,
      refuses_one_level, write_two_level_broadcast},
-    {"two-level", "a binomial tree of one leader a node, through memory inside nodes", canonical_always,
-     refuses_one_level, write_two_level_broadcast},
 };
 
 static const struct algorithm reduce[] = {
@@ -209,8 +197,6 @@ static const struct algorithm reduce[] = {
     {"binomial", "up the canonical tree", canonical_always, refuses_nothing, write_binomial_reduce},
     {"pairwise-tree", "pieces straight to their owner, who sums them, then to the root", canonical_always, refuses_many,
      write_pairwise_reduce},
-    {"two-level", "through memory inside nodes, up the canonical tree between them", canonical_if_aligned,
-     refuses_one_level, write_two_level_reduce},
     {"two-level", "through memory inside nodes, up the canonical tree between them", canonical_if_aligned,
      refuses_one_level, write_two_level_reduce},
 };
@@ -252,8 +238,6 @@ static const struct algorithm barrier[] = {
     EXCHANGE,
     DIRECT(write_direct_barrier),
     {"dissemination", "word to ever farther peers", canonical_always, refuses_nothing, write_dissemination},
-    {"two-level", "signals inside nodes, word to ever farther leaders between them", canonical_always,
-     refuses_one_level, write_two_level_barrier},
     {"two-level", "signals inside nodes, word to ever farther leaders between them", canonical_always,
      refuses_one_level, write_two_level_barrier},
 };

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "schedule/sweep.h"
+
+#include "schedule/verify.h"
+
+#include <stdlib.h>
+
+enum placement {
+    PLACE_ONE_NODE,
+    PLACE_NODES_OF_1,
+    PLACE_NODES_OF_2,
+    PLACE_NODES_OF_3,
+    PLACE_NODES_OF_4,
+    PLACE_NODES_OF_8,
+    PLACE_GROWING, /* nodes of 1, 2, 3, ... ranks */
+    PLACE_TWO_IN_TURN,
+    PLACE_MANY_IN_TURN, /* nodes of about 4 */
+    PLACEMENTS
+};
+
+static void place(enum placement placement, uint32_t ranks, uint32_t *nodes)
+{
+    static const uint32_t sizes[] = {[PLACE_NODES_OF_1] = 1,
+                                     [PLACE_NODES_OF_2] = 2,
+                                     [PLACE_NODES_OF_3] = 3,
+                                     [PLACE_NODES_OF_4] = 4,
+                                     [PLACE_NODES_OF_8] = 8};
+    uint32_t node = 0, first = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        switch (placement) {
+        case PLACE_ONE_NODE:
+            nodes[rank] = 0;
+            break;
+        case PLACE_GROWING:
+            if (rank - first > node) {
+                first = rank;
+                node++;
+            }
+            nodes[rank] = node;
+            break;
+        case PLACE_TWO_IN_TURN:
+            nodes[rank] = rank % 2;
+            break;
+        case PLACE_MANY_IN_TURN:
+            nodes[rank] = rank % ((ranks + 3) / 4);
+            break;
+        default:
+            nodes[rank] = rank / sizes[placement];
+            break;
+        }
+    }
+}
+
+static bool is_rooted(enum collective collective)
+{
+    return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
+           collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_SENDRECEIVE;
+}
+
+/* Both sizes, both ways of an all-to-all, of one placement and root. */
+static weft_status visit_sizes(const struct algorithm *algorithm, struct plan_shape shape, sweep_visit *visit,
+                               void *context, struct error *error)
+{
+    static const uint64_t sizes[] = {1, (uint64_t)1 << 30};
+    for (unsigned size = 0; size < 2; size++) {
+        for (unsigned in_place = 0; in_place <= (shape.collective == COLLECTIVE_ALLTOALL); in_place++) {
+            shape.block_bytes = sizes[size];
+            shape.in_place = in_place;
+            if (algorithm_refuses(algorithm, &shape))
+                continue;
+            weft_status status = visit(algorithm, &shape, context, error);
+            if (status != WEFT_OK)
+                return status;
+        }
+    }
+    return WEFT_OK;
+}
+
+static weft_status visit_roots(const struct algorithm *algorithm, struct plan_shape shape, sweep_visit *visit,
+                               void *context, struct error *error)
+{
+    uint32_t ranks = shape.ranks, roots = is_rooted(shape.collective) ? ranks : 1;
+    for (uint32_t root = 0; root < roots; root++) {
+        if (ranks > 8 && root != 0 && root != ranks / 3 && root != ranks / 2 && root != ranks - 1)
+            continue;
+        shape.root = root;
+        if (shape.collective == COLLECTIVE_SENDRECEIVE)
+            shape.peer = (root + 1) % ranks;
+        weft_status status = visit_sizes(algorithm, shape, visit, context, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+weft_status sweep_shapes(enum collective collective, const struct algorithm *algorithm, uint32_t ranks,
+                         sweep_visit *visit, void *context, struct error *error)
+{
+    if (collective == COLLECTIVE_SENDRECEIVE && ranks < 2)
+        return WEFT_OK;
+    uint32_t *nodes = malloc(ranks * sizeof *nodes);
+    if (!nodes)
+        return error_memory(error, ranks * sizeof *nodes, "a placement of ranks on nodes");
+    weft_status status = WEFT_OK;
+    struct plan_shape shape = {.collective = collective, .ranks = ranks, .nodes = nodes, .block_bytes = 1};
+    place(PLACE_ONE_NODE, ranks, nodes);
+    bool hierarchy = algorithm_refuses(algorithm, &shape);
+    place(PLACE_NODES_OF_1, ranks, nodes);
+    bool flat = ranks == 1 || !algorithm_refuses(algorithm, &shape);
+    for (enum placement placement = 0; placement < PLACEMENTS && status == WEFT_OK; placement++) {
+        /* What works among ranks that share nothing works anywhere, if it does not look at nodes. */
+        if (!hierarchy && placement != (flat ? PLACE_NODES_OF_1 : PLACE_ONE_NODE))
+            continue;
+        place(placement, ranks, nodes);
+        status = visit_roots(algorithm, shape, visit, context, error);
+    }
+    free(nodes);
+    return status;
+}
+
+weft_status sweep_generate(const struct algorithm *algorithm, const struct plan_shape *shape, struct plan ***plans,
+                           struct error *error)
+{
+    struct plan **all = calloc(shape->ranks, sizeof *all);
+    if (!all)
+        return error_memory(error, shape->ranks * sizeof *all, "the plans of all ranks");
+    for (uint32_t rank = 0; rank < shape->ranks; rank++) {
+        weft_status status = plan_generate(algorithm, shape, rank, &all[rank], error);
+        if (status != WEFT_OK) {
+            sweep_free(all, shape->ranks);
+            return status;
+        }
+    }
+    *plans = all;
+    return WEFT_OK;
+}
+
+void sweep_free(struct plan **plans, uint32_t ranks)
+{
+    for (uint32_t rank = 0; plans && rank < ranks; rank++)
+        plan_free(plans[rank]);
+    free(plans);
+}
+
+weft_status sweep_verify(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+                         struct error *error)
+{
+    struct plan **plans;
+    uint64_t *proved = context;
+    weft_status status = sweep_generate(algorithm, shape, &plans, error);
+    if (status != WEFT_OK)
+        return status;
+    status = plan_verify(plans, shape->ranks, shape, error);
+    sweep_free(plans, shape->ranks);
+    if (status == WEFT_OK && proved)
+        ++*proved;
+    return status;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Sweep: all shapes that are worth proving an algorithm on, for a number of ranks.
+ *
+ * Ranks are placed on one node, on nodes of 1, 2, 3, 4 and 8 ranks, on nodes of growing size, and dealt out in turn to
+ * several nodes. Blocks are small (one iteration) and large (several); roots are the first, the last and some between.
+ * An algorithm that does not look at nodes is proved once for all placements.
+ */
+#ifndef WEFT_SCHEDULE_SWEEP_H
+#define WEFT_SCHEDULE_SWEEP_H
+
+#include "schedule/generate.h"
+
+/** Called with each shape; `nodes` in it is valid during the call. What it returns ends the sweep unless it is WEFT_OK.
+ */
+typedef weft_status sweep_visit(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+                                struct error *error);
+
+/** Visit every shape over `ranks` ranks that `algorithm` of `collective` does not refuse. Thread-safe. */
+weft_status sweep_shapes(enum collective collective, const struct algorithm *algorithm, uint32_t ranks,
+                         sweep_visit *visit, void *context, struct error *error);
+
+/** Generate and verify one shape: a sweep_visit. `context` is a uint64_t that counts the sets of plans proved, or NULL.
+ */
+weft_status sweep_verify(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+                         struct error *error);
+
+/** Generate the plans of all ranks; *plans is an array of shape->ranks, to be freed by sweep_free(). */
+weft_status sweep_generate(const struct algorithm *algorithm, const struct plan_shape *shape, struct plan ***plans,
+                           struct error *error);
+void sweep_free(struct plan **plans, uint32_t ranks);
+
+#endif
