@@ -57,6 +57,12 @@ fuzz:
 	@ninja -C build-fuzz --quiet fuzzers
 	@tests/fuzz/run build-fuzz
 
+bench:
+	@deps/install build test data bench
+	@$(MAKE) --no-print-directory all data
+	@bench/allreduce --build $(BUILD)
+	@bench/training --build $(BUILD)
+
 install: all
 	@meson configure $(BUILD) --prefix=$(PREFIX)
 	@ninja -C $(BUILD) --quiet >/dev/null

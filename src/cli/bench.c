@@ -57,19 +57,20 @@ static weft_status launch(const struct command_call *call, struct error *error)
     if (!words)
         return error_memory(error, (count + 16) * sizeof *words, "the command line of weft run");
     snprintf(ranks, sizeof ranks, "%" PRId64, chosen.ranks);
-    char *start[] = {"weft", "run", "-n", ranks, "--", "/proc/self/exe", "bench"};
+    char *start[] = {"weft", "run", "-n", ranks, "--no-prefix", "--", "/proc/self/exe", "bench"};
+    char **self_word = &start[6];
     char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length > 0) {
         self[length] = '\0';
-        start[5] = self;
+        *self_word = self;
     }
     memcpy(words, start, sizeof start);
     memcpy(words + sizeof start / sizeof *start, call->arguments, count * sizeof *words);
     fflush(NULL);
-    execv(start[5], words);
+    execv(*self_word, words);
     free(words);
-    return error_system(error, "cannot start %s", start[5]);
+    return error_system(error, "cannot start %s", *self_word);
 }
 
 /* The collective that the command line names. */
