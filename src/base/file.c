@@ -245,7 +245,7 @@ static void folder_of(const char *path, char folder[FILE_PATH_BYTES])
 {
     size_t length = (size_t)(file_name(path) - path);
     if (length == 0) {
-        strcpy(folder, ".");
+        memcpy(folder, ".", 2);
         return;
     }
     memcpy(folder, path, length);
@@ -254,7 +254,7 @@ static void folder_of(const char *path, char folder[FILE_PATH_BYTES])
 
 weft_status file_write(const char *path, const void *content, size_t size, struct error *error)
 {
-    struct file_writer writer;
+    struct file_writer writer = {.descriptor = -1};
     weft_status result = writer_create_beside(&writer, path, size, error);
     if (result != WEFT_OK)
         return result;

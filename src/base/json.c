@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,6 +167,16 @@ const char *json_text(const struct json_writer *writer)
     if (writer->failed)
         return NULL;
     return writer->text ? writer->text : "";
+}
+
+weft_status json_print(const struct json_writer *writer, FILE *output, struct error *error)
+{
+    const char *text = json_text(writer);
+    if (!text)
+        return error_memory(error, writer->length, "a text in JSON");
+    if (fprintf(output, "%s\n", text) < 0)
+        return error_system(error, "cannot print a text in JSON");
+    return WEFT_OK;
 }
 
 static void append(struct json_writer *writer, const char *bytes, size_t size)

@@ -15,7 +15,7 @@
  *     json_put_integer(&line, "step", 12);
  *     json_put_number(&line, "loss", 3.25);
  *     json_close(&line);
- *     puts(json_text(&line));        // {"step":12,"loss":3.25}
+ *     json_print(&line, stdout, error); // {"step":12,"loss":3.25}
  *     json_end(&line);
  *
  * Thread-safe; a struct or tree belongs to one thread at a time.
@@ -29,6 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
@@ -89,6 +90,9 @@ void json_end(struct json_writer *writer);
 
 /** What was written so far, without a final newline; valid until the next call on `writer`. NULL if memory ran out. */
 const char *json_text(const struct json_writer *writer);
+
+/** Print what was written so far and a newline. Errors: MEMORY if it ran out on the way, SYSTEM if `output` refuses. */
+weft_status json_print(const struct json_writer *writer, FILE *output, struct error *error);
 
 /** Open a level, close the innermost one. `key` is NULL for the outermost value and inside arrays; so below. */
 void json_open_object(struct json_writer *writer, const char *key);

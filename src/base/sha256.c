@@ -52,6 +52,6 @@ weft_status sha256_of(const void *bytes, size_t size, uint8_t digest[SHA256_BYTE
 char *sha256_text(const uint8_t digest[SHA256_BYTES], char text[SHA256_TEXT_BYTES])
 {
     for (int i = 0; i < SHA256_BYTES; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+        snprintf(text + 2 * (size_t)i, 3, "%02x", digest[i]);
     return text;
 }

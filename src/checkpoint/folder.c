@@ -27,6 +27,13 @@ weft_status folder_of_partial(const char *run, uint64_t step, char path[FILE_PAT
     return file_join(path, run, name, error);
 }
 
+static weft_status both_names(const char *run, uint64_t step, char folder[FILE_PATH_BYTES],
+                              char partial[FILE_PATH_BYTES], struct error *error)
+{
+    weft_status status = folder_of_step(run, step, folder, error);
+    return status == WEFT_OK ? folder_of_partial(run, step, partial, error) : status;
+}
+
 /* Whether `name` is a step's as folder_of_step() writes it, followed by `ending`. */
 static bool is_step_name(const char *name, const char *ending, uint64_t *step)
 {
@@ -77,8 +84,8 @@ static weft_status list_steps(const char *run, const char *ending, uint64_t **st
 
 weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_t *count, struct error *error)
 {
-    uint64_t *found;
-    size_t used, whole = 0;
+    uint64_t *found = NULL;
+    size_t used = 0, whole = 0;
     weft_status status = list_steps(run, "", &found, &used, error);
     if (status != WEFT_OK)
         return status;
@@ -102,8 +109,8 @@ weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_
 
 weft_status folder_remove_partials(const char *run, struct error *error)
 {
-    uint64_t *steps;
-    size_t count;
+    uint64_t *steps = NULL;
+    size_t count = 0;
     weft_status status = list_steps(run, PARTIAL_ENDING, &steps, &count, error);
     if (status != WEFT_OK)
         return status;
@@ -121,9 +128,7 @@ weft_status folder_remove_partials(const char *run, struct error *error)
 static weft_status remove_step(const char *run, uint64_t step, struct error *error)
 {
     char folder[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];
-    weft_status status = folder_of_step(run, step, folder, error);
-    if (status == WEFT_OK)
-        status = folder_of_partial(run, step, partial, error);
+    weft_status status = both_names(run, step, folder, partial, error);
     if (status != WEFT_OK)
         return status;
     if (rename(folder, partial) != 0)
@@ -149,9 +154,7 @@ static weft_status replace_in_two_moves(const char *partial, const char *folder,
 weft_status folder_publish(const char *run, uint64_t step, struct error *error)
 {
     char folder[FILE_PATH_BYTES], partial[FILE_PATH_BYTES];
-    weft_status status = folder_of_step(run, step, folder, error);
-    if (status == WEFT_OK)
-        status = folder_of_partial(run, step, partial, error);
+    weft_status status = both_names(run, step, folder, partial, error);
     if (status != WEFT_OK)
         return status;
     if (!file_exists(folder)) {
@@ -168,8 +171,8 @@ weft_status folder_publish(const char *run, uint64_t step, struct error *error)
 
 weft_status folder_prune(const char *run, uint64_t step, unsigned keep, struct error *error)
 {
-    uint64_t *steps;
-    size_t count, candidates = 0;
+    uint64_t *steps = NULL;
+    size_t count = 0, candidates = 0;
     weft_status status = list_steps(run, "", &steps, &count, error);
     if (status != WEFT_OK)
         return status;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "checkpoint/manifest.h"
-#include "base/json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,11 +20,24 @@ bool manifest_file_name_is_good(const char *name)
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
+void manifest_put_files(struct json_writer *writer, const struct checkpoint_record *records, size_t count)
+{
+    char digest[SHA256_TEXT_BYTES];
+    json_open_array(writer, "files");
+    for (size_t i = 0; i < count; i++) {
+        json_open_object(writer, NULL);
+        json_put_text(writer, "name", records[i].name);
+        json_put_unsigned(writer, "bytes", records[i].digest.bytes);
+        json_put_text(writer, "sha256", sha256_text(records[i].digest.sha256, digest));
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
 /* The text up to where the checksum goes: the outermost object is still open. */
 static void put_body(struct json_writer *body, const struct checkpoint_state *state,
                      const struct checkpoint_record *records, size_t count)
 {
-    char digest[SHA256_TEXT_BYTES];
     json_open_object(body, NULL);
     json_put_text(body, "format", FORMAT);
     json_put_integer(body, "version", CHECKPOINT_MANIFEST_VERSION);
@@ -36,15 +48,7 @@ static void put_body(struct json_writer *body, const struct checkpoint_state *st
     json_put_tree(body, "model", state->model);
     if (state->training)
         json_put_tree(body, "training", state->training);
-    json_open_array(body, "files");
-    for (size_t i = 0; i < count; i++) {
-        json_open_object(body, NULL);
-        json_put_text(body, "name", records[i].name);
-        json_put_unsigned(body, "bytes", records[i].digest.bytes);
-        json_put_text(body, "sha256", sha256_text(records[i].digest.sha256, digest));
-        json_close(body);
-    }
-    json_close(body);
+    manifest_put_files(body, records, count);
 }
 
 weft_status manifest_seal(const char *body, size_t size, char **text, struct error *error)
@@ -109,7 +113,7 @@ static bool parse_digest(const char *text, uint8_t digest[SHA256_BYTES])
         return false;
     for (int i = 0; i < SHA256_BYTES; i++) {
         unsigned byte;
-        sscanf(text + 2 * i, "%2x", &byte);
+        sscanf(text + 2 * (size_t)i, "%2x", &byte);
         digest[i] = (uint8_t)byte;
     }
     return true;

@@ -7,6 +7,7 @@
 #ifndef WEFT_CHECKPOINT_MANIFEST_H
 #define WEFT_CHECKPOINT_MANIFEST_H
 
+#include "base/json.h"
 #include "checkpoint/checkpoint.h"
 
 /** A manifest that was read; the trees of `state` lie in `root`. */
@@ -21,6 +22,9 @@ struct manifest {
 /** Write the manifest's text; the caller frees `*text`. */
 weft_status manifest_format(const struct checkpoint_state *state, const struct checkpoint_record *records, size_t count,
                             char **text, struct error *error);
+
+/** Write the list of files, "files": [{"name", "bytes", "sha256"}, ...]. */
+void manifest_put_files(struct json_writer *writer, const struct checkpoint_record *records, size_t count);
 
 /** Put its last line to a manifest's text that lacks it; the caller frees `*text`. */
 weft_status manifest_seal(const char *body, size_t size, char **text, struct error *error);

@@ -45,6 +45,10 @@ uint64_t named_tensor_held(const struct named_tensor *tensor);
 bool named_tensor_is_whole(const struct named_tensor *tensor);
 bool named_tensor_same_shape(const struct named_tensor *a, const struct named_tensor *b);
 
+/** Fill `order` with pointers to `count` tensors, sorted by name (by bytes); returns a name that is there twice, or
+ * NULL. */
+const char *named_tensors_sort(const struct named_tensor *tensors, size_t count, const struct named_tensor **order);
+
 /** Write "[768, 50257]" to `text`; returns it. */
 char *named_tensor_shape_text(const struct named_tensor *tensor, char *text, size_t size);
 

@@ -300,7 +300,7 @@ static weft_status read_tensors(const struct safetensors *file, const char *wher
 static weft_status fill(struct safetensors *file, const uint8_t *bytes, uint64_t size, const char *where,
                         struct error *error)
 {
-    uint64_t header_size;
+    uint64_t header_size = 0;
     weft_status status = read_header(bytes, size, where, &file->header, &header_size, error);
     if (status == WEFT_OK)
         status = read_metadata(file, where, error);

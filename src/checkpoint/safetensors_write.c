@@ -61,12 +61,6 @@ static int by_place(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp((*(const struct named_tensor *const *)left)->name,
-                  (*(const struct named_tensor *const *)right)->name);
-}
-
 /* Check all tensors and put them in the order of the file. */
 static weft_status put_in_order(const char *path, const struct named_tensor *tensors, size_t count,
                                 const struct named_tensor **order, struct error *error)
@@ -75,13 +69,11 @@ static weft_status put_in_order(const char *path, const struct named_tensor *ten
         weft_status status = check_tensor(path, &tensors[i], error);
         if (status != WEFT_OK)
             return status;
-        order[i] = &tensors[i];
     }
-    qsort(order, count, sizeof(*order), by_name);
-    for (size_t i = 1; i < count; i++)
-        if (strcmp(order[i - 1]->name, order[i]->name) == 0)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "two tensors for '%s' are called '%s'", path, order[i]->name);
-    qsort(order, count, sizeof(*order), by_place);
+    const char *twice = named_tensors_sort(tensors, count, order);
+    if (twice)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "two tensors for '%s' are called '%s'", path, twice);
+    qsort((void *)order, count, sizeof *order, by_place);
     return WEFT_OK;
 }
 
@@ -232,9 +224,9 @@ static weft_status write_and_hash(const char *path, const struct content *conten
 weft_status safetensors_write(const char *path, const struct named_tensor *tensors, size_t count,
                               struct file_digest *digest, struct error *error)
 {
-    const struct named_tensor **order = malloc((count + 1) * sizeof(*order));
+    const struct named_tensor **order = malloc((count + 1) * sizeof *order);
     if (!order)
-        return error_memory(error, count * sizeof(*order), "a list of tensors");
+        return error_memory(error, count * sizeof *order, "a list of tensors");
     char *header = NULL;
     struct content content = {.order = order, .count = count};
     weft_status status = put_in_order(path, tensors, count, order, error);
@@ -244,6 +236,6 @@ weft_status safetensors_write(const char *path, const struct named_tensor *tenso
     if (status == WEFT_OK)
         status = write_and_hash(path, &content, digest, error);
     free(header);
-    free(order);
+    free((void *)order);
     return status;
 }

@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 uint64_t named_tensor_elements(const struct named_tensor *tensor)
 {
@@ -34,6 +36,23 @@ bool named_tensor_same_shape(const struct named_tensor *a, const struct named_te
         if (a->shape[i] != b->shape[i])
             return false;
     return true;
+}
+
+static int by_name(const void *left, const void *right)
+{
+    const struct named_tensor *const *a = left, *const *b = right;
+    return strcmp((*a)->name, (*b)->name);
+}
+
+const char *named_tensors_sort(const struct named_tensor *tensors, size_t count, const struct named_tensor **order)
+{
+    for (size_t i = 0; i < count; i++)
+        order[i] = &tensors[i];
+    qsort((void *)order, count, sizeof *order, by_name);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(order[i - 1]->name, order[i]->name) == 0)
+            return order[i]->name;
+    return NULL;
 }
 
 char *named_tensor_shape_text(const struct named_tensor *tensor, char *text, size_t size)

@@ -39,45 +39,27 @@ void tensor_hash_elements(struct sha256 *hash, const struct named_tensor *tensor
     sha256_update(hash, tensor->data, named_tensor_held(tensor) * weft_type_size(tensor->type));
 }
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp((*(const struct named_tensor *const *)left)->name,
-                  (*(const struct named_tensor *const *)right)->name);
-}
-
-/* Whether sorted tensors can be hashed: all whole, no name twice. */
-static weft_status check(const struct named_tensor *const *order, size_t count, struct error *error)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!named_tensor_is_whole(order[i]))
-            return error_set(error, WEFT_ERROR_ARGUMENT,
-                             "tensor '%s' is only a piece, and pieces cannot be hashed alone", order[i]->name);
-        if (i > 0 && strcmp(order[i - 1]->name, order[i]->name) == 0)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "two tensors to hash are called '%s'", order[i]->name);
-    }
-    return WEFT_OK;
-}
-
 weft_status checkpoint_hash_tensors(const struct named_tensor *tensors, size_t count, uint8_t digest[SHA256_BYTES],
                                     struct error *error)
 {
-    const struct named_tensor **order = malloc((count + 1) * sizeof(*order));
+    const struct named_tensor **order = malloc((count + 1) * sizeof *order);
     if (!order)
-        return error_memory(error, count * sizeof(*order), "a list of tensors");
-    for (size_t i = 0; i < count; i++)
-        order[i] = &tensors[i];
-    qsort(order, count, sizeof(*order), by_name);
+        return error_memory(error, count * sizeof *order, "a list of tensors");
+    const char *twice = named_tensors_sort(tensors, count, order);
     struct sha256 hash;
-    weft_status status = check(order, count, error);
-    if (status == WEFT_OK)
-        status = tensor_hash_begin(&hash, error);
+    weft_status status = twice ? error_set(error, WEFT_ERROR_ARGUMENT, "two tensors to hash are called '%s'", twice)
+                               : tensor_hash_begin(&hash, error);
     if (status == WEFT_OK) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+            if (!named_tensor_is_whole(order[i]))
+                status = error_set(error, WEFT_ERROR_ARGUMENT,
+                                   "tensor '%s' is only a piece, and pieces cannot be hashed alone", order[i]->name);
             tensor_hash_describe(&hash, order[i]);
             tensor_hash_elements(&hash, order[i]);
         }
-        status = sha256_end(&hash, digest, error);
+        weft_status ended = sha256_end(&hash, status == WEFT_OK ? digest : NULL, error);
+        status = status == WEFT_OK ? ended : status;
     }
-    free(order);
+    free((void *)order);
     return status;
 }

@@ -3,6 +3,7 @@
 #include "checkpoint/checkpoint.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "checkpoint/manifest.h"
 #include "cli/command.h"
 
 #include <inttypes.h>
@@ -15,16 +16,6 @@ static struct {
 #define DIR_DESCRIPTION                                                                                                \
     "DIR is a checkpoint (a folder like step-00000200) or a run folder, whose newest checkpoint is taken. Every byte " \
     "of it is verified first."
-
-/* Print what a writer made, with a final newline. */
-static weft_status print_json(FILE *output, const struct json_writer *writer, struct error *error)
-{
-    const char *text = json_text(writer);
-    if (!text)
-        return error_memory(error, writer->length, "a text in JSON");
-    fprintf(output, "%s\n", text);
-    return WEFT_OK;
-}
 
 /* ---- hash ------------------------------------------------------------------------------------------------------- */
 
@@ -115,22 +106,6 @@ static void print_checkpoint(FILE *output, const struct checkpoint *checkpoint)
                 named_tensor_shape_text(&tensors[i], text, sizeof text));
 }
 
-static void put_files(struct json_writer *writer, const struct checkpoint *checkpoint)
-{
-    size_t count;
-    char digest[SHA256_TEXT_BYTES];
-    const struct checkpoint_record *files = checkpoint_files(checkpoint, &count);
-    json_open_array(writer, "files");
-    for (size_t i = 0; i < count; i++) {
-        json_open_object(writer, NULL);
-        json_put_text(writer, "name", files[i].name);
-        json_put_unsigned(writer, "bytes", files[i].digest.bytes);
-        json_put_text(writer, "sha256", sha256_text(files[i].digest.sha256, digest));
-        json_close(writer);
-    }
-    json_close(writer);
-}
-
 static void put_tensors(struct json_writer *writer, const struct checkpoint *checkpoint)
 {
     size_t count;
@@ -154,6 +129,8 @@ static void put_tensors(struct json_writer *writer, const struct checkpoint *che
 
 static void put_checkpoint(struct json_writer *writer, const struct checkpoint *checkpoint)
 {
+    size_t file_count;
+    const struct checkpoint_record *files = checkpoint_files(checkpoint, &file_count);
     const struct checkpoint_state *state = checkpoint_get_state(checkpoint);
     json_put_text(writer, "folder", checkpoint_folder(checkpoint));
     json_put_unsigned(writer, "step", state->step);
@@ -162,7 +139,7 @@ static void put_checkpoint(struct json_writer *writer, const struct checkpoint *
     json_put_text(writer, "library", checkpoint_library(checkpoint));
     json_put_tree(writer, "model", state->model);
     json_put_tree(writer, "training", state->training);
-    put_files(writer, checkpoint);
+    manifest_put_files(writer, files, file_count);
     put_tensors(writer, checkpoint);
 }
 
@@ -183,7 +160,7 @@ static weft_status show_json(struct command_call *call, struct error *error)
         call->exit_code = 1;
     }
     json_close(&writer);
-    weft_status status = print_json(call->output, &writer, error);
+    weft_status status = json_print(&writer, call->output, error);
     json_end(&writer);
     checkpoint_close(checkpoint);
     return status;
