@@ -153,12 +153,7 @@ static weft_status print_json(FILE *output, const struct command_call *call, con
     json_put_unsigned(&writer, "calls", result->calls);
     json_put_unsigned(&writer, "errors", result->errors);
     json_close(&writer);
-    const char *text = json_text(&writer);
-    weft_status status = WEFT_OK;
-    if (text)
-        fprintf(output, "%s\n", text);
-    else
-        status = error_memory(error, writer.length, "a line of JSON");
+    weft_status status = json_print(&writer, output, error);
     json_end(&writer);
     fflush(output);
     return status;

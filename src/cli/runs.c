@@ -38,8 +38,7 @@ static void print_json(const struct run_record *record, FILE *out)
     json_put_text(&line, "command", record->command);
     json_put_text(&line, "reason", record->reason);
     json_close(&line);
-    if (json_text(&line))
-        fprintf(out, "%s\n", json_text(&line));
+    json_print(&line, out, NULL);
     json_end(&line);
 }
 

@@ -294,12 +294,7 @@ static weft_status print_json(FILE *output, const struct view *view, struct erro
         json_close(&writer);
     }
     json_close(&writer);
-    const char *text = json_text(&writer);
-    weft_status status = WEFT_OK;
-    if (text)
-        fprintf(output, "%s\n", text);
-    else
-        status = error_memory(error, writer.length, "the machine's JSON");
+    weft_status status = json_print(&writer, output, error);
     json_end(&writer);
     return status;
 }
