@@ -97,7 +97,7 @@ static void a_small_text_is_learned_by_heart_and_said_back(void **state)
 
 static void two_runs_give_the_same_bits(void **state)
 {
-    for (int threads = 1; threads <= 2; threads++) {
+    for (int threads = 1; threads <= TEST_THREADS; threads++) {
         struct training a, b;
         training_open(&a, "cpu", threads);
         training_open(&b, "cpu", threads);

@@ -16,7 +16,7 @@ static const size_t offsets[] = {0, 1, 3, 4, 8, 13, 16}; /* elements past a cach
 static void products_do_not_depend_on_addresses(void **state)
 {
     static const size_t sizes[][3] = {{1, 256, 128}, {33, 17, 65}, {128, 384, 128}, {256, 128, 512}, {64, 50, 48}};
-    for (int threads = 1; threads <= 2; threads++) {
+    for (int threads = 1; threads <= TEST_THREADS; threads++) {
         struct device *device = open_device("cpu", threads);
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int variant = 0; variant < 8; variant++) {
@@ -58,7 +58,7 @@ static void products_do_not_depend_on_addresses(void **state)
 static void layers_do_not_depend_on_addresses(void **state)
 {
     enum { ROWS = 21, WIDTH = 67, COUNT = ROWS * WIDTH };
-    struct device *device = open_device("cpu", 2);
+    struct device *device = open_device("cpu", TEST_THREADS);
     struct attention shape = {.batch = 1, .sequence = ROWS, .heads = 1, .head_width = WIDTH / 3, .causal = true};
     float first[8][COUNT];
     int32_t targets[ROWS] = {0};
@@ -102,7 +102,7 @@ static void adamw_does_not_depend_on_how_a_range_is_cut(void **state)
     struct adamw step = adamw_step(3, 1e-2, 0.9, 0.95, 1e-8, 0.1, 0.3);
     float *arrays[2][4];
     for (int run = 0; run < 2; run++) {
-        struct device *device = open_device("cpu", run + 1);
+        struct device *device = open_device("cpu", run == 0 ? 1 : TEST_THREADS);
         for (size_t i = 0; i < 4; i++) {
             arrays[run][i] = malloc(COUNT * sizeof(float));
             for (size_t k = 0; k < COUNT; k++)
@@ -128,17 +128,17 @@ static void norms_do_not_depend_on_threads_or_shares(void **state)
 {
     enum { BLOCKS = 7, COUNT = BLOCKS * DEVICE_SQUARES_BLOCK - 100 };
     double whole[BLOCKS], shares[BLOCKS];
-    struct device *one = open_device("cpu", 1), *two = open_device("cpu", 2);
+    struct device *one = open_device("cpu", 1), *more = open_device("cpu", TEST_THREADS);
     float *x = make_random(one, COUNT, 1, 1);
     one->sum_of_squares(one, COUNT, x, whole);
-    two->sum_of_squares(two, 3 * DEVICE_SQUARES_BLOCK, x, shares);
+    more->sum_of_squares(more, 3 * DEVICE_SQUARES_BLOCK, x, shares);
     one->sum_of_squares(one, COUNT - 3 * DEVICE_SQUARES_BLOCK, x + 3 * DEVICE_SQUARES_BLOCK, shares + 3);
     assert_memory_equal(whole, shares, sizeof whole);
     double right = ((whole[0] + whole[1]) + (whole[2] + whole[3])) + ((whole[4] + whole[5]) + whole[6]);
     assert_true(tree_sum(whole, BLOCKS) == right);
     one->release(one, x);
     one->close(one);
-    two->close(two);
+    more->close(more);
 }
 
 /* ---- several devices in several threads

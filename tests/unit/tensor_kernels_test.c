@@ -329,7 +329,7 @@ int main(void)
     int failed = 0;
     exact = open_device("reference", 1);
     for (size_t i = 0; i < count; i++)
-        for (int threads = 1; threads <= 3; threads += 2) {
+        for (int threads = 1; threads <= TEST_THREADS; threads += 2) {
             if (cpu_open_with(tables[i], threads, &fast, NULL) != WEFT_OK)
                 return 1;
             printf("kernels for %s, threads: %d\n", tables[i]->name, threads);

@@ -16,6 +16,19 @@
 
 #include <cmocka.h>
 
+/** Most threads of a device in a test. The thread sanitizer does not see libgomp's barriers and would report every one.
+ */
+#if defined(__SANITIZE_THREAD__)
+#define TEST_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_THREADS 1
+#endif
+#endif
+#ifndef TEST_THREADS
+#define TEST_THREADS 3
+#endif
+
 static inline struct device *open_device(const char *name, int threads)
 {
     struct device *device = NULL;
