@@ -56,6 +56,11 @@ static weft_status set_value(const char *command, const struct cli_option *optio
         return WEFT_OK;
     case CLI_KIND_CHOICE:
         return set_choice(option, what, text, error);
+    case CLI_KIND_LIST:
+        if (option->destination.list->count == CLI_LIST_MOST)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given more than %d times", what, CLI_LIST_MOST);
+        option->destination.list->items[option->destination.list->count++] = text;
+        return WEFT_OK;
     }
     return error_set(error, WEFT_ERROR_STATE, "%s is of a kind that does not exist", what);
 }
@@ -66,6 +71,8 @@ static weft_status set_defaults(const char *command, const struct cli_option *op
     for (size_t i = 0; i < count; i++) {
         if (options[i].kind == CLI_KIND_FLAG)
             *options[i].destination.flag = false;
+        if (options[i].kind == CLI_KIND_LIST)
+            options[i].destination.list->count = 0;
         if (!options[i].standard)
             continue;
         weft_status status = set_value(command, &options[i], options[i].standard, error);
@@ -212,6 +219,7 @@ char *cli_option_range(const struct cli_option *option, char *buffer, size_t siz
             length += (size_t)snprintf(buffer + length, size - length, "%s%s", i ? ", " : "", option->choices[i]);
         break;
     case CLI_KIND_FLAG:
+    case CLI_KIND_LIST:
     case CLI_KIND_BYTES:
     case CLI_KIND_TEXT:
         break;

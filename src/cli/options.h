@@ -14,7 +14,7 @@
  *     };
  *
  * Written by people: `--ranks 4`, `--ranks=4`, `-n 4`, `-n4`; a flag takes no value. An option given twice: the last
- * one counts.
+ * one counts, except for lists, which take all.
  */
 #ifndef WEFT_CLI_OPTIONS_H
 #define WEFT_CLI_OPTIONS_H
@@ -32,6 +32,15 @@ enum cli_kind {
     CLI_KIND_BYTES,   /**< uint64_t: 4096, 64K, 16M, 1G */
     CLI_KIND_TEXT,    /**< const char *: points into argv or at the default */
     CLI_KIND_CHOICE,  /**< const char *: one of `choices`, a pointer of that list */
+    CLI_KIND_LIST,    /**< struct cli_list: a text each time it is given */
+};
+
+#define CLI_LIST_MOST 256
+
+/** What an option of CLI_KIND_LIST has collected; the texts point into argv. */
+struct cli_list {
+    const char *items[CLI_LIST_MOST];
+    size_t count;
 };
 
 struct cli_option {
@@ -49,6 +58,7 @@ struct cli_option {
         double *number;
         uint64_t *bytes;
         const char **text;
+        struct cli_list *list;
     } destination;
 };
 
@@ -75,6 +85,11 @@ struct cli_option {
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_TEXT, .value = value_name, .standard = start,        \
         .meaning = tells, .destination.text = where                                                                    \
+    }
+#define CLI_LIST(long_name, short_name, value_name, where, tells)                                                      \
+    {                                                                                                                  \
+        .name = long_name, .letter = short_name, .kind = CLI_KIND_LIST, .value = value_name, .meaning = tells,         \
+        .destination.list = where                                                                                      \
     }
 #define CLI_CHOICE(long_name, short_name, value_name, where, start, list, tells)                                       \
     {                                                                                                                  \

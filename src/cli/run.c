@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft run`: a program as the ranks of a job. */
+#include "cli/command.h"
+#include "launch/launch.h"
+#include "launch/node.h"
+#include "platform/run_record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    int64_t ranks, threads, meeting_port;
+    const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_folder, *project, *binding, *input;
+    double meeting_limit, start_limit, grace;
+    struct cli_list environment;
+    bool no_prefix, no_record, node;
+} chosen;
+
+static const char *const bindings[] = {"none", "cores", NULL};
+static const char *const inputs[] = {"first", "none", NULL};
+
+static const struct cli_option options[] = {
+    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "0", 0, 1 << 20,
+                "how many ranks to start; 0: as many as the hosts are said to run, 1 on this machine alone"),
+    CLI_TEXT("hosts", 0, "LIST", &chosen.hosts, NULL, "start on these hosts: name[:ranks],name[:ranks]..."),
+    CLI_TEXT("hostfile", 0, "FILE", &chosen.hostfile, NULL,
+             "the same from a file, a host a line: name[:ranks] or name slots=ranks"),
+    CLI_TEXT("agent", 0, "PROGRAM", &chosen.agent, NULL,
+             "remote shell that reaches the hosts, called as ssh is: PROGRAM HOST COMMAND...; otherwise WEFT_AGENT if "
+             "that is "
+             "set, or ssh"),
+    CLI_LIST("env", 'e', "NAME=VALUE", &chosen.environment,
+             "set a variable for every rank; NAME alone: its value here; may be repeated"),
+    CLI_INTEGER("threads", 't', "N", &chosen.threads, "0", 0, 65536,
+                "compute threads a rank (OMP_NUM_THREADS); 0: the host's cores divided by its ranks, at least 1"),
+    CLI_CHOICE("bind", 0, "HOW", &chosen.binding, "none", bindings,
+               "bind each rank to cores of its own, where there are enough of them"),
+    CLI_CHOICE("input", 0, "WHERE", &chosen.input, "first", inputs, "which rank gets standard input"),
+    CLI_FLAG("no-prefix", 0, &chosen.no_prefix, "do not write [rank N host] before each line of output"),
+    CLI_TEXT("output-dir", 'o', "DIR", &chosen.output_folder, NULL,
+             "write each rank's output to DIR/rank-N.out and rank-N.err instead of here"),
+    CLI_NUMBER("timeout", 0, "SECONDS", &chosen.meeting_limit, "60", 0.1, 86400,
+               "time for all ranks to meet, from the first one's arrival"),
+    CLI_NUMBER("start-timeout", 0, "SECONDS", &chosen.start_limit, "30", 0.1, 86400, "time for a host to answer"),
+    CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
+               "time for the other ranks to end by themselves when one has failed"),
+    CLI_INTEGER("meeting-port", 0, "PORT", &chosen.meeting_port, "0", 0, 65535,
+                "TCP port at which the ranks meet; 0: a free one"),
+    CLI_TEXT("meeting-address", 0, "ADDRESS", &chosen.meeting_address, NULL,
+             "address of this host at which the ranks meet; otherwise whichever of its addresses they reach"),
+    CLI_TEXT("remote-weft", 0, "PATH", &chosen.executable, NULL,
+             "where weft is on the other hosts; otherwise where it is here"),
+    CLI_TEXT("project", 0, "NAME", &chosen.project, "default", "the project that the run is recorded under"),
+    CLI_FLAG("no-record", 0, &chosen.no_record, "do not record the run for 'weft runs'"),
+    CLI_FLAG("node", 0, &chosen.node,
+             "serve a launcher at standard input and output; what it starts on every host, not for people"),
+};
+
+/* The command line again, for the record. */
+static void write_command(const struct command_call *call, struct run_record *record)
+{
+    size_t used = 0;
+    record->command[0] = '\0';
+    for (size_t i = 0; i < call->program_count && used < sizeof record->command - 1; i++) {
+        int length =
+            snprintf(record->command + used, sizeof record->command - used, "%s%s", i ? " " : "", call->program[i]);
+        used += length > 0 ? (size_t)length : 0;
+    }
+}
+
+/* Begin or complete the record; a run is not refused because it cannot be recorded. */
+static void record_begin(const struct command_call *call, uint32_t ranks, struct run_record *record, char *folder)
+{
+    struct error error = {0};
+    if (run_record_begin(record, &error) == WEFT_OK) {
+        write_command(call, record);
+        snprintf(record->project, sizeof record->project, "%s", chosen.project);
+        snprintf(record->hosts, sizeof record->hosts, "%s",
+                 chosen.hosts      ? chosen.hosts
+                 : chosen.hostfile ? chosen.hostfile
+                                   : "");
+        record->ranks = ranks;
+        if (run_records_folder(folder, &error) == WEFT_OK)
+            (void)run_record_save(record, folder, &error);
+    }
+    if (error.status == WEFT_OK)
+        return;
+    fprintf(stderr, "weft: this run is not recorded: %s\n", error.text);
+    folder[0] = '\0';
+}
+
+static weft_status configure(const struct command_call *call, struct launch_config *config, struct error *error)
+{
+    const char *agent = getenv("WEFT_AGENT");
+    if (call->program_count == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "weft run: no program is named; write it behind the options, as in: weft run "
+                         "-n 4 -- ./program");
+    config->agent = chosen.agent ? chosen.agent : agent && *agent ? agent : NULL;
+    config->executable = chosen.executable;
+    config->meeting_address = chosen.meeting_address;
+    config->meeting_port = (uint16_t)chosen.meeting_port;
+    config->meeting_limit = chosen.meeting_limit;
+    config->start_limit = chosen.start_limit;
+    config->grace = chosen.grace;
+    config->threads = (uint32_t)chosen.threads;
+    config->bind = strcmp(chosen.binding, "cores") == 0;
+    config->input = strcmp(chosen.input, "first") == 0;
+    config->prefix = !chosen.no_prefix;
+    config->output_folder = chosen.output_folder;
+    for (size_t i = 0; i < call->program_count; i++)
+        if (!texts_add(&config->program, call->program[i]))
+            return error_memory(error, call->program_count, "the program's arguments");
+    for (size_t i = 0; i < chosen.environment.count; i++) {
+        const char *entry = chosen.environment.items[i];
+        if (!*entry || *entry == '=')
+            return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --env '%s' names no variable; write NAME=VALUE",
+                             entry);
+        if (!texts_add(&config->environment, entry))
+            return error_memory(error, strlen(entry), "the ranks' environment");
+    }
+    return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    if (chosen.node) {
+        call->exit_code = node_main(STDIN_FILENO, STDOUT_FILENO);
+        return WEFT_OK;
+    }
+    struct launch_config config = {0};
+    struct launch_result result = {0};
+    struct run_record record;
+    char folder[FILE_PATH_BYTES] = "";
+    weft_status status = configure(call, &config, error);
+    if (status == WEFT_OK) {
+        if (!chosen.no_record)
+            record_begin(call, config.hosts.ranks, &record, folder);
+        status = launch_run(&config, &result, error);
+        call->exit_code = status == WEFT_OK ? result.exit_code : 1;
+        if (*folder) {
+            run_record_complete(&record, call->exit_code, status == WEFT_OK ? result.reason : error->text);
+            (void)run_record_save(&record, folder, NULL);
+        }
+    }
+    hosts_free(&config.hosts);
+    texts_free(&config.program);
+    texts_free(&config.environment);
+    return status;
+}
+
+const struct command command_run = {
+    .name = "run",
+    .group = COMMAND_TRAIN,
+    .summary = "start a program as the ranks of a job, here or on several hosts",
+    .description =
+        "Starts the program once for each rank, lets the ranks find each other, writes their output line by line with "
+        "the "
+        "rank before it, passes signals on, and leaves no process behind, however it ends.\n\n"
+        "A rank finds in its environment WEFT_RANK, WEFT_RANKS, WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS, WEFT_MEETING, "
+        "WEFT_MEETING_SERVED, WEFT_MEETING_LIMIT and WEFT_SECRET (drawn for each job unless it is set), which "
+        "weft_init() reads, "
+        "OMP_NUM_THREADS unless that is set, and the launcher's variables that begin with WEFT_, OMP_ or FI_, on every "
+        "host.\n\n"
+        "Other hosts must have weft and the program at the same paths. The working directory is the same "
+        "everywhere.\n\n"
+        "When a rank fails, that is said, and the others are ended. The exit code is that of the rank that failed "
+        "first, 128 and "
+        "the signal's number for a signal; 1 if the ranks could not be started. A second interrupt kills.",
+    .examples = "weft run -n 4 -- weft train --steps 200\n"
+                "weft run --hosts hosta:2,hostb:2 -- ./program argument\n"
+                "weft run -n 8 --hostfile hosts --agent \"ssh -p 2222\" --env FI_PROVIDER=tcp -- ./program\n",
+    .words = "PROGRAM [ARGUMENT...]",
+    .takes_program = true,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/agent.h"
+
+#include "launch/order.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+bool agent_is_local(const char *host, bool chosen)
+{
+    char name[256] = "";
+    if (strcmp(host, "localhost") == 0)
+        return true;
+    return !chosen && gethostname(name, sizeof name - 1) == 0 && strcmp(host, name) == 0;
+}
+
+/* Append `word` so that a remote shell reads it as one word: as it is where that is safe, in quotes elsewhere. */
+static bool add_quoted(struct texts *words, const char *word)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+=:,@%";
+    if (*word && word[strspn(word, safe)] == '\0')
+        return texts_add(words, word);
+    char *text = malloc(4 * strlen(word) + 3), *end = text;
+    if (!text)
+        return false;
+    *end++ = '\'';
+    for (; *word; word++) {
+        if (*word == '\'')
+            end += sprintf(end, "'\\''");
+        else
+            *end++ = *word;
+    }
+    *end++ = '\'';
+    *end = '\0';
+    bool added = texts_add(words, text);
+    free(text);
+    return added;
+}
+
+static weft_status make_command(const char *agent, const char *host, const char *executable, struct texts *words,
+                                struct error *error)
+{
+    bool good = true;
+    if (agent) {
+        char *copy = strdup(agent), *rest = NULL;
+        good = copy != NULL;
+        for (char *word = good ? strtok_r(copy, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest))
+            good = good && texts_add(words, word);
+        free(copy);
+        if (good && words->count == 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "--agent names no program");
+        good = good && texts_add(words, host) && add_quoted(words, executable);
+    } else {
+        good = texts_add(words, executable);
+    }
+    good = good && texts_add(words, "run") && texts_add(words, "--node");
+    return good ? WEFT_OK : error_memory(error, strlen(executable), "an agent's command");
+}
+
+static void become_agent(struct texts *words, bool local, int input, int output, int errors, int report, pid_t parent)
+{
+    setpgid(0, 0);
+    /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not live on.
+     */
+    prctl(PR_SET_PDEATHSIG, local ? 0 : SIGTERM);
+    if (getppid() != parent)
+        _exit(127);
+    dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    if (errors >= 0)
+        dup2(errors, STDERR_FILENO);
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGKILL && number != SIGSTOP)
+            signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvp(words->items[0], words->items);
+    int code = errno;
+    ssize_t ignored = write(report, &code, sizeof code);
+    (void)ignored;
+    _exit(127);
+}
+
+static void close_pair(int pair[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (pair[i] >= 0)
+            close(pair[i]);
+}
+
+weft_status agent_start(const char *agent, const char *host, const char *executable, struct agent_process *result,
+                        struct error *error)
+{
+    int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
+    struct texts words = {0};
+    weft_status status = make_command(agent, host, executable, &words, error);
+    if (status == WEFT_OK && (pipe2(input, O_CLOEXEC) || pipe2(output, O_CLOEXEC) || pipe2(report, O_CLOEXEC) ||
+                              (agent && pipe2(errors, O_CLOEXEC))))
+        status = error_system(error, "cannot make the pipes to host %s", host);
+    if (status == WEFT_OK) {
+        pid_t parent = getpid(), process = fork();
+        if (process == 0)
+            become_agent(&words, !agent, input[0], output[1], errors[1], report[1], parent);
+        close(report[1]);
+        report[1] = -1;
+        int code = 0;
+        if (process < 0)
+            status = error_system(error, "cannot start the helper of host %s", host);
+        else if (read(report[0], &code, sizeof code) == (ssize_t)sizeof code)
+            status = error_set(error, WEFT_ERROR_ARGUMENT, "cannot run the agent '%s' to reach host %s: %s",
+                               words.items[0], host, strerror(code));
+        else
+            setpgid(process, process);
+        if (status == WEFT_OK) {
+            *result = (struct agent_process){process, input[1], output[0], errors[0]};
+            fcntl(result->input, F_SETFL, O_NONBLOCK);
+            fcntl(result->output, F_SETFL, O_NONBLOCK);
+            if (result->errors >= 0)
+                fcntl(result->errors, F_SETFL, O_NONBLOCK);
+            input[1] = output[0] = errors[0] = -1;
+        }
+    }
+    close_pair(input);
+    close_pair(output);
+    close_pair(errors);
+    close_pair(report);
+    texts_free(&words);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Starting the helper of a host: directly on this machine, by a remote-shell agent elsewhere. */
+#ifndef WEFT_LAUNCH_AGENT_H
+#define WEFT_LAUNCH_AGENT_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define AGENT_DEFAULT "ssh -o BatchMode=yes -o ConnectTimeout=20"
+
+/** A running agent, or the local helper itself. */
+struct agent_process {
+    pid_t process;
+    int input;  /**< written: the helper's standard input */
+    int output; /**< read: its standard output */
+    int errors; /**< read: what the agent itself says; -1 for the local helper, which says it to our own standard error
+                 */
+};
+
+/** Whether `host` needs no agent: "localhost", and this machine's own name if the user has chosen no agent. */
+bool agent_is_local(const char *host, bool chosen);
+
+/**
+ * Start `executable` (weft, the same path on every host) as the helper on `host`. `agent` is the remote shell with its
+ * options, divided by spaces, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, without one. The agent
+ * leads a process group of its own, so that the terminal's signals go to the launcher alone. Errors: SYSTEM, ARGUMENT
+ * when it cannot be run.
+ */
+weft_status agent_start(const char *agent, const char *host, const char *executable, struct agent_process *process,
+                        struct error *error);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/hosts.h"
+
+#include "base/file.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOSTS_FILE_MOST (16u << 20)
+#define RANKS_MOST      (1u << 20)
+
+void hosts_free(struct host_list *hosts)
+{
+    free(hosts->hosts);
+    *hosts = (struct host_list){0};
+}
+
+/* Add one host; `number` is the text of its number of ranks, or NULL. */
+static weft_status add(struct host_list *hosts, const char *name, size_t length, const char *number, const char *where,
+                       struct error *error)
+{
+    int64_t ranks = 0;
+    char text[96];
+    if (length == 0 || length >= HOST_NAME_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s: a host name of %zu characters; write name:ranks,name:ranks",
+                         where, length);
+    if (name[0] == '-')
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s: '%.*s' is no host name", where, (int)length, name);
+    snprintf(text, sizeof text, "the number of ranks of host %.40s", name);
+    if (number) {
+        weft_status status = text_parse_integer(number, text, 1, RANKS_MOST, &ranks, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    struct host *grown = realloc(hosts->hosts, (hosts->count + 1) * sizeof *grown);
+    if (!grown)
+        return error_memory(error, (hosts->count + 1) * sizeof *grown, "the list of hosts");
+    hosts->hosts = grown;
+    struct host *host = &grown[hosts->count++];
+    *host = (struct host){.ranks = (uint32_t)ranks};
+    memcpy(host->name, name, length);
+    return WEFT_OK;
+}
+
+static weft_status read_list(const char *list, struct host_list *hosts, struct error *error)
+{
+    char *copy = strdup(list), *rest = NULL;
+    weft_status status = copy ? WEFT_OK : error_memory(error, strlen(list), "the list of hosts");
+    for (char *entry = strtok_r(copy, ",", &rest); entry && status == WEFT_OK; entry = strtok_r(NULL, ",", &rest)) {
+        char *colon = strrchr(entry, ':');
+        status = add(hosts, entry, colon ? (size_t)(colon - entry) : strlen(entry), colon ? colon + 1 : NULL, "--hosts",
+                     error);
+    }
+    free(copy);
+    return status;
+}
+
+static weft_status read_file(const char *path, struct host_list *hosts, struct error *error)
+{
+    char *content = NULL, *rest = NULL;
+    size_t size = 0;
+    weft_status status = file_read(path, HOSTS_FILE_MOST, &content, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    for (char *line = strtok_r(content, "\n", &rest); line && status == WEFT_OK; line = strtok_r(NULL, "\n", &rest)) {
+        line[strcspn(line, "#\r")] = '\0';
+        char *words = NULL, *name = strtok_r(line, " \t", &words),
+             *number = name ? strtok_r(NULL, " \t", &words) : NULL;
+        if (!name)
+            continue;
+        char *colon = strrchr(name, ':');
+        size_t length = colon ? (size_t)(colon - name) : strlen(name);
+        if (number && strncmp(number, "slots=", 6) == 0)
+            number += 6;
+        status = add(hosts, name, length, colon ? colon + 1 : number, path, error);
+    }
+    free(content);
+    return status;
+}
+
+/* Settle how many ranks each host runs. */
+static weft_status share_out(struct host_list *hosts, uint32_t ranks, struct error *error)
+{
+    uint32_t given = 0, open = 0;
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        given += hosts->hosts[i].ranks;
+        open += hosts->hosts[i].ranks == 0;
+    }
+    if (ranks == 0)
+        ranks = given + open;
+    if (ranks > given && open == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%u ranks are wanted but the hosts are said to run %u; raise a host's number", ranks, given);
+    uint32_t left = ranks > given ? ranks - given : 0, first = 0;
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        struct host *host = &hosts->hosts[i];
+        if (host->ranks == 0) {
+            host->ranks = (left + open - 1) / open;
+            left -= host->ranks;
+            open--;
+        }
+        if (host->ranks > ranks - first)
+            host->ranks = ranks - first;
+        host->first = first;
+        first += host->ranks;
+    }
+    hosts->ranks = ranks;
+    while (hosts->count > 1 && hosts->hosts[hosts->count - 1].ranks == 0)
+        hosts->count--; /* nothing is left for the last ones */
+    return WEFT_OK;
+}
+
+weft_status hosts_read(const char *list, const char *path, uint32_t ranks, struct host_list *hosts, struct error *error)
+{
+    struct host_list result = {0};
+    weft_status status;
+    if (list && path)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--hosts and --hostfile exclude each other; give one of them");
+    if (list)
+        status = read_list(list, &result, error);
+    else if (path)
+        status = read_file(path, &result, error);
+    else
+        status = add(&result, "localhost", strlen("localhost"), NULL, "localhost", error);
+    if (status == WEFT_OK && result.count == 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "%s names no host", path ? path : "--hosts");
+    if (status == WEFT_OK)
+        status = share_out(&result, ranks, error);
+    if (status != WEFT_OK) {
+        hosts_free(&result);
+        return status;
+    }
+    *hosts = result;
+    return WEFT_OK;
+}

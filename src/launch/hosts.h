@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Which hosts run how many ranks. Thread-safe. */
+#ifndef WEFT_LAUNCH_HOSTS_H
+#define WEFT_LAUNCH_HOSTS_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+#define HOST_NAME_BYTES 256
+
+struct host {
+    char name[HOST_NAME_BYTES]; /**< as the remote-shell agent understands it; "localhost" needs no agent */
+    uint32_t ranks;
+    uint32_t first; /**< number of its first rank */
+};
+
+struct host_list {
+    struct host *hosts;
+    uint32_t count;
+    uint32_t ranks; /**< all together */
+};
+
+/**
+ * Read "name[:ranks],name[:ranks]..." (`list`) or the file `path` (a host a line: "name", "name:ranks", "name
+ * slots=ranks"; # begins a comment); both NULL: this machine alone. `ranks` is how many to start in all, 0 if that was
+ * not said: hosts without a number then run one rank each. With it, they share evenly what the numbered ones leave, the
+ * first ones one more; hosts are filled in order. Errors: ARGUMENT, DATA. hosts_free() frees the list.
+ */
+weft_status hosts_read(const char *list, const char *path, uint32_t ranks, struct host_list *hosts,
+                       struct error *error);
+void hosts_free(struct host_list *hosts);
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/node.h"
+
+#include "base/clock.h"
+#include "launch/order.h"
+#include "launch/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OUTPUT_MOST   (256u << 10) /* bytes waiting for the launcher before ranks are no longer read */
+#define PIECE_BYTES   16384
+#define DRAIN_SECONDS 1.0 /* for output after the last rank's end: a stray process may hold its pipe */
+
+struct node {
+    int input, output, signals;
+    struct buffer in, out;
+    struct order order;
+    struct rank_process *ranks;
+    uint32_t alive;        /* ranks not yet reaped */
+    uint64_t drain_end;    /* once all have ended */
+    struct buffer pending; /* rank 0's input, not yet taken */
+    bool input_ended;
+    bool lost; /* the launcher is gone */
+};
+
+static bool started(const struct node *node)
+{
+    return node->ranks != NULL;
+}
+
+/* ---- the launcher's side ---------------------------------------------------------------------------------------- */
+
+static void tell(struct node *node, enum order_frame kind, const struct buffer *payload)
+{
+    frame_put(&node->out, (uint16_t)kind, payload ? buffer_begin(payload) : NULL, payload ? buffer_size(payload) : 0);
+}
+
+static void tell_numbers(struct node *node, enum order_frame kind, uint32_t first, uint32_t second, bool both)
+{
+    struct buffer payload = {0};
+    buffer_put_u32(&payload, first);
+    if (both)
+        buffer_put_u32(&payload, second);
+    tell(node, kind, &payload);
+    buffer_free(&payload);
+}
+
+/* Write what the launcher takes now, or, with `patient`, all of it. */
+static void send_output(struct node *node, bool patient)
+{
+    while (buffer_size(&node->out) > 0 && !node->lost) {
+        ssize_t n = write(node->output, buffer_begin(&node->out), buffer_size(&node->out));
+        if (n > 0) {
+            buffer_consume(&node->out, (size_t)n);
+        } else if (n < 0 && errno == EAGAIN) {
+            struct pollfd wait = {node->output, POLLOUT, 0};
+            if (!patient || poll(&wait, 1, 5000) <= 0)
+                return;
+        } else if (n < 0 && errno != EINTR) {
+            node->lost = true;
+        }
+    }
+}
+
+static void signal_all(const struct node *node, int number)
+{
+    for (uint32_t i = 0; started(node) && i < node->order.count; i++)
+        if (node->ranks[i].process > 0)
+            kill(-node->ranks[i].process, number);
+}
+
+static void start(struct node *node, const struct frame *frame)
+{
+    struct error error = {0};
+    if (started(node))
+        return;
+    weft_status status = order_unpack(frame, &node->order, &error);
+    if (status == WEFT_OK) {
+        node->ranks = calloc(node->order.count, sizeof *node->ranks);
+        if (!node->ranks)
+            status = error_memory(&error, node->order.count * sizeof *node->ranks, "the ranks of a host");
+    }
+    for (uint32_t i = 0; status == WEFT_OK && i < node->order.count; i++)
+        node->ranks[i] = (struct rank_process){.input = -1, .streams = {-1, -1}};
+    for (uint32_t i = 0; status == WEFT_OK && i < node->order.count; i++) {
+        status = spawn_rank(&node->order, i, &node->ranks[i], &error);
+        node->alive += node->ranks[i].process > 0;
+    }
+    if (status == WEFT_OK)
+        return;
+    struct buffer payload = {0};
+    buffer_put_text(&payload, error.text);
+    tell(node, ORDER_REFUSED, &payload);
+    buffer_free(&payload);
+    signal_all(node, SIGKILL);
+}
+
+/* Handle the launcher's frames. */
+static void obey(struct node *node)
+{
+    struct frame frame;
+    int found;
+    while ((found = frame_peek(&node->in, ORDER_FRAME_MOST, &frame)) == 1) {
+        struct reader reader = {frame.payload, frame.size, false};
+        if (frame.kind == ORDER_START)
+            start(node, &frame);
+        else if (frame.kind == ORDER_SIGNAL)
+            signal_all(node, (int)reader_u32(&reader));
+        else if (frame.kind == ORDER_INPUT && frame.size == 0)
+            node->input_ended = true;
+        else if (frame.kind == ORDER_INPUT)
+            buffer_put(&node->pending, frame.payload, frame.size);
+        frame_drop(&node->in, &frame);
+    }
+    if (found < 0)
+        node->lost = true;
+}
+
+static void hear_launcher(struct node *node)
+{
+    uint8_t bytes[PIECE_BYTES];
+    ssize_t n = read(node->input, bytes, sizeof bytes);
+    if (n > 0)
+        buffer_put(&node->in, bytes, (size_t)n);
+    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
+        node->lost = true;
+    obey(node);
+}
+
+/* ---- the ranks' side -------------------------------------------------------------------------------------------- */
+
+/* Forward what a rank has printed. */
+static void hear_rank(struct node *node, uint32_t index, int stream)
+{
+    struct rank_process *rank = &node->ranks[index];
+    uint8_t bytes[PIECE_BYTES];
+    ssize_t n = read(rank->streams[stream], bytes, sizeof bytes);
+    if (n > 0) {
+        struct buffer payload = {0};
+        buffer_put_u32(&payload, node->order.first + index);
+        buffer_put_u32(&payload, (uint32_t)stream + 1);
+        buffer_put(&payload, bytes, (size_t)n);
+        tell(node, ORDER_OUTPUT, &payload);
+        buffer_free(&payload);
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        close(rank->streams[stream]);
+        rank->streams[stream] = -1;
+    }
+}
+
+static void feed_rank(struct node *node)
+{
+    struct rank_process *rank = &node->ranks[0];
+    size_t size = buffer_size(&node->pending);
+    if (rank->input >= 0 && size > 0) {
+        ssize_t n = write(rank->input, buffer_begin(&node->pending), size);
+        if (n > 0) {
+            buffer_consume(&node->pending, (size_t)n);
+            tell_numbers(node, ORDER_TAKEN, (uint32_t)n, 0, false);
+        } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            close(rank->input);
+            rank->input = -1;
+        }
+    }
+    if (rank->input < 0 && buffer_size(&node->pending) > 0) { /* it wants no more */
+        tell_numbers(node, ORDER_TAKEN, (uint32_t)buffer_size(&node->pending), 0, false);
+        buffer_consume(&node->pending, buffer_size(&node->pending));
+    }
+    if (rank->input >= 0 && node->input_ended && buffer_size(&node->pending) == 0) {
+        close(rank->input);
+        rank->input = -1;
+    }
+}
+
+/* Reap what has ended: ranks, and orphans of ranks, which the kernel gives to this process. */
+static void reap(struct node *node)
+{
+    int status;
+    pid_t process;
+    while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
+        for (uint32_t i = 0; started(node) && i < node->order.count; i++) {
+            if (node->ranks[i].process != process)
+                continue;
+            kill(-process, SIGKILL); /* whatever the rank has left behind in its group */
+            node->ranks[i].process = 0;
+            node->alive--;
+            tell_numbers(node, ORDER_EXIT, node->order.first + i, (uint32_t)status, true);
+        }
+    }
+}
+
+/* Kill every descendant: the groups, then whoever left them, as the kernel hands orphans to this process. */
+static void kill_everything(struct node *node)
+{
+    signal_all(node, SIGKILL);
+    uint64_t end = clock_now() + 1000000000u;
+    while (clock_now() < end) {
+        char path[64], list[4096] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+        int file = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = file >= 0 ? read(file, list, sizeof list - 1) : 0;
+        if (file >= 0)
+            close(file);
+        list[n > 0 ? n : 0] = '\0';
+        char *rest = NULL;
+        for (char *word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+            kill((pid_t)atoi(word), SIGKILL);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+            return;
+        poll(NULL, 0, 2);
+    }
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
+
+static bool drained(const struct node *node)
+{
+    for (uint32_t i = 0; started(node) && i < node->order.count; i++)
+        if (node->ranks[i].streams[0] >= 0 || node->ranks[i].streams[1] >= 0)
+            return false;
+    return true;
+}
+
+static void turn(struct node *node, struct pollfd *polls)
+{
+    uint32_t count = started(node) ? node->order.count : 0;
+    bool full = buffer_size(&node->out) >= OUTPUT_MOST, feeding = count > 0 && buffer_size(&node->pending) > 0;
+    polls[0] = (struct pollfd){node->input, POLLIN, 0};
+    polls[1] = (struct pollfd){buffer_size(&node->out) > 0 ? node->output : -1, POLLOUT, 0};
+    polls[2] = (struct pollfd){node->signals, POLLIN, 0};
+    polls[3] = (struct pollfd){feeding ? node->ranks[0].input : -1, POLLOUT, 0};
+    for (uint32_t i = 0; i < 2 * count; i++)
+        polls[4 + i] = (struct pollfd){full ? -1 : node->ranks[i / 2].streams[i % 2], POLLIN, 0};
+    if (poll(polls, 4 + 2 * count, node->drain_end ? 50 : -1) < 0)
+        return;
+    for (uint32_t i = 0; i < 2 * count; i++)
+        if (polls[4 + i].revents)
+            hear_rank(node, i / 2, (int)(i % 2));
+    if (polls[2].revents) {
+        struct signalfd_siginfo ignored[8];
+        ssize_t n = read(node->signals, ignored, sizeof ignored);
+        (void)n;
+        reap(node);
+    }
+    if (polls[0].revents)
+        hear_launcher(node);
+    if (started(node))
+        feed_rank(node);
+    send_output(node, false);
+}
+
+static weft_status prepare(struct node *node, struct error *error)
+{
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN); /* the launcher's end is seen at its connection */
+    signal(SIGINT, SIG_IGN);
+    signal(SIGTERM, SIG_IGN);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    node->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (node->signals < 0)
+        return error_system(error, "cannot watch for the ends of ranks");
+    fcntl(node->input, F_SETFL, fcntl(node->input, F_GETFL) | O_NONBLOCK);
+    fcntl(node->output, F_SETFL, fcntl(node->output, F_GETFL) | O_NONBLOCK);
+    fcntl(node->input, F_SETFD, FD_CLOEXEC);
+    fcntl(node->output, F_SETFD, FD_CLOEXEC);
+    return WEFT_OK;
+}
+
+int node_main(int input, int output)
+{
+    struct node node = {.input = input, .output = output, .signals = -1};
+    struct error error = {0};
+    if (prepare(&node, &error) != WEFT_OK)
+        return fprintf(stderr, "weft: %s\n", error.text), 1;
+    buffer_put(&node.out, ORDER_GREETING, sizeof ORDER_GREETING - 1);
+    buffer_put(&node.out, weft_version(), strlen(weft_version()));
+    buffer_put(&node.out, "\n", 1);
+    struct pollfd *polls = NULL;
+    while (!node.lost) {
+        struct pollfd *grown = realloc(polls, (4 + 2 * (size_t)node.order.count) * sizeof *polls);
+        if (!grown)
+            break;
+        polls = grown;
+        turn(&node, polls);
+        bool over = started(&node) && node.alive == 0;
+        if (over && node.drain_end == 0) {
+            node.drain_end = clock_now() + (uint64_t)(DRAIN_SECONDS * 1e9);
+            kill_everything(&node);
+        }
+        if (over && (drained(&node) || clock_now() > node.drain_end)) {
+            tell(&node, ORDER_DONE, NULL);
+            send_output(&node, true);
+            break;
+        }
+    }
+    if (node.alive > 0)
+        kill_everything(&node);
+    free(polls);
+    free(node.ranks);
+    order_free(&node.order);
+    buffer_free(&node.in);
+    buffer_free(&node.out);
+    buffer_free(&node.pending);
+    return node.lost;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the launcher and its helper on each host (see node.h) say to each other: a greeting, then frames
+ * (control/frame.h) over the helper's standard input and output. The first frame is the order: what to start.
+ */
+#ifndef WEFT_LAUNCH_ORDER_H
+#define WEFT_LAUNCH_ORDER_H
+
+#include "base/error.h"
+#include "control/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** The helper's first bytes; whatever a login shell prints before them is skipped. The version of Weft and a newline
+ * follow. */
+#define ORDER_GREETING "\001weft-node\002"
+
+#define ORDER_FRAME_MOST (16u << 20)
+
+enum order_frame {
+    ORDER_START = 1, /**< to the helper: struct order */
+    ORDER_INPUT,     /**< bytes for rank 0's standard input; none: its end */
+    ORDER_SIGNAL,    /**< number (4): send it to every rank's process group */
+    ORDER_TAKEN,     /**< to the launcher: number (4) of input bytes that rank 0 has taken */
+    ORDER_OUTPUT,    /**< rank (4), stream (4: 1 or 2), bytes */
+    ORDER_EXIT,      /**< rank (4), wait status (4) */
+    ORDER_REFUSED,   /**< sentence (text): nothing could be started */
+    ORDER_DONE,      /**< all ranks have ended, and all output is sent */
+};
+
+/** A list of texts that ends with NULL, so that it can be an argv. */
+struct texts {
+    char **items;
+    uint32_t count;
+};
+
+struct order {
+    char *folder;             /**< the working directory */
+    char *host;               /**< the host's name as the user wrote it; "" for the launcher's own */
+    uint32_t first, count;    /**< the ranks to start here */
+    uint32_t ranks;           /**< of the whole job */
+    uint32_t threads;         /**< compute threads a rank; 0: cores / count */
+    uint32_t bind;            /**< bind each rank to cores of its own, if there are enough */
+    uint32_t input;           /**< rank 0 gets input */
+    struct texts environment; /**< "NAME=VALUE", added to what the helper has */
+    struct texts program;
+};
+
+/** Append the order as a frame's payload. */
+void order_pack(const struct order *order, struct buffer *buffer);
+
+/** Read it; order_free() frees it. Errors: DATA, MEMORY. */
+weft_status order_unpack(const struct frame *frame, struct order *order, struct error *error);
+void order_free(struct order *order);
+
+/** Append a copy of `text`; false if memory ran out. */
+bool texts_add(struct texts *texts, const char *text);
+void texts_free(struct texts *texts);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/output.h"
+
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WAITING_MOST (1u << 20)
+#define LINE_MOST    65536 /* a longer line is cut */
+#define PATIENCE_MS  5000
+
+static weft_status open_files(struct output *output, const char *folder, struct error *error)
+{
+    static const char *const endings[] = {"out", "err"};
+    weft_status status = file_make_folder(folder, error);
+    output->files = malloc(2 * output->ranks * sizeof *output->files);
+    if (status == WEFT_OK && !output->files)
+        status = error_memory(error, 2 * output->ranks * sizeof *output->files, "the output files");
+    for (uint32_t i = 0; output->files && i < 2 * output->ranks; i++)
+        output->files[i] = -1;
+    for (uint32_t i = 0; status == WEFT_OK && i < 2 * output->ranks; i++) {
+        char name[40], path[FILE_PATH_BYTES];
+        snprintf(name, sizeof name, "rank-%u.%s", i / 2, endings[i % 2]);
+        status = file_join(path, folder, name, error);
+        if (status != WEFT_OK)
+            break;
+        output->files[i] = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+        if (output->files[i] < 0)
+            status = error_system(error, "cannot write the output file '%s'", path);
+    }
+    return status;
+}
+
+weft_status output_open(struct output *output, uint32_t ranks, const char *folder, bool prefix,
+                        const char *const *hosts, struct error *error)
+{
+    *output = (struct output){.ranks = ranks, .sinks = {{.descriptor = STDOUT_FILENO}, {.descriptor = STDERR_FILENO}}};
+    output->partial = calloc(2 * ranks, sizeof *output->partial);
+    weft_status status =
+        output->partial ? WEFT_OK : error_memory(error, 2 * ranks * sizeof *output->partial, "the output");
+    if (status == WEFT_OK && folder)
+        status = open_files(output, folder, error);
+    else if (status == WEFT_OK && prefix)
+        output->prefixes = calloc(ranks, sizeof *output->prefixes);
+    for (uint32_t rank = 0; output->prefixes && rank < ranks; rank++)
+        if (asprintf(&output->prefixes[rank], hosts ? "[rank %u %s] " : "[rank %u] ", rank, hosts ? hosts[rank] : "") <
+            0)
+            output->prefixes[rank] = NULL;
+    if (status != WEFT_OK)
+        output_close(output);
+    return status;
+}
+
+static void write_file(int descriptor, const uint8_t *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t n = write(descriptor, bytes, size);
+        if (n < 0 && errno != EINTR)
+            return;
+        bytes += n > 0 ? n : 0;
+        size -= n > 0 ? (size_t)n : 0;
+    }
+}
+
+static void put_line(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes, size_t size)
+{
+    struct output_sink *sink = &output->sinks[stream - 1];
+    if (sink->broken)
+        return;
+    if (output->prefixes && output->prefixes[rank])
+        buffer_put(&sink->waiting, output->prefixes[rank], strlen(output->prefixes[rank]));
+    buffer_put(&sink->waiting, bytes, size);
+    if (bytes[size - 1] != '\n' && output->prefixes)
+        buffer_put(&sink->waiting, "\n", 1);
+}
+
+void output_take(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes, size_t size)
+{
+    if (rank >= output->ranks || stream < 1 || stream > 2)
+        return;
+    uint32_t slot = 2 * rank + stream - 1;
+    if (output->files) {
+        write_file(output->files[slot], bytes, size);
+        return;
+    }
+    struct buffer *partial = &output->partial[slot];
+    while (size > 0) {
+        const uint8_t *end = memchr(bytes, '\n', size);
+        size_t piece = end ? (size_t)(end - bytes) + 1 : size;
+        buffer_put(partial, bytes, piece);
+        bytes += piece;
+        size -= piece;
+        if (!end && buffer_size(partial) < LINE_MOST)
+            return;
+        put_line(output, rank, stream, buffer_begin(partial), buffer_size(partial));
+        buffer_consume(partial, buffer_size(partial));
+    }
+}
+
+void output_say(struct output *output, const char *line)
+{
+    struct output_sink *sink = &output->sinks[1];
+    buffer_put(&sink->waiting, line, strlen(line));
+    buffer_put(&sink->waiting, "\n", 1);
+}
+
+bool output_is_full(const struct output *output)
+{
+    return buffer_size(&output->sinks[0].waiting) > WAITING_MOST ||
+           buffer_size(&output->sinks[1].waiting) > WAITING_MOST;
+}
+
+/* Our streams may be shared with other programs, so they stay blocking: no more is written than a ready pipe takes. */
+static void write_sink(struct output_sink *sink)
+{
+    size_t size = buffer_size(&sink->waiting);
+    ssize_t n = write(sink->descriptor, buffer_begin(&sink->waiting), size < PIPE_BUF ? size : PIPE_BUF);
+    if (n > 0) {
+        buffer_consume(&sink->waiting, (size_t)n);
+    } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+        sink->broken = true;
+        buffer_consume(&sink->waiting, size);
+    }
+}
+
+void output_write(struct output *output, const bool ready[2])
+{
+    for (int i = 0; i < 2; i++)
+        if (ready[i] && buffer_size(&output->sinks[i].waiting) > 0)
+            write_sink(&output->sinks[i]);
+}
+
+void output_close(struct output *output)
+{
+    for (uint32_t slot = 0; output->partial && slot < 2 * output->ranks; slot++) {
+        struct buffer *partial = &output->partial[slot];
+        if (buffer_size(partial) > 0)
+            put_line(output, slot / 2, slot % 2 + 1, buffer_begin(partial), buffer_size(partial));
+        buffer_free(partial);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct output_sink *sink = &output->sinks[i];
+        while (buffer_size(&sink->waiting) > 0) {
+            struct pollfd wait = {sink->descriptor, POLLOUT, 0};
+            if (poll(&wait, 1, PATIENCE_MS) <= 0)
+                break;
+            write_sink(sink);
+        }
+        buffer_free(&sink->waiting);
+    }
+    for (uint32_t i = 0; output->files && i < 2 * output->ranks; i++)
+        if (output->files[i] >= 0)
+            close(output->files[i]);
+    for (uint32_t rank = 0; output->prefixes && rank < output->ranks; rank++)
+        free(output->prefixes[rank]);
+    free(output->files);
+    free(output->prefixes);
+    free(output->partial);
+    output->files = NULL;
+    output->prefixes = NULL;
+    output->partial = NULL;
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* The cores that this process may use. */
+static uint32_t usable_cores(cpu_set_t *set)
+{
+    if (sched_getaffinity(0, sizeof *set, set) != 0)
+        return 1;
+    int count = CPU_COUNT(set);
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+static void set_number(const char *name, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    setenv(name, text, 1);
+}
+
+static void set_environment(const struct order *order, uint32_t index, uint32_t cores, uint32_t threads)
+{
+    for (uint32_t i = 0; i < order->environment.count; i++) {
+        char *entry = order->environment.items[i], *equals = strchr(entry, '=');
+        if (!equals)
+            continue;
+        *equals = '\0';
+        setenv(entry, equals + 1, 1);
+        *equals = '=';
+    }
+    set_number("WEFT_RANK", order->first + index);
+    set_number("WEFT_RANKS", order->ranks);
+    set_number("WEFT_LOCAL_RANK", index);
+    set_number("WEFT_LOCAL_RANKS", order->count);
+    if (*order->host)
+        setenv("WEFT_HOST", order->host, 1);
+    char text[16];
+    snprintf(text, sizeof text, "%u", threads);
+    setenv("OMP_NUM_THREADS", text, order->threads != 0);
+    if (threads * order->count > cores)
+        setenv("OMP_WAIT_POLICY", "passive", 0);
+}
+
+/* Give this process its own share of the cores. */
+static void bind_cores(const cpu_set_t *all, uint32_t index, uint32_t threads)
+{
+    cpu_set_t own;
+    CPU_ZERO(&own);
+    uint32_t seen = 0;
+    for (int core = 0; core < CPU_SETSIZE; core++) {
+        if (!CPU_ISSET(core, all))
+            continue;
+        if (seen / threads == index)
+            CPU_SET(core, &own);
+        seen++;
+    }
+    sched_setaffinity(0, sizeof own, &own);
+}
+
+/* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the folder or 'p' for the program. */
+static void become_rank(const struct order *order, uint32_t index, int input, int output, int errors, int report,
+                        pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(127); /* the helper died before the line above */
+    dup2(input, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(errors, STDERR_FILENO);
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGKILL && number != SIGSTOP)
+            signal(number, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    cpu_set_t set;
+    uint32_t cores = usable_cores(&set), threads = order->threads;
+    if (threads == 0)
+        threads = cores / order->count ? cores / order->count : 1;
+    set_environment(order, index, cores, threads);
+    if (order->bind && threads * order->count <= cores)
+        bind_cores(&set, index, threads);
+    char what = 'd';
+    if (chdir(order->folder) == 0) {
+        what = 'p';
+        execvp(order->program.items[0], order->program.items);
+    }
+    char message[1 + sizeof(int)] = {what};
+    int code = errno;
+    memcpy(message + 1, &code, sizeof code);
+    ssize_t ignored = write(report, message, sizeof message);
+    (void)ignored;
+    _exit(127);
+}
+
+static void close_pair(int pair[2])
+{
+    for (int i = 0; i < 2; i++) {
+        if (pair[i] >= 0)
+            close(pair[i]);
+        pair[i] = -1;
+    }
+}
+
+/* Wait for the child's exec: nothing comes when it has succeeded. */
+static weft_status hear_report(const struct order *order, int report, struct error *error)
+{
+    char message[1 + sizeof(int)];
+    ssize_t n;
+    do
+        n = read(report, message, sizeof message);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof message)
+        return WEFT_OK;
+    int code;
+    memcpy(&code, message + 1, sizeof code);
+    char name[256] = "";
+    gethostname(name, sizeof name - 1);
+    const char *host = *order->host ? order->host : name, *program = order->program.items[0];
+    if (message[0] == 'd')
+        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot enter the folder '%s' on host %s: %s", order->folder, host,
+                         strerror(code));
+    if (code == ENOENT && !strchr(program, '/'))
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "cannot run '%s' on host %s: no program of that name is in PATH; write ./%s if it is in this folder",
+            program, host, program);
+    return error_set(error, WEFT_ERROR_ARGUMENT, "cannot run '%s' on host %s: %s", program, host, strerror(code));
+}
+
+weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error)
+{
+    int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
+    bool takes_input = order->input && order->first + index == 0;
+    weft_status status = WEFT_OK;
+    if ((takes_input ? pipe2(input, O_CLOEXEC) : (input[0] = open("/dev/null", O_RDONLY | O_CLOEXEC)) < 0) ||
+        pipe2(output, O_CLOEXEC) || pipe2(errors, O_CLOEXEC) || pipe2(report, O_CLOEXEC)) {
+        status = error_system(error, "cannot make the pipes of rank %u", order->first + index);
+    } else {
+        pid_t parent = getpid(), process = fork();
+        if (process == 0)
+            become_rank(order, index, input[0], output[1], errors[1], report[1], parent);
+        close(report[1]);
+        report[1] = -1;
+        if (process < 0) {
+            status = error_system(error, "cannot start rank %u", order->first + index);
+        } else {
+            setpgid(process, process);
+            *rank = (struct rank_process){process, input[1], {output[0], errors[0]}};
+            status = hear_report(order, report[0], error);
+            input[1] = output[0] = errors[0] = -1;
+        }
+    }
+    close_pair(input);
+    close_pair(output);
+    close_pair(errors);
+    close_pair(report);
+    if (status == WEFT_OK) {
+        const int ours[] = {rank->input, rank->streams[0], rank->streams[1]};
+        for (int i = 0; i < 3; i++)
+            if (ours[i] >= 0)
+                fcntl(ours[i], F_SETFL, O_NONBLOCK);
+    }
+    return status;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Starting one rank on this machine. */
+#ifndef WEFT_LAUNCH_SPAWN_H
+#define WEFT_LAUNCH_SPAWN_H
+
+#include "base/error.h"
+#include "launch/order.h"
+
+#include <sys/types.h>
+
+/** A rank that runs, seen from the helper that started it. */
+struct rank_process {
+    pid_t process;  /**< also its process group; 0: not started, or reaped */
+    int input;      /**< where its standard input is written; -1: none */
+    int streams[2]; /**< where its standard output and error are read; -1: ended */
+};
+
+/**
+ * Start rank order->first + `index`. It leads a process group of its own, dies with the helper (PR_SET_PDEATHSIG),
+ * begins with default signals, in order->folder, and finds in its environment:
+ *
+ *     WEFT_RANK, WEFT_RANKS              its number, how many there are
+ *     WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS  the same among the ranks of this host
+ *     WEFT_HOST                          the host's name as the user wrote it, unless that is this machine's own
+ *     OMP_NUM_THREADS                    compute threads, unless the user has set it
+ *     OMP_WAIT_POLICY=passive            where the host's threads outnumber its cores, unless the user has set it
+ *
+ * and what the order adds. Errors: SYSTEM, ARGUMENT when the program cannot be run, naming program and host.
+ */
+weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error);
+
+#endif
