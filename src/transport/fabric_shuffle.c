@@ -36,6 +36,8 @@ void shuffle_close(struct shuffle *shuffle)
 weft_status shuffle_put(struct shuffle *shuffle, const struct fi_cq_data_entry *entries, size_t count,
                         struct error *error)
 {
+    if (!count)
+        return WEFT_OK;
     if (shuffle->count + count > shuffle->size) {
         size_t size = 2 * (shuffle->size + count);
         struct fi_cq_data_entry *grown = realloc(shuffle->entries, size * sizeof *grown);
