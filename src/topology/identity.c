@@ -14,7 +14,7 @@ weft_status identity_read(const char *added, char identity[IDENTITY_BYTES], stru
 {
     char *boot = NULL;
     size_t size = 0;
-    struct stat network;
+    struct stat network = {0};
     weft_status status = file_read("/proc/sys/kernel/random/boot_id", 256, &boot, &size, error);
     if (status != WEFT_OK)
         return status;
