@@ -81,6 +81,18 @@ static void print_option(FILE *output, const struct cli_option *option)
     wrap_print(output, text, column, OPTION_COLUMN);
 }
 
+/* Indented alike, however the table writes them. */
+static void print_examples(FILE *output, const char *examples)
+{
+    fprintf(output, "\nExamples\n");
+    while (*examples) {
+        examples += strspn(examples, " ");
+        size_t length = strcspn(examples, "\n");
+        fprintf(output, "  %.*s\n", (int)length, examples);
+        examples += length + (examples[length] == '\n');
+    }
+}
+
 void help_command(FILE *output, const char *name, const struct command *command)
 {
     static const struct cli_option help_option = CLI_FLAG("help", 'h', NULL, "print this");
@@ -103,7 +115,7 @@ void help_command(FILE *output, const char *name, const struct command *command)
         print_option(output, &command->options[i]);
     print_option(output, &help_option);
     if (command->examples)
-        fprintf(output, "\nExamples\n%s", command->examples);
+        print_examples(output, command->examples);
 }
 
 /* Follow `words` ("checkpoint", "hash") to a command and print it. */

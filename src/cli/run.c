@@ -172,7 +172,6 @@ const struct command command_run = {
     .examples = "weft run -n 4 -- weft train --steps 200\n"
                 "weft run --hosts hosta:2,hostb:2 -- ./program argument\n"
                 "weft run -n 8 --hostfile hosts --agent \"ssh -p 2222\" --env FI_PROVIDER=tcp -- ./program\n",
-    .words = "PROGRAM [ARGUMENT...]",
     .takes_program = true,
     .options = options,
     .option_count = sizeof options / sizeof *options,
