@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- refusals ------------------------------------------------------------------------------------------------------
- */
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
 
 static bool all_near(const struct plan_shape *shape)
 {
@@ -122,8 +121,7 @@ static const char *refuses_uneven(const struct plan_shape *shape)
     return fewest == most ? NULL : "all nodes must have equally many ranks";
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
@@ -288,8 +286,7 @@ const struct algorithm *algorithm_find(enum collective collective, const char *n
     return NULL;
 }
 
-/* ---- from shape to plan --------------------------------------------------------------------------------------------
- */
+/* ---- from shape to plan ------------------------------------------------------------------------------------------ */
 
 const char *algorithm_refuses(const struct algorithm *algorithm, const struct plan_shape *shape)
 {

@@ -120,8 +120,7 @@ static struct event pop(struct simulation *simulation)
     return first;
 }
 
-/* ---- the network ---------------------------------------------------------------------------------------------------
- */
+/* ---- the network ------------------------------------------------------------------------------------------------- */
 
 static uint32_t node_of(const struct simulation *simulation, uint32_t rank)
 {
@@ -173,8 +172,7 @@ static void flow_end(struct simulation *simulation)
     push(simulation, now + simulation->cluster->far.latency, EVENT_ARRIVAL, simulation->runners[flow.runner].channel);
 }
 
-/* ---- steps
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static const struct step *step_of(const struct simulation *simulation, const struct runner *runner)
 {
@@ -442,8 +440,7 @@ static void run(struct simulation *simulation)
     }
 }
 
-/* ---- setting up
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- setting up -------------------------------------------------------------------------------------------------- */
 
 /* One allocation, handed out in pieces of 16 bytes. */
 static void *take(char **memory, size_t bytes)

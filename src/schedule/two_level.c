@@ -100,8 +100,7 @@ static bool levels_open(struct levels *levels, struct builder *builder)
     return true;
 }
 
-/* ---- what nodes do inside
- * ------------------------------------------------------------------------------------------------ */
+/* ---- what nodes do inside ---------------------------------------------------------------------------------------- */
 
 static bool owns(const struct levels *levels)
 {
@@ -205,8 +204,7 @@ static void deliver(const struct levels *levels, uint32_t mate, uint32_t chunk, 
                                   .value = chunk % levels->builder->plan->parts});
 }
 
-/* ---- what columns do between nodes
- * ----------------------------------------------------------------------------------------- */
+/* ---- what columns do between nodes ------------------------------------------------------------------------------- */
 
 /* The stage of this rank's column (or of the leaders). */
 static struct stage between(const struct levels *levels, const uint32_t *members)
@@ -224,8 +222,7 @@ static struct stage between(const struct levels *levels, const uint32_t *members
     };
 }
 
-/* ---- all-reduce, reduce
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- all-reduce, reduce ------------------------------------------------------------------------------------------ */
 
 /* Segments that make messages of a good length out of `shares` shares. */
 static void segment(const struct levels *levels, uint32_t shares)
@@ -317,8 +314,7 @@ void write_two_level_reduce(struct builder *builder)
     levels_close(&levels);
 }
 
-/* ---- reduce-scatter, all-gather: nodes of one size
- * ------------------------------------------------------------------------------- */
+/* ---- reduce-scatter, all-gather: nodes of one size --------------------------------------------------------------- */
 
 /* On every node, the owner of a number sums the blocks that belong to ranks of its number anywhere. */
 void write_two_level_reduce_scatter(struct builder *builder)
@@ -384,8 +380,7 @@ void write_two_level_allgather(struct builder *builder)
     levels_close(&levels);
 }
 
-/* ---- broadcast, barrier: one leader a node
- * ------------------------------------------------------------------------------------------ */
+/* ---- broadcast, barrier: one leader a node ----------------------------------------------------------------------- */
 
 void write_two_level_broadcast(struct builder *builder)
 {

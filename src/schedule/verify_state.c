@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Complaints, facts, memory and clocks of the verifier's machine. */
+#include "schedule/verify_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+symbol verify_leaf(const struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
+{
+    return 1 + rank + machine->ranks * (block + machine->input_blocks_most * (part + machine->parts * iteration));
+}
+
+/* ---- complaints -------------------------------------------------------------------------------------------------- */
+
+static const char *binding_text(const struct machine *machine)
+{
+    static const char *const texts[3][3] = {
+        {"", ", in place", ", every other rank in place"},
+        {", buffers registered", ", buffers registered, in place", ", buffers registered, every other rank in place"},
+        {", every other rank's buffers registered", ", every other rank's buffers registered, in place",
+         ", every other rank's buffers registered and in place"}};
+    return texts[machine->binding->registered][machine->binding->in_place];
+}
+
+bool verify_complain(struct machine *machine, const struct thread *thread, const char *format, ...)
+{
+    char what[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    const struct plan *plan = machine->plans[thread ? thread->rank : 0];
+    if (!thread) {
+        machine->status =
+            error_set(machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks%s: %s",
+                      collective_name(plan->collective), plan->algorithm, machine->ranks, binding_text(machine), what);
+        return false;
+    }
+    const struct step *step = &plan->steps[plan->lane_first[thread->lane] + thread->at];
+    machine->status = error_set(
+        machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks%s: rank %u, lane %u, step %u (%s), iteration %u %s",
+        collective_name(plan->collective), plan->algorithm, machine->ranks, binding_text(machine), thread->rank,
+        thread->lane, thread->at, step_kind_name(step->kind), thread->iteration, what);
+    return false;
+}
+
+/* ---- facts ------------------------------------------------------------------------------------------------------- */
+
+void verify_flow_free(struct verify_flow *flow)
+{
+    free(flow->facts);
+    *flow = (struct verify_flow){0};
+}
+
+static bool flow_has(const struct verify_flow *flow, uint64_t fact)
+{
+    for (uint32_t at = (uint32_t)fact & flow->mask; flow->facts[at]; at = (at + 1) & flow->mask)
+        if (flow->facts[at] == fact)
+            return true;
+    return false;
+}
+
+bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b)
+{
+    if (a->count != b->count)
+        return false;
+    for (uint32_t i = 0; a->count && i <= a->mask; i++)
+        if (a->facts[i] && !flow_has(b, a->facts[i]))
+            return false;
+    return true;
+}
+
+void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, symbol value)
+{
+    struct verify_flow *flow = machine->flow;
+    if (!flow)
+        return;
+    uint64_t fact = (where * 0x9e3779b97f4a7c15u + kind) ^ symbols_hash(machine->symbols, value);
+    fact = (fact ^ (fact >> 29)) * 0xbf58476d1ce4e5b9u | 1;
+    if (flow->count * 2 >= flow->mask) {
+        struct verify_flow larger = {.mask = flow->mask ? flow->mask * 2 + 1 : 255};
+        larger.facts = calloc((size_t)larger.mask + 1, sizeof *larger.facts);
+        if (!larger.facts) {
+            machine->status = error_memory(machine->error, larger.mask * sizeof *larger.facts, "the verifier");
+            return;
+        }
+        for (uint32_t i = 0; flow->facts && i <= flow->mask; i++) {
+            uint32_t at = (uint32_t)flow->facts[i] & larger.mask;
+            while (flow->facts[i] && larger.facts[at])
+                at = (at + 1) & larger.mask;
+            if (flow->facts[i])
+                larger.facts[at] = flow->facts[i];
+        }
+        larger.count = flow->count;
+        free(flow->facts);
+        *flow = larger;
+    }
+    uint32_t at = (uint32_t)fact & flow->mask;
+    while (flow->facts[at] && flow->facts[at] != fact)
+        at = (at + 1) & flow->mask;
+    flow->count += !flow->facts[at];
+    flow->facts[at] = fact;
+}
+
+/* ---- cells ------------------------------------------------------------------------------------------------------- */
+
+bool verify_chosen(enum verify_choice choice, uint32_t rank)
+{
+    return choice == CHOICE_ALL || (choice == CHOICE_ALTERNATING && rank % 2);
+}
+
+bool verify_registered(const struct machine *machine, uint32_t rank)
+{
+    return verify_chosen(machine->binding->registered, rank);
+}
+
+uint32_t verify_cell_at(const struct machine *machine, uint32_t rank, enum region_kind kind, uint32_t iteration,
+                        uint32_t chunk)
+{
+    const struct region *region = &machine->regions[rank * REGIONS + kind];
+    if (kind >= REGION_SCRATCH)
+        iteration %= machine->plans[rank]->slots;
+    return region->base + iteration * region->stride + chunk;
+}
+
+tick *verify_clock_of(struct machine *machine, const struct thread *thread)
+{
+    return machine->clocks + (size_t)(thread - machine->threads) * machine->components;
+}
+
+bool verify_ordered(struct machine *machine, const struct thread *thread, uint32_t by, uint32_t clock)
+{
+    return (uint32_t)verify_clock_of(machine, thread)[by] >= clock;
+}
+
+const char *verify_cell_text(const struct machine *machine, uint32_t index, char *text, size_t size)
+{
+    static const char *const names[REGIONS] = {"input", "output", "scratch", "exposed copy", "spread copy"};
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        for (unsigned kind = 0; kind < REGIONS; kind++) {
+            const struct region *region = &machine->regions[rank * REGIONS + kind];
+            uint32_t rows = kind >= REGION_SCRATCH ? machine->plans[rank]->slots : machine->iterations;
+            if (region->stride && index >= region->base && index < region->base + rows * region->stride) {
+                snprintf(text, size, "chunk %u of rank %u's %s", (index - region->base) % region->stride, rank,
+                         names[kind]);
+                return text;
+            }
+        }
+    }
+    return "a chunk";
+}
+
+static bool clash(struct machine *machine, const struct thread *thread, uint32_t index, const char *verb,
+                  uint32_t other)
+{
+    char text[96];
+    const struct thread *by = &machine->threads[other];
+    return verify_complain(machine, thread, "%s %s without being ordered after lane %u of rank %u, which %s it", verb,
+                           verify_cell_text(machine, index, text, sizeof text), by->lane, by->rank,
+                           machine->cells[index].write_thread == other && machine->cells[index].write_clock ? "writes"
+                                                                                                            : "reads");
+}
+
+bool verify_note_read(struct machine *machine, struct thread *thread, uint32_t index)
+{
+    struct cell *cell = &machine->cells[index];
+    uint32_t self = (uint32_t)(thread - machine->threads);
+    if (cell->write_clock && cell->write_thread != self &&
+        !verify_ordered(machine, thread, cell->write_thread, cell->write_clock))
+        return clash(machine, thread, index, "reads", cell->write_thread);
+    for (uint32_t at = cell->reads; at != NOBODY; at = machine->accesses[at].next) {
+        if (machine->accesses[at].thread == self) {
+            machine->accesses[at].clock = thread->clock + 1;
+            return true;
+        }
+    }
+    uint32_t entry = machine->access_free;
+    if (entry != NOBODY) {
+        machine->access_free = machine->accesses[entry].next;
+    } else {
+        if (machine->access_count == machine->access_capacity) {
+            uint32_t capacity = machine->access_capacity * 2 + 256;
+            struct access *grown = realloc(machine->accesses, capacity * sizeof *grown);
+            if (!grown) {
+                machine->status = error_memory(machine->error, capacity * sizeof *grown, "the verifier");
+                return false;
+            }
+            machine->accesses = grown;
+            machine->access_capacity = capacity;
+        }
+        entry = machine->access_count++;
+    }
+    machine->accesses[entry] = (struct access){self, thread->clock + 1, cell->reads};
+    cell->reads = entry;
+    return true;
+}
+
+bool verify_note_write(struct machine *machine, struct thread *thread, uint32_t index)
+{
+    struct cell *cell = &machine->cells[index];
+    uint32_t self = (uint32_t)(thread - machine->threads);
+    if (cell->write_clock && cell->write_thread != self &&
+        !verify_ordered(machine, thread, cell->write_thread, cell->write_clock))
+        return clash(machine, thread, index, "writes", cell->write_thread);
+    for (uint32_t at = cell->reads, next; at != NOBODY; at = next) {
+        const struct access *access = &machine->accesses[at];
+        next = access->next;
+        if (access->thread != self && !verify_ordered(machine, thread, access->thread, access->clock))
+            return clash(machine, thread, index, "writes", access->thread);
+        machine->accesses[at].next = machine->access_free;
+        machine->access_free = at;
+        cell->reads = next;
+    }
+    cell->write_thread = self;
+    cell->write_clock = thread->clock + 1;
+    return true;
+}
+
+uint32_t verify_size_name(const struct machine *machine, uint32_t rank, enum region_kind kind, uint32_t chunk)
+{
+    if (!machine->sized_blocks)
+        return chunk % machine->parts;
+    bool input = kind == REGION_INPUT || kind == REGION_EXPOSED;
+    if (machine->shape->collective == COLLECTIVE_ALLTOALLV)
+        return input ? rank * machine->ranks + chunk : chunk * machine->ranks + rank;
+    return input ? rank : chunk;
+}
+
+bool verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size, symbol *value)
+{
+    char text[96];
+    if (!verify_note_read(machine, thread, index))
+        return false;
+    const struct cell *cell = &machine->cells[index];
+    if (!cell->value)
+        return verify_complain(machine, thread, "reads %s, which nothing has been written to",
+                               verify_cell_text(machine, index, text, sizeof text));
+    if (cell->part != size)
+        return verify_complain(machine, thread,
+                               "reads %s as of the size of part %u, but it holds one of the size of part %u",
+                               verify_cell_text(machine, index, text, sizeof text), size, cell->part);
+    *value = cell->value;
+    return true;
+}
+
+void verify_store(struct machine *machine, uint32_t index, uint32_t size, symbol value)
+{
+    machine->cells[index].value = value;
+    machine->cells[index].part = size;
+}
+
+bool verify_locate(struct machine *machine, struct thread *thread, const struct step *step, bool target, uint32_t i,
+                   uint32_t *index, uint32_t *size)
+{
+    uint8_t buffer = target ? step->target : step->source;
+    uint32_t chunk = (target ? step->target_chunk : step->source_chunk) + i;
+    *index = verify_cell_at(machine, thread->rank, (enum region_kind)buffer, thread->iteration, chunk);
+    if (buffer == BUFFER_SCRATCH) {
+        if (machine->sized_blocks)
+            return verify_complain(machine, thread, "uses scratch, where blocks of different sizes have no place");
+        *size = step->value + i;
+    } else {
+        *size = verify_size_name(machine, thread->rank, (enum region_kind)buffer, chunk);
+        if (!machine->sized_blocks && *size != (step->value + i) % machine->parts)
+            return verify_complain(machine, thread, "says part %u of a chunk that is part %u", step->value + i, *size);
+    }
+    return true;
+}
+
+/* ---- what happens before what ------------------------------------------------------------------------------------ */
+
+void verify_join(tick *clock, const tick *other, uint32_t components)
+{
+    for (uint32_t i = 0; i < components; i++)
+        clock[i] = clock[i] > other[i] ? clock[i] : other[i];
+}
+
+void verify_join_threads(struct machine *machine, const struct thread *thread, const struct thread *other)
+{
+    verify_join(verify_clock_of(machine, thread), verify_clock_of(machine, other), machine->components);
+}
+
+uint32_t verify_announced(const struct machine *machine, uint32_t rank)
+{
+    return machine->thread_count + machine->ranks + rank;
+}
+
+uint32_t verify_begun(const struct machine *machine, uint32_t rank)
+{
+    return machine->thread_count + rank;
+}
+
+bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t rank)
+{
+    if (rank == thread->rank)
+        return true;
+    const uint32_t *nodes = machine->shape->nodes;
+    if (nodes && nodes[rank] != nodes[thread->rank])
+        return verify_complain(machine, thread, "touches memory of rank %u, which is on another node", rank);
+    if (!verify_clock_of(machine, thread)[verify_announced(machine, rank)])
+        return verify_complain(machine, thread, "touches memory of rank %u before any signal of it has been awaited",
+                               rank);
+    return true;
+}
+
+void verify_complete(struct machine *machine, struct thread *thread)
+{
+    const struct plan *plan = machine->plans[thread->rank];
+    uint32_t self = (uint32_t)(thread - machine->threads), step = plan->lane_first[thread->lane] + thread->at;
+    tick *clock = verify_clock_of(machine, thread);
+    clock[self] = (tick)++thread->clock;
+    int32_t kept = machine->snapshot_of[machine->step_base[thread->rank] + step];
+    if (kept >= 0)
+        memcpy(machine->snapshots +
+                   (size_t)(thread->snapshot_slots + thread->iteration * machine->kept[self] + (uint32_t)kept) *
+                       machine->components,
+               clock, machine->components * sizeof *clock);
+    thread->state = THREAD_READY;
+    if (++thread->at == plan->lane_first[thread->lane + 1] - plan->lane_first[thread->lane]) {
+        thread->at = 0;
+        thread->iteration++;
+    }
+}
+
+bool verify_wait_is_over(struct machine *machine, struct thread *thread, const struct step *step)
+{
+    if (!step->wait_steps || thread->iteration < step->wait_lag)
+        return true;
+    const struct plan *plan = machine->plans[thread->rank];
+    uint32_t iteration = thread->iteration - step->wait_lag;
+    uint32_t other = machine->first_thread[thread->rank] + step->wait_lane;
+    const struct thread *lane = &machine->threads[other];
+    if (lane->iteration < iteration || (lane->iteration == iteration && lane->at < step->wait_steps))
+        return false;
+    int32_t kept =
+        machine
+            ->snapshot_of[machine->step_base[thread->rank] + plan->lane_first[step->wait_lane] + step->wait_steps - 1];
+    uint32_t slot = lane->snapshot_slots + iteration * machine->kept[other] + (uint32_t)kept;
+    verify_join(verify_clock_of(machine, thread), machine->snapshots + (size_t)slot * machine->components,
+                machine->components);
+    return true;
+}
+
+const struct step *verify_step_of(const struct machine *machine, const struct thread *thread)
+{
+    const struct plan *plan = machine->plans[thread->rank];
+    return &plan->steps[plan->lane_first[thread->lane] + thread->at];
+}
