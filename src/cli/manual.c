@@ -4,11 +4,24 @@
 
 #include <string.h>
 
+/* Whether a sentence ends before the blank at `text` and another begins behind it: mdoc wants each on a line of its
+ * own. */
+static bool between_sentences(const char *begin, const char *text)
+{
+    return *text == ' ' && text > begin && text[-1] == '.' && text[1] >= 'A' && text[1] <= 'Z';
+}
+
 /* Text of a man page: a backslash is escaped, and so is a full stop or quote that would begin a request. */
 static void man_text(FILE *output, const char *text)
 {
+    const char *begin = text;
     bool line_start = true;
     for (; *text; text++) {
+        if (between_sentences(begin, text)) {
+            fputc('\n', output);
+            line_start = true;
+            continue;
+        }
         if (line_start && (*text == '.' || *text == '\''))
             fputs("\\&", output);
         if (*text == '\\')

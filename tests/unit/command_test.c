@@ -164,7 +164,9 @@ static void check_table(const struct command *const *commands, size_t count)
         assert_true(command->most_words == 0 || command->words);
         for (size_t j = 0; j < command->option_count; j++) {
             const struct cli_option *option = &command->options[j];
-            assert_true(option->meaning && option->meaning[0] && option->meaning[strlen(option->meaning) - 1] != '.');
+            const char *dot = strrchr(option->meaning, '.');
+            if (!option->meaning[0] || (dot && !dot[1] && dot[-1] != '.')) /* "..." is allowed */
+                fail_msg("'%s' --%s: a meaning is a clause without a full stop", command->name, option->name);
             assert_int_equal(option->kind == CLI_KIND_FLAG, !option->value);
             for (size_t k = 0; k < j; k++) {
                 assert_string_not_equal(option->name, command->options[k].name);
