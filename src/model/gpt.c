@@ -39,8 +39,7 @@ struct gpt {
     bool prepared;         /* a forward pass waits for its backward pass */
 };
 
-/* ---- workspace
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- workspace --------------------------------------------------------------------------------------------------- */
 
 #define LOGITS_OUTSIDE_TRAINING ((size_t)4 << 20) /* elements */
 
@@ -167,8 +166,7 @@ static weft_status gpt_open(const struct model *base, struct model **model, stru
     return WEFT_OK;
 }
 
-/* ---- pieces of both passes
- * ---------------------------------------------------------------------------------------------- */
+/* ---- pieces of both passes --------------------------------------------------------------------------------------- */
 
 /* Row `row` of an array with rows of `width` elements. */
 static void *at(const struct gpt *gpt, const void *array, size_t row, size_t width)
@@ -228,8 +226,7 @@ static void bias_backward(const struct gpt *gpt, void *gradients, size_t which, 
                         gradient_y, tensor(gpt, gradients, which));
 }
 
-/* ---- forward
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
 
 /* Rows [first, first + rows) through block `layer`, whose input is complete but for the branch of the block before it.
  */
@@ -351,8 +348,7 @@ static weft_status gpt_extend(struct model *model, const void *parameters, size_
     return WEFT_OK;
 }
 
-/* ---- backward
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
 
 struct backward {
     struct gpt *gpt;

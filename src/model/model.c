@@ -13,8 +13,7 @@
 static const struct model_operations *const kinds[] = {&gpt_operations};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-/* ---- descriptions ---------------------------------------------------------------------------------------------------
- */
+/* ---- descriptions ------------------------------------------------------------------------------------------------ */
 
 weft_status model_describe(const struct model_shape *shape, struct model_description **result, struct error *error)
 {
@@ -92,8 +91,7 @@ size_t model_memory(const struct model_description *description, weft_type type,
     return description->operations->memory(description, type, batch, sequence, training);
 }
 
-/* ---- initial values
- * --------------------------------------------------------------------------------------------------- */
+/* ---- initial values ---------------------------------------------------------------------------------------------- */
 
 #define INITIAL_BLOCK 4096 /* values made in host memory at a time */
 
@@ -139,8 +137,7 @@ weft_status model_initialise(const struct model_description *description, struct
     return device->finish(device, error);
 }
 
-/* ---- models
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 #define TOKENS_MOST ((size_t)1 << 26) /* in a micro-batch; keeps every size below within 64 bits */
 

@@ -25,8 +25,7 @@ static struct cpu *cpu_of(struct device *device)
     return (struct cpu *)device;
 }
 
-/* ---- life and memory -----------------------------------------------------------------------------------------------
- */
+/* ---- life and memory --------------------------------------------------------------------------------------------- */
 
 static void cpu_close(struct device *device)
 {
@@ -68,8 +67,8 @@ static void cpu_copy(struct device *device, void *to, const void *from, size_t b
     memcpy(to, from, bytes);
 }
 
-/* `floats` of scratch for each thread, each part on cache lines of its own. NULL, with the failure noted, if there is
- * no memory. */
+/* `floats` of scratch for each thread, on cache lines of its own; NULL, with the failure noted, if there is no memory.
+ */
 static float *scratch_reserve(struct cpu *cpu, size_t floats, size_t *stride)
 {
     *stride = (floats + 31) / 16 * 16;
@@ -89,46 +88,45 @@ static float *scratch_reserve(struct cpu *cpu, size_t floats, size_t *stride)
     return cpu->scratch;
 }
 
-/* ---- dividing work --------------------------------------------------------------------------------------------------
+/* ---- dividing work ----------------------------------------------------------------------------------------------
  *
- * Within a parallel region each thread takes its range of rows, columns or elements. Ranges are fixed by the numbers
- * alone, so that the same number of threads gives the same bits.
+ * A kernel's work is cut into one part for each thread of the device, by the numbers alone, and parts that end in a sum
+ * are added in their order: the bits do not depend on how many threads OpenMP really gives us.
  */
 
 struct range {
     size_t first, count;
 };
 
-/* The calling thread's part of `count` things, cut at multiples of `grain`. */
-static struct range own_range(size_t count, size_t grain)
+/* Part `number` of `parts` of `count` things, cut at multiples of `grain`. */
+static struct range part_of(size_t count, size_t grain, int number, int parts)
 {
-    size_t thread = (size_t)omp_get_thread_num(), threads = (size_t)omp_get_num_threads();
     size_t grains = (count + grain - 1) / grain;
-    size_t first = grains * thread / threads * grain, last = grains * (thread + 1) / threads * grain;
+    size_t first = grains * (size_t)number / (size_t)parts * grain;
+    size_t last = grains * ((size_t)number + 1) / (size_t)parts * grain;
     first = first < count ? first : count;
     last = last < count ? last : count;
     return (struct range){first, last - first};
 }
 
-/* Adds up what `parts` threads have left in `scratch`, in the order of threads. */
+/* Adds up the sums that the parts have left in `scratch`. */
 static void add_parts(const struct cpu *cpu, size_t width, const float *scratch, size_t stride, float *out)
 {
     memcpy(out, scratch, width * sizeof *out);
-    for (int thread = 1; thread < cpu->device.threads; thread++)
-        cpu->kernels->add(width, out, scratch + (size_t)thread * stride, out);
+    for (int i = 1; i < cpu->device.threads; i++)
+        cpu->kernels->add(width, out, scratch + (size_t)i * stride, out);
 }
 
-#define GRAIN 1024 /* elements: a thread's part begins on a cache line of its own */
+#define GRAIN 1024 /* elements; parts do not share cache lines */
 
-/* ---- vectors
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
 static void cpu_fill(struct device *device, size_t count, double value, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(count, GRAIN);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
         cpu->kernels->fill(part.count, (float)value, (float *)x + part.first);
     }
 }
@@ -136,9 +134,9 @@ static void cpu_fill(struct device *device, size_t count, double value, void *x)
 static void cpu_add(struct device *device, size_t count, const void *a, const void *b, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(count, GRAIN);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
         cpu->kernels->add(part.count, (const float *)a + part.first, (const float *)b + part.first,
                           (float *)out + part.first);
     }
@@ -147,9 +145,9 @@ static void cpu_add(struct device *device, size_t count, const void *a, const vo
 static void cpu_scale(struct device *device, size_t count, double factor, void *x)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(count, GRAIN);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
         cpu->kernels->scale(part.count, (float)factor, (float *)x + part.first);
     }
 }
@@ -157,9 +155,9 @@ static void cpu_scale(struct device *device, size_t count, double factor, void *
 static void cpu_gelu_forward(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(count, GRAIN);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
         cpu->kernels->gelu_forward(part.count, (const float *)x + part.first, (float *)out + part.first);
     }
 }
@@ -168,23 +166,22 @@ static void cpu_adamw(struct device *device, const struct adamw *step, size_t co
                       const void *gradients, void *first_moments, void *second_moments)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(count, GRAIN);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
         cpu->kernels->adamw(step, part.count, (float *)parameters + part.first, (const float *)gradients + part.first,
                             (float *)first_moments + part.first, (float *)second_moments + part.first);
     }
 }
 
-/* ---- sums
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static void cpu_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(count, DEVICE_SQUARES_BLOCK);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, DEVICE_SQUARES_BLOCK, i, device->threads);
         for (size_t done = 0; done < part.count; done += DEVICE_SQUARES_BLOCK) {
             size_t rest = part.count - done, first = part.first + done;
             sums[first / DEVICE_SQUARES_BLOCK] = cpu->kernels->sum_of_squares(
@@ -196,15 +193,14 @@ static void cpu_sum_of_squares(struct device *device, size_t count, const void *
 static void cpu_column_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(width, 64);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(width, 64, i, device->threads);
         cpu->kernels->column_sums(rows, width, part.first, part.first + part.count, x, out);
     }
 }
 
-/* ---- layers
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 /* oneDNN takes the number of threads from OpenMP's setting of the calling thread: ours for the time of the call. */
 static void cpu_matmul(struct device *device, const struct matmul *arguments)
@@ -223,9 +219,9 @@ static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t wi
                                    void *reciprocals)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(rows, 1);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
         size_t skip = part.first * width;
         cpu->kernels->layer_norm_forward(part.count, width, (const float *)x + skip,
                                          branch ? (const float *)branch + skip : NULL, gain, bias,
@@ -243,11 +239,11 @@ static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t w
     float *scratch = scratch_reserve(cpu, 2 * parts_width, &stride);
     if (!scratch)
         return;
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(rows, 1);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
         size_t skip = part.first * width;
-        float *own = scratch + (size_t)omp_get_thread_num() * stride;
+        float *own = scratch + (size_t)i * stride;
         cpu->kernels->layer_norm_backward(part.count, width, (const float *)gradient_out + skip,
                                           (const float *)x + skip, gain, (const float *)means + part.first,
                                           (const float *)reciprocals + part.first, accumulate,
@@ -265,12 +261,12 @@ static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, 
     float *scratch = scratch_reserve(cpu, width, &stride);
     if (!scratch)
         return;
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(rows, 1);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
         size_t skip = part.first * width;
         cpu->kernels->gelu_backward(part.count, width, (const float *)x + skip, (float *)gradient + skip,
-                                    scratch + (size_t)omp_get_thread_num() * stride);
+                                    scratch + (size_t)i * stride);
     }
     add_parts(cpu, width, scratch, stride, gradient_bias);
 }
@@ -283,12 +279,12 @@ static void cpu_attention_forward(struct device *device, const struct attention 
     float *scratch = scratch_reserve(cpu, cpu->kernels->attention_scratch(shape), &stride);
     if (!scratch)
         return;
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(shape->batch * shape->heads, 1);
-        for (size_t i = part.first; i < part.first + part.count; i++)
-            cpu->kernels->attention_forward(shape, i / shape->heads, i % shape->heads, qkv, out, logsums,
-                                            scratch + (size_t)omp_get_thread_num() * stride);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(shape->batch * shape->heads, 1, i, device->threads);
+        for (size_t head = part.first; head < part.first + part.count; head++)
+            cpu->kernels->attention_forward(shape, head / shape->heads, head % shape->heads, qkv, out, logsums,
+                                            scratch + (size_t)i * stride);
     }
 }
 
@@ -300,12 +296,12 @@ static void cpu_attention_backward(struct device *device, const struct attention
     float *scratch = scratch_reserve(cpu, cpu->kernels->attention_scratch(shape), &stride);
     if (!scratch)
         return;
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(shape->batch * shape->heads, 1);
-        for (size_t i = part.first; i < part.first + part.count; i++)
-            cpu->kernels->attention_backward(shape, i / shape->heads, i % shape->heads, qkv, out, logsums, gradient_out,
-                                             gradient_qkv, scratch + (size_t)omp_get_thread_num() * stride);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(shape->batch * shape->heads, 1, i, device->threads);
+        for (size_t head = part.first; head < part.first + part.count; head++)
+            cpu->kernels->attention_backward(shape, head / shape->heads, head % shape->heads, qkv, out, logsums,
+                                             gradient_out, gradient_qkv, scratch + (size_t)i * stride);
     }
 }
 
@@ -314,9 +310,9 @@ static void cpu_embedding_forward(struct device *device, size_t batch, size_t se
                                   const void *positions, void *out)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(batch * sequence, 1);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(batch * sequence, 1, i, device->threads);
         for (size_t row = part.first; row < part.first + part.count; row++)
             cpu->kernels->add(width, (const float *)table + (size_t)tokens[row] * width,
                               (const float *)positions + (first_position + row % sequence) * width,
@@ -333,9 +329,9 @@ static void cpu_embedding_backward(struct device *device, size_t batch, size_t s
     struct cpu *cpu = cpu_of(device);
     const float *gradient = gradient_out;
     float *of_table = gradient_table, *of_positions = gradient_positions;
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(width, 16);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(width, 16, i, device->threads);
         for (size_t position = 0; position < sequence; position++)
             memcpy(of_positions + position * width + part.first, gradient + position * width + part.first,
                    part.count * sizeof *gradient);
@@ -354,9 +350,9 @@ static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes
                               double scale, void *logits, double *losses)
 {
     struct cpu *cpu = cpu_of(device);
-#pragma omp parallel num_threads(device->threads) if (device->threads > 1)
-    {
-        struct range part = own_range(rows, 1);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
         cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)scale,
                                     (float *)logits + part.first * stride, losses + part.first);
     }

@@ -87,8 +87,7 @@ void cpu_matmuls_close(struct cpu_matmuls *matmuls)
     free(matmuls);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static uint64_t key_hash(const struct key *key)
 {
@@ -123,8 +122,7 @@ static weft_status table_grow(struct cpu_matmuls *matmuls, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- making a primitive -------------------------------------------------------------------------------------------
- */
+/* ---- making a primitive ------------------------------------------------------------------------------------------ */
 
 static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, uint64_t rows, uint64_t columns, uint64_t stride,
                                      bool transposed)

@@ -23,8 +23,8 @@
  * ## Errors
  *
  * Kernels return nothing: they are queued in order, as on a stream, and the first thing that goes wrong is kept until
- * finish() tells it (kernels after a failure do nothing). Sizes are the caller's to get right; token and class numbers
- * must be within bounds.
+ * finish() tells it (results after a failure mean nothing). Sizes are the caller's to get right; token and class
+ * numbers must be within bounds.
  *
  * ## Same bits
  *
@@ -100,7 +100,8 @@ struct device {
     int threads;         /**< compute threads of one kernel */
     const char *kernels; /**< which instruction set the kernels use ("avx512"), for people */
 
-    /* ---- life and memory ---- */
+    /* ---- life and memory
+     * --------------------------------------------------------------------------------------------- */
 
     /** Free the device and everything it keeps. */
     void (*close)(struct device *device);
@@ -116,7 +117,8 @@ struct device {
     void (*read)(struct device *device, void *to_host, const void *from, size_t bytes);
     void (*copy)(struct device *device, void *to, const void *from, size_t bytes);
 
-    /* ---- vectors, elementwise ---- */
+    /* ---- vectors, elementwise
+     * ---------------------------------------------------------------------------------------- */
 
     /** x = value. */
     void (*fill)(struct device *device, size_t count, double value, void *x);
@@ -130,7 +132,8 @@ struct device {
     void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
                   const void *gradients, void *first_moments, void *second_moments);
 
-    /* ---- sums ---- */
+    /* ---- sums
+     * -------------------------------------------------------------------------------------------------------- */
 
     /**
      * sums[i] = sum of squares of block i of DEVICE_SQUARES_BLOCK elements (the last may be shorter), in double, each
@@ -140,7 +143,8 @@ struct device {
     /** out[j] = sum over rows of x[i][j]. */
     void (*column_sums)(struct device *device, size_t rows, size_t width, const void *x, void *out);
 
-    /* ---- layers ---- */
+    /* ---- layers
+     * ------------------------------------------------------------------------------------------------------ */
 
     void (*matmul)(struct device *device, const struct matmul *arguments);
 

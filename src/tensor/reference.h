@@ -16,7 +16,7 @@
 #define GELU_ROOT          0.79788456080286535588 /* sqrt(2 / pi) */
 #define GELU_CUBE          0.044715
 
-/* ---- life and memory ------------------------------------------------------------------------------------------- */
+/* ---- life and memory --------------------------------------------------------------------------------------------- */
 
 static void reference_close(struct device *device)
 {
@@ -49,7 +49,7 @@ static void reference_copy(struct device *device, void *to, const void *from, si
     memcpy(to, from, bytes);
 }
 
-/* ---- vectors ---------------------------------------------------------------------------------------------------- */
+/* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
 static void reference_fill(struct device *device, size_t count, double value, void *x_)
 {
@@ -97,7 +97,7 @@ static void reference_adamw(struct device *device, const struct adamw *step, siz
     }
 }
 
-/* ---- sums ------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static void reference_sum_of_squares(struct device *device, size_t count, const void *x_, double *sums)
 {
@@ -119,8 +119,7 @@ static void reference_column_sums(struct device *device, size_t rows, size_t wid
             out[j] += x[i * width + j];
 }
 
-/* ---- matrix product ------------------------------------------------------------------------------------------------
- */
+/* ---- matrix product ---------------------------------------------------------------------------------------------- */
 
 static void reference_matmul(struct device *device, const struct matmul *matmul)
 {
@@ -140,8 +139,7 @@ static void reference_matmul(struct device *device, const struct matmul *matmul)
         }
 }
 
-/* ---- layer norm and GELU
- * --------------------------------------------------------------------------------------------- */
+/* ---- layer norm and GELU ----------------------------------------------------------------------------------------- */
 
 static void reference_layer_norm_forward(struct device *device, size_t rows, size_t width, const void *x_,
                                          const void *branch_, const void *gain_, const void *bias_, void *sum_,
@@ -221,8 +219,7 @@ static void reference_gelu_backward(struct device *device, size_t rows, size_t w
     reference_column_sums(device, rows, width, gradient, gradient_bias_);
 }
 
-/* ---- attention ------------------------------------------------------------------------------------------------------
- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 /* Where query, key and value (part 0, 1, 2) of position t in sequence b lie for one head. */
 static size_t qkv_offset(const struct attention *shape, size_t b, size_t t, size_t head, size_t part)
@@ -310,8 +307,7 @@ static void reference_attention_backward(struct device *device, const struct att
             }
 }
 
-/* ---- embedding and loss
- * ----------------------------------------------------------------------------------------------- */
+/* ---- embedding and loss ------------------------------------------------------------------------------------------ */
 
 static void reference_embedding_forward(struct device *device, size_t batch, size_t sequence, size_t width,
                                         size_t first_position, const int32_t *tokens, const void *table_,

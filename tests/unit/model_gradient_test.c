@@ -101,8 +101,7 @@ static void every_gradient_is_the_slope_of_the_loss(void **state)
     fixture_close(&fixture);
 }
 
-/* ---- mutants: a kernel of the table is replaced by one that is a little wrong
- * ------------------------------------------- */
+/* ---- mutants: a kernel of the table is replaced by one that is a little wrong ------------------------------------ */
 
 static struct device original;
 

@@ -61,8 +61,7 @@ static double forward(struct fixture *fixture)
     return loss;
 }
 
-/* ---- what backward tells
- * --------------------------------------------------------------------------------------------- */
+/* ---- what backward tells ----------------------------------------------------------------------------------------- */
 
 struct told {
     struct fixture *fixture;
@@ -121,8 +120,7 @@ static void backward_overwrites_and_clears_the_gaps(void **state)
     fixture->device->release(fixture->device, other);
 }
 
-/* ---- what is refused
- * --------------------------------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void backward_needs_its_own_forward(void **state)
 {
@@ -173,8 +171,7 @@ static void micro_batches_that_do_not_fit_are_refused(void **state)
     }
 }
 
-/* ---- evaluation and extension
- * ---------------------------------------------------------------------------------------------- */
+/* ---- evaluation and extension ------------------------------------------------------------------------------------ */
 
 static void evaluation_gives_the_loss_of_forward(void **state)
 {
@@ -221,8 +218,7 @@ static void extension_gives_the_logits_of_forward(void **state)
     model_close(reader);
 }
 
-/* ---- the optimiser over ranges
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the optimiser over ranges ----------------------------------------------------------------------------------- */
 
 static void an_update_in_pieces_is_the_update_in_one(void **state)
 {
@@ -265,8 +261,7 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
             device->release(device, arrays[run][i]);
 }
 
-/* ---- sampling
- * -------------------------------------------------------------------------------------------------------------------
+/* ---- sampling ------------------------------------------------------------------------------------------------------
  */
 
 static void draws_follow_the_distribution(void **state)

@@ -42,8 +42,7 @@ static void expect_slopes(const char *what, forward run, void *test, double *inp
         fail_msg("the gradient of %s is off by %g of %g", what, worst, largest);
 }
 
-/* ---- layer norm
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- layer norm -------------------------------------------------------------------------------------------------- */
 
 #define ROWS  3
 #define WIDTH 7
@@ -87,8 +86,7 @@ static void layer_norm(void **state)
         device->release(device, all[i]);
 }
 
-/* ---- GELU, with the bias in front of it
- * ---------------------------------------------------------------------------------- */
+/* ---- GELU, with the bias in front of it -------------------------------------------------------------------------- */
 
 struct gelu {
     double *x, *bias, *sum, *out;
@@ -118,8 +116,7 @@ static void gelu(void **state)
         device->release(device, all[i]);
 }
 
-/* ---- attention
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- attention --------------------------------------------------------------------------------------------------- */
 
 struct attention_test {
     struct attention shape;
@@ -151,8 +148,7 @@ static void attention(void **state)
     }
 }
 
-/* ---- embedding and loss
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- embedding and loss ------------------------------------------------------------------------------------------ */
 
 #define TOKENS 4
 

@@ -164,15 +164,14 @@ static void attention_scatter(const struct head *head, size_t first, size_t last
 static float attention_exponentials(float *scores, float shift, size_t seen, size_t columns)
 {
     const vector shift_lanes = vector_of(shift);
-    vector sum[2] = {{0}};
+    vector sum = {0};
     for (size_t s = 0; s < columns; s += LANES) {
         vector term = vector_exponential(vector_load(scores + s) - shift_lanes);
-        if (s + LANES > seen)
-            term = vector_keep(term, seen > s ? seen - s : 0);
-        sum[s / LANES % 2] += term;
+        term = vector_keep(term, seen > s ? seen - s : 0);
+        sum += term;
         vector_store(scores + s, term);
     }
-    return vector_sum(sum[0] + sum[1]);
+    return vector_sum(sum);
 }
 
 /* How many keys query t sees, and how many columns of its row of scores are in use. */

@@ -12,11 +12,10 @@ static void fill(size_t count, float value, float *x)
 
 static void add(size_t count, const float *a, const float *b, float *out)
 {
-    size_t i = 0;
-    for (; i + LANES <= count; i += LANES)
-        vector_store(out + i, vector_load(a + i) + vector_load(b + i));
-    for (; i < count; i++)
-        out[i] = a[i] + b[i];
+    for (size_t i = 0; i < count; i += LANES) {
+        vector sum = vector_load_part(a + i, count - i, 0) + vector_load_part(b + i, count - i, 0);
+        vector_store_part(out + i, sum, count - i);
+    }
 }
 
 static void scale(size_t count, float factor, float *x)
@@ -38,12 +37,7 @@ VECTOR_FUNCTION vector gelu_sigmoid(vector x)
 
 static void gelu_forward(size_t count, const float *x, float *out)
 {
-    size_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        vector v = vector_load(x + i);
-        vector_store(out + i, v * gelu_sigmoid(v));
-    }
-    if (i < count) {
+    for (size_t i = 0; i < count; i += LANES) {
         vector v = vector_load_part(x + i, count - i, 0);
         vector_store_part(out + i, v * gelu_sigmoid(v), count - i);
     }

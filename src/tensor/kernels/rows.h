@@ -36,7 +36,7 @@ static void column_sums(size_t rows, size_t width, size_t first, size_t last, co
     }
 }
 
-/* ---- layer norm ------------------------------------------------------------------------------------------------- */
+/* ---- layer norm -------------------------------------------------------------------------------------------------- */
 
 /* Sum of a row; four registers of partial sums hide the latency of addition. */
 static float row_sum(const float *x, size_t width)
@@ -46,25 +46,13 @@ static float row_sum(const float *x, size_t width)
     for (; j + 4 * LANES <= width; j += 4 * LANES)
         for (size_t k = 0; k < 4; k++)
             sum[k] += vector_load(x + j + k * LANES);
-    for (; j + LANES <= width; j += LANES)
-        sum[0] += vector_load(x + j);
-    if (j < width)
-        sum[1] += vector_load_part(x + j, width - j, 0);
+    for (; j < width; j += LANES)
+        sum[0] += vector_load_part(x + j, width - j, 0);
     return vector_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-static float row_dot(const float *a, const float *b, size_t width)
-{
-    vector sum = {0};
-    size_t j = 0;
-    for (; j + LANES <= width; j += LANES)
-        sum = vector_multiply_add(vector_load(a + j), vector_load(b + j), sum);
-    if (j < width)
-        sum = vector_multiply_add(vector_load_part(a + j, width - j, 0), vector_load_part(b + j, width - j, 0), sum);
-    return vector_sum(sum);
-}
-
-static float row_sum_of_squared_distances(const float *x, float from, size_t width)
+/* Sum of (x - from)^2. */
+static float row_scatter(const float *x, float from, size_t width)
 {
     const vector center = vector_of(from);
     vector sum[4] = {{0}};
@@ -74,15 +62,19 @@ static float row_sum_of_squared_distances(const float *x, float from, size_t wid
             vector distance = vector_load(x + j + k * LANES) - center;
             sum[k] = vector_multiply_add(distance, distance, sum[k]);
         }
-    for (; j + LANES <= width; j += LANES) {
-        vector distance = vector_load(x + j) - center;
+    for (; j < width; j += LANES) {
+        vector distance = vector_load_part(x + j, width - j, from) - center;
         sum[0] = vector_multiply_add(distance, distance, sum[0]);
     }
-    if (j < width) {
-        vector distance = vector_load_part(x + j, width - j, from) - center;
-        sum[1] = vector_multiply_add(distance, distance, sum[1]);
-    }
     return vector_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+static float row_dot(const float *a, const float *b, size_t width)
+{
+    vector sum = {0};
+    for (size_t j = 0; j < width; j += LANES)
+        sum = vector_multiply_add(vector_load_part(a + j, width - j, 0), vector_load_part(b + j, width - j, 0), sum);
+    return vector_sum(sum);
 }
 
 static void layer_norm_forward(size_t rows, size_t width, const float *x, const float *branch, const float *gain,
@@ -95,35 +87,16 @@ static void layer_norm_forward(size_t rows, size_t width, const float *x, const 
             add(width, row, branch + i * width, sum + i * width);
             row = sum + i * width;
         }
-        float mean = row_sum(row, width) / (float)width;
-        float variance = row_sum_of_squared_distances(row, mean, width) / (float)width;
-        float reciprocal = 1.0f / sqrtf(variance + LAYER_NORM_EPSILON);
-        const vector mean_lanes = vector_of(mean), reciprocal_lanes = vector_of(reciprocal);
-        size_t j = 0;
-        for (; j + LANES <= width; j += LANES) {
-            vector n = (vector_load(row + j) - mean_lanes) * reciprocal_lanes;
-            vector_store(result + j, vector_multiply_add(n, vector_load(gain + j), vector_load(bias + j)));
+        means[i] = row_sum(row, width) / (float)width;
+        reciprocals[i] = 1.0f / sqrtf(row_scatter(row, means[i], width) / (float)width + LAYER_NORM_EPSILON);
+        const vector mean = vector_of(means[i]), reciprocal = vector_of(reciprocals[i]);
+        for (size_t j = 0; j < width; j += LANES) {
+            size_t rest = width - j;
+            vector n = (vector_load_part(row + j, rest, 0) - mean) * reciprocal;
+            n = vector_multiply_add(n, vector_load_part(gain + j, rest, 0), vector_load_part(bias + j, rest, 0));
+            vector_store_part(result + j, n, rest);
         }
-        if (j < width) {
-            vector n = (vector_load_part(row + j, width - j, 0) - mean_lanes) * reciprocal_lanes;
-            n = vector_multiply_add(n, vector_load_part(gain + j, width - j, 0),
-                                    vector_load_part(bias + j, width - j, 0));
-            vector_store_part(result + j, n, width - j);
-        }
-        means[i] = mean;
-        reciprocals[i] = reciprocal;
     }
-}
-
-/* One register's worth of the first pass over a row: sums for the means, and the gradients of gain and bias. */
-VECTOR_FUNCTION void layer_norm_gather(vector gradient, vector n, vector gain, vector *gradient_gain,
-                                       vector *gradient_bias, vector *sum_g, vector *sum_gn)
-{
-    vector g = gradient * gain;
-    *gradient_gain = vector_multiply_add(gradient, n, *gradient_gain);
-    *gradient_bias += gradient;
-    *sum_g += g;
-    *sum_gn = vector_multiply_add(g, n, *sum_gn);
 }
 
 /* The formula is told in tensor/reference.h. */
@@ -137,42 +110,27 @@ static void layer_norm_backward(size_t rows, size_t width, const float *gradient
         const float *gradient = gradient_out + i * width, *row = x + i * width;
         float *result = gradient_x + i * width;
         const vector mean = vector_of(means[i]), reciprocal = vector_of(reciprocals[i]);
-        vector sum_g[2] = {{0}}, sum_gn[2] = {{0}};
-        size_t j = 0;
-        for (; j + LANES <= width; j += LANES) {
-            size_t k = j / LANES % 2;
-            vector n = (vector_load(row + j) - mean) * reciprocal;
-            vector to_gain = vector_load(gradient_gain + j), to_bias = vector_load(gradient_bias + j);
-            layer_norm_gather(vector_load(gradient + j), n, vector_load(gain + j), &to_gain, &to_bias, &sum_g[k],
-                              &sum_gn[k]);
-            vector_store(gradient_gain + j, to_gain);
-            vector_store(gradient_bias + j, to_bias);
+        vector sum_g = {0}, sum_gn = {0};
+        for (size_t j = 0; j < width; j += LANES) {
+            size_t rest = width - j;
+            vector n = (vector_load_part(row + j, rest, means[i]) - mean) * reciprocal;
+            vector d = vector_load_part(gradient + j, rest, 0), g = d * vector_load_part(gain + j, rest, 0);
+            vector to_gain = vector_load_part(gradient_gain + j, rest, 0);
+            vector_store_part(gradient_gain + j, vector_multiply_add(d, n, to_gain), rest);
+            vector_store_part(gradient_bias + j, vector_load_part(gradient_bias + j, rest, 0) + d, rest);
+            sum_g += g;
+            sum_gn = vector_multiply_add(g, n, sum_gn);
         }
-        if (j < width) {
+        const vector mean_g = vector_of(vector_sum(sum_g) / (float)width);
+        const vector mean_gn = vector_of(vector_sum(sum_gn) / (float)width);
+        for (size_t j = 0; j < width; j += LANES) {
             size_t rest = width - j;
             vector n = (vector_load_part(row + j, rest, 0) - mean) * reciprocal;
-            vector to_gain = vector_load_part(gradient_gain + j, rest, 0);
-            vector to_bias = vector_load_part(gradient_bias + j, rest, 0);
-            layer_norm_gather(vector_load_part(gradient + j, rest, 0), n, vector_load_part(gain + j, rest, 0), &to_gain,
-                              &to_bias, &sum_g[0], &sum_gn[0]);
-            vector_store_part(gradient_gain + j, to_gain, rest);
-            vector_store_part(gradient_bias + j, to_bias, rest);
-        }
-        const vector mean_g = vector_of(vector_sum(sum_g[0] + sum_g[1]) / (float)width);
-        const vector mean_gn = vector_of(vector_sum(sum_gn[0] + sum_gn[1]) / (float)width);
-        for (j = 0; j < width; j += LANES) {
-            size_t rest = width - j;
-            bool whole = rest >= LANES;
-            vector n = ((whole ? vector_load(row + j) : vector_load_part(row + j, rest, 0)) - mean) * reciprocal;
-            vector g = whole ? vector_load(gradient + j) * vector_load(gain + j)
-                             : vector_load_part(gradient + j, rest, 0) * vector_load_part(gain + j, rest, 0);
+            vector g = vector_load_part(gradient + j, rest, 0) * vector_load_part(gain + j, rest, 0);
             vector slope = reciprocal * (g - mean_g - n * mean_gn);
             if (accumulate)
-                slope += whole ? vector_load(result + j) : vector_load_part(result + j, rest, 0);
-            if (whole)
-                vector_store(result + j, slope);
-            else
-                vector_store_part(result + j, slope, rest);
+                slope += vector_load_part(result + j, rest, 0);
+            vector_store_part(result + j, slope, rest);
         }
     }
 }
@@ -180,22 +138,14 @@ static void layer_norm_backward(size_t rows, size_t width, const float *gradient
 static void gelu_backward(size_t rows, size_t width, const float *x, float *gradient, float *gradient_bias)
 {
     fill(width, 0, gradient_bias);
-    for (size_t i = 0; i < rows; i++) {
-        const float *row = x + i * width;
-        float *result = gradient + i * width;
-        size_t j = 0;
-        for (; j + LANES <= width; j += LANES) {
-            vector slope = vector_load(result + j) * gelu_slope(vector_load(row + j));
-            vector_store(result + j, slope);
-            vector_store(gradient_bias + j, vector_load(gradient_bias + j) + slope);
-        }
-        if (j < width) {
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j += LANES) {
             size_t rest = width - j;
-            vector slope = vector_load_part(result + j, rest, 0) * gelu_slope(vector_load_part(row + j, rest, 0));
-            vector_store_part(result + j, slope, rest);
+            float *place = gradient + i * width + j;
+            vector slope = vector_load_part(place, rest, 0) * gelu_slope(vector_load_part(x + i * width + j, rest, 0));
+            vector_store_part(place, slope, rest);
             vector_store_part(gradient_bias + j, vector_load_part(gradient_bias + j, rest, 0) + slope, rest);
         }
-    }
 }
 
 /* ---- softmax ----------------------------------------------------------------------------------------------------- */
@@ -207,35 +157,23 @@ static float row_largest(const float *x, size_t width)
     for (; j + 4 * LANES <= width; j += 4 * LANES)
         for (size_t k = 0; k < 4; k++)
             most[k] = vector_max(most[k], vector_load(x + j + k * LANES));
-    for (; j + LANES <= width; j += LANES)
-        most[0] = vector_max(most[0], vector_load(x + j));
-    if (j < width)
-        most[1] = vector_max(most[1], vector_load_part(x + j, width - j, -INFINITY));
+    for (; j < width; j += LANES)
+        most[0] = vector_max(most[0], vector_load_part(x + j, width - j, -INFINITY));
     return vector_largest(vector_max(vector_max(most[0], most[1]), vector_max(most[2], most[3])));
 }
 
 /* Sum of e^(x - most) over a row; the terms are left in `out` unless it is NULL. out may be x. */
-VECTOR_FUNCTION float row_exponentials(const float *x, float most, size_t width, float *out)
+static float row_exponentials(const float *x, float most, size_t width, float *out)
 {
     const vector most_lanes = vector_of(most);
-    vector sum[2] = {{0}};
-    size_t j = 0;
-    for (; j + 2 * LANES <= width; j += 2 * LANES)
-        for (size_t k = 0; k < 2; k++) {
-            vector term = vector_exponential(vector_load(x + j + k * LANES) - most_lanes);
-            sum[k] += term;
-            if (out)
-                vector_store(out + j + k * LANES, term);
-        }
-    for (; j < width; j += LANES) {
-        size_t part = width - j < LANES ? width - j : LANES;
-        float term[LANES] = {0};
-        vector_store(term, vector_exponential(vector_load_part(x + j, part, 0) - most_lanes));
-        sum[0] += vector_load_part(term, part, 0);
+    vector sum = {0};
+    for (size_t j = 0; j < width; j += LANES) {
+        vector term = vector_exponential(vector_load_part(x + j, width - j, 0) - most_lanes);
+        sum += vector_keep(term, width - j);
         if (out)
-            memcpy(out + j, term, part * sizeof *out);
+            vector_store_part(out + j, term, width - j);
     }
-    return vector_sum(sum[0] + sum[1]);
+    return vector_sum(sum);
 }
 
 static void cross_entropy(size_t rows, size_t classes, size_t stride, const int32_t *targets, float gradient_scale,

@@ -55,9 +55,11 @@ VECTOR_FUNCTION void vector_store(float *to, vector x)
     memcpy(to, &x, sizeof x);
 }
 
-/** The first `count` < LANES lanes from memory, `other` in the rest. */
+/** The first `count` lanes from memory, `other` in the rest; all of them where `count` is LANES or more. */
 VECTOR_FUNCTION vector vector_load_part(const float *from, size_t count, float other)
 {
+    if (__builtin_expect(count >= LANES, 1))
+        return vector_load(from);
 #if defined(__AVX512F__)
     return (vector)_mm512_mask_loadu_ps(_mm512_set1_ps(other), (__mmask16)((1u << count) - 1), from);
 #else
@@ -67,8 +69,13 @@ VECTOR_FUNCTION vector vector_load_part(const float *from, size_t count, float o
 #endif
 }
 
+/** The first `count` lanes to memory; all of them where `count` is LANES or more. */
 VECTOR_FUNCTION void vector_store_part(float *to, vector x, size_t count)
 {
+    if (__builtin_expect(count >= LANES, 1)) {
+        vector_store(to, x);
+        return;
+    }
 #if defined(__AVX512F__)
     _mm512_mask_storeu_ps(to, (__mmask16)((1u << count) - 1), (__m512)x);
 #else
@@ -76,9 +83,11 @@ VECTOR_FUNCTION void vector_store_part(float *to, vector x, size_t count)
 #endif
 }
 
-/** x where the lane's number is below `count`, 0 in the rest; what is not a number there is gone too. */
+/** The first `count` lanes of x (all, where that is LANES or more), 0 in the rest, even for what is not a number. */
 VECTOR_FUNCTION vector vector_keep(vector x, size_t count)
 {
+    if (__builtin_expect(count >= LANES, 1))
+        return x;
 #if LANES == 16
     const vector_bits lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 #elif LANES == 8
