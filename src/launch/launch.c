@@ -35,7 +35,8 @@ struct station {
     struct agent_process agent;
     struct buffer in, out;
     char words[WORDS_BYTES]; /* what the agent said, for the sentence if it fails */
-    bool greeted, done;
+    uint32_t cores;          /* that its helper may use */
+    bool greeted, ordered, done;
 };
 
 struct launch {
@@ -46,6 +47,7 @@ struct launch {
     struct texts environment; /* what every rank gets */
     int signals;
     uint64_t start_deadline;
+    uint32_t threads;    /* compute threads a rank */
     size_t input_window; /* bytes of input that may still be sent */
     bool input_open;
 
@@ -89,7 +91,7 @@ static void signal_ranks(struct launch *launch, int number)
     buffer_put_u32(&payload, (uint32_t)number);
     for (uint32_t i = 0; i < launch->count; i++) {
         struct station *station = &launch->stations[i];
-        if (station->done || !station->greeted)
+        if (station->done || !station->ordered)
             continue;
         frame_put(&station->out, ORDER_SIGNAL, buffer_begin(&payload), buffer_size(&payload));
         send_station(station);
@@ -106,16 +108,35 @@ static void send_order(struct launch *launch, struct station *station, const cha
                           .first = host->first,
                           .count = host->ranks,
                           .ranks = config->hosts.ranks,
-                          .threads = config->threads,
+                          .threads = launch->threads,
+                          .threads_chosen = config->threads > 0,
                           .bind = config->bind,
                           .input = config->input,
                           .environment = launch->environment,
                           .program = config->program};
     struct buffer payload = {0};
     order_pack(&order, &payload);
+    station->ordered = true;
     frame_put(&station->out, ORDER_START, buffer_begin(&payload), buffer_size(&payload));
     buffer_free(&payload);
     send_station(station);
+}
+
+/* Once every host has answered, so that nothing runs anywhere when one cannot be reached, all are told to start. */
+static void order_all(struct launch *launch, const char *folder)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < launch->count; i++) {
+        const struct station *station = &launch->stations[i];
+        if (!station->greeted || launch->failure.status != WEFT_OK)
+            return;
+        uint32_t share = station->cores / station->host->ranks;
+        least = share < least ? share : least;
+    }
+    /* The same number on every host: how many threads work on a sum may show in its bits. */
+    launch->threads = launch->config->threads ? launch->config->threads : least > 0 ? least : 1;
+    for (uint32_t i = 0; i < launch->count; i++)
+        send_order(launch, &launch->stations[i], folder);
 }
 
 /* ---- failure ---------------------------------------------------------------------------------------------------- */
@@ -259,8 +280,10 @@ static bool take_greeting(struct launch *launch, struct station *station, const 
             buffer_consume(&station->in, size - mark);
         return false;
     }
-    char version[32], sentence[512];
-    snprintf(version, sizeof version, "%.*s", (int)(end - found - (ptrdiff_t)mark), (char *)found + mark);
+    char line[64], version[32] = "", sentence[512];
+    snprintf(line, sizeof line, "%.*s", (int)(end - found - (ptrdiff_t)mark), (char *)found + mark);
+    if (sscanf(line, "%31s %u", version, &station->cores) < 1)
+        version[0] = '\0';
     buffer_consume(&station->in, (size_t)(end + 1 - begin));
     station->greeted = true;
     station->words[0] = '\0';
@@ -269,9 +292,8 @@ static bool take_greeting(struct launch *launch, struct station *station, const 
                  "host %s has Weft %s, but the launcher is Weft %s; install the same version on both",
                  station->host->name, version, weft_version());
         fail(launch, WEFT_ERROR_RENDEZVOUS, sentence);
-    } else if (launch->failure.status == WEFT_OK) {
-        send_order(launch, station, folder);
     }
+    order_all(launch, folder);
     return true;
 }
 
@@ -408,7 +430,7 @@ static void check_clock(struct launch *launch)
         return;
     uint32_t waiting = 0;
     for (uint32_t i = 0; i < launch->count; i++)
-        waiting += !launch->stations[i].greeted && !launch->stations[i].done;
+        waiting += !launch->stations[i].ordered && !launch->stations[i].done;
     if (waiting == 0) {
         launch->start_deadline = 0;
         return;
@@ -419,14 +441,14 @@ static void check_clock(struct launch *launch)
         return;
     for (uint32_t i = 0; i < launch->count; i++) {
         struct station *station = &launch->stations[i];
-        if (station->greeted || station->done)
+        if (station->ordered || station->done)
             continue;
         char sentence[900];
         snprintf(sentence, sizeof sentence,
                  "host %s did not answer within %g s%s%s; check that host and agent work: %s", station->host->name,
                  launch->config->start_limit, *station->words ? ", its agent saying: " : "", station->words,
                  launch->config->agent ? launch->config->agent : AGENT_DEFAULT);
-        if (late)
+        if (late && !station->greeted)
             fail(launch, WEFT_ERROR_TIMEOUT, sentence);
         kill(-station->agent.process, SIGKILL);
         station->done = true;

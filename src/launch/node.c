@@ -289,8 +289,10 @@ int node_main(int input, int output)
     if (prepare(&node, &error) != WEFT_OK)
         return fprintf(stderr, "weft: %s\n", error.text), 1;
     buffer_put(&node.out, ORDER_GREETING, sizeof ORDER_GREETING - 1);
-    buffer_put(&node.out, weft_version(), strlen(weft_version()));
-    buffer_put(&node.out, "\n", 1);
+    char line[64];
+    cpu_set_t cores;
+    snprintf(line, sizeof line, "%s %u\n", weft_version(), spawn_cores(&cores));
+    buffer_put(&node.out, line, strlen(line));
     struct pollfd *polls = NULL;
     while (!node.lost) {
         struct pollfd *grown = realloc(polls, (4 + 2 * (size_t)node.order.count) * sizeof *polls);

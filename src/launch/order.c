@@ -45,7 +45,8 @@ static bool take_texts(struct reader *reader, struct texts *texts)
 
 void order_pack(const struct order *order, struct buffer *buffer)
 {
-    const uint32_t numbers[] = {order->first, order->count, order->ranks, order->threads, order->bind, order->input};
+    const uint32_t numbers[] = {order->first,          order->count, order->ranks, order->threads,
+                                order->threads_chosen, order->bind,  order->input};
     buffer_put_text(buffer, order->folder);
     buffer_put_text(buffer, order->host);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -58,8 +59,8 @@ weft_status order_unpack(const struct frame *frame, struct order *order, struct 
 {
     struct reader reader = {frame->payload, frame->size, false};
     struct order result = {0};
-    uint32_t *const numbers[] = {&result.first,   &result.count, &result.ranks,
-                                 &result.threads, &result.bind,  &result.input};
+    uint32_t *const numbers[] = {&result.first,          &result.count, &result.ranks, &result.threads,
+                                 &result.threads_chosen, &result.bind,  &result.input};
     result.folder = reader_text_copy(&reader);
     result.host = reader_text_copy(&reader);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

@@ -40,7 +40,8 @@ struct order {
     char *host;               /**< the host's name as the user wrote it; "" for the launcher's own */
     uint32_t first, count;    /**< the ranks to start here */
     uint32_t ranks;           /**< of the whole job */
-    uint32_t threads;         /**< compute threads a rank; 0: cores / count */
+    uint32_t threads;         /**< compute threads a rank */
+    uint32_t threads_chosen;  /**< the user has chosen that number: it goes before OMP_NUM_THREADS */
     uint32_t bind;            /**< bind each rank to cores of its own, if there are enough */
     uint32_t input;           /**< rank 0 gets input */
     struct texts environment; /**< "NAME=VALUE", added to what the helper has */

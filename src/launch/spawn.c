@@ -11,8 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* The cores that this process may use. */
-static uint32_t usable_cores(cpu_set_t *set)
+uint32_t spawn_cores(cpu_set_t *set)
 {
     if (sched_getaffinity(0, sizeof *set, set) != 0)
         return 1;
@@ -45,7 +44,7 @@ static void set_environment(const struct order *order, uint32_t index, uint32_t 
         setenv("WEFT_HOST", order->host, 1);
     char text[16];
     snprintf(text, sizeof text, "%u", threads);
-    setenv("OMP_NUM_THREADS", text, order->threads != 0);
+    setenv("OMP_NUM_THREADS", text, order->threads_chosen != 0);
     if (threads * order->count > cores)
         setenv("OMP_WAIT_POLICY", "passive", 0);
 }
@@ -84,9 +83,7 @@ static void become_rank(const struct order *order, uint32_t index, int input, in
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     cpu_set_t set;
-    uint32_t cores = usable_cores(&set), threads = order->threads;
-    if (threads == 0)
-        threads = cores / order->count ? cores / order->count : 1;
+    uint32_t cores = spawn_cores(&set), threads = order->threads ? order->threads : 1;
     set_environment(order, index, cores, threads);
     if (order->bind && threads * order->count <= cores)
         bind_cores(&set, index, threads);

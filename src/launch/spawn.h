@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "launch/order.h"
 
+#include <sched.h>
 #include <sys/types.h>
 
 /** A rank that runs, seen from the helper that started it. */
@@ -28,5 +29,8 @@ struct rank_process {
  * and what the order adds. Errors: SYSTEM, ARGUMENT when the program cannot be run, naming program and host.
  */
 weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error);
+
+/** How many cores this process may use, and which. */
+uint32_t spawn_cores(cpu_set_t *set);
 
 #endif

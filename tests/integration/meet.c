@@ -4,8 +4,8 @@
  *
  *     --absent R   rank R goes away without meeting anybody
  *     --limit S    the time limit of the meeting
- *     --stay S     then connect the control plane and stay, until it fails: prints "learned SENTENCE" and exits with 5; or until
- *                  S seconds have passed: says goodbye and exits with 0
+ *     --stay S     then connect the control plane and stay, until it fails: prints "learned SENTENCE" and exits with 5;
+ * or until S seconds have passed: says goodbye and exits with 0
  *     --liveness S the control plane's limit of silence
  *     --leave R    rank R says goodbye at once
  */
