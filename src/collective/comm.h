@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A communicator: some ranks in an order, with a life, an order of operations, plans and control lines of their own.
+ *
+ * Who is near whom is agreed from the ranks' cards: equal machine identities have come near one another when the context
+ * was opened. Everything here that changes is touched only by whoever holds the context's baton (progress.h); making and
+ * freeing communicators happens while no other call is under way (weft.h).
+ */
+#ifndef WEFT_COLLECTIVE_COMM_H
+#define WEFT_COLLECTIVE_COMM_H
+
+#include "collective/near_lines.h"
+#include "collective/plan_cache.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COMM_NAME_BYTES 48
+
+/** Transfers of single messages (send, receive) match apart from those of collectives. */
+#define COMM_MESSAGES 0x80000000u
+
+/** One of the two sets of staging: a place for an ordinary input, and one for what is spread to ordinary outputs. */
+struct staging {
+    void *exposed, *spread;
+    uint64_t exposed_bytes, spread_bytes;
+};
+
+struct weft_comm {
+    weft_context *context;
+    char name[COMM_NAME_BYTES]; /**< for people: "world", "communicator 3" */
+    uint32_t id;                /**< equal on its ranks; no two communicators that share two ranks have the same */
+    uint32_t rank, size;
+    uint32_t *world; /**< world[r]: the world rank of rank r */
+
+    /* Nodes. */
+    uint32_t *nodes; /**< nodes[r]: the node of rank r, numbered from 0 in order of first appearance */
+    uint32_t node_count, local_rank, local_size;
+
+    /* What near ranks show one another. */
+    struct near_block *mine;
+    struct near_block **blocks; /**< blocks[r]: as mapped here; NULL for a rank that is not near */
+    char **bases;               /**< bases[r]: its heap as mapped here, or NULL */
+    uint32_t near_count;        /**< near ranks other than this one */
+    uint32_t *near_ranks;       /**< their ranks here ... */
+    uint32_t *near_world;       /**< ... and in the world */
+    uint64_t near_number;       /**< near operations begun */
+    uint64_t near_credit;       /**< all near ranks are known to have begun this one */
+    struct staging staging[2];
+    const void **sources; /**< room for the operands of one sum ... */
+    void **targets;       /**< ... and for the places where it goes */
+
+    /* Order. */
+    uint64_t sequence;               /**< collectives started */
+    uint64_t *sent, *received;       /**< messages started to and from each rank */
+    struct weft_request *head, *tail; /**< collectives that are not complete, in their order */
+    struct weft_comm *next_active;   /**< context.active: communicators with a head */
+
+    /* Choices. */
+    struct plan_cache plans;
+    const struct algorithm *override[COLLECTIVES]; /**< set by the user; NULL: the tuner chooses */
+    bool reproducible;
+    double time_limit; /**< seconds; 0: the context's */
+
+    struct weft_comm *next; /**< context.comms */
+    uint64_t made;          /**< communicators made from this one, by all of its ranks together */
+};
+
+/** Open the world of `context`. Collective. */
+weft_status comm_open_world(weft_context *context, struct error *error);
+
+/** The name that a communicator has by its id: "world", "communicator 3"; returns `text`. */
+char *comm_name(uint32_t id, char *text, size_t size);
+
+/** Free without asking anybody: at the end of the context, or after a failure. */
+void comm_discard(struct weft_comm *comm);
+
+#endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/context.h"
+
+#include "base/hash.h"
+#include "collective/execution.h"
+#include "control/meeting.h"
+#include "topology/limits.h"
+#include "transport/copy.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#define DEFAULT_MEETING_LIMIT 60.0
+#define DEFAULT_TIME_LIMIT    600.0
+
+/* What weft_message() returns, so that no other thread can change it: the one thread-local of the library. */
+static _Thread_local char thread_message[ERROR_TEXT_BYTES];
+
+/* ---- messages --------------------------------------------------------------------------------------------------------
+ */
+
+static void keep_message(weft_context *context, const char *text)
+{
+    pthread_mutex_lock(&context->message_lock);
+    snprintf(context->message, sizeof context->message, "%s", text);
+    pthread_mutex_unlock(&context->message_lock);
+}
+
+weft_status context_note(weft_context *context, const struct error *error)
+{
+    if (context_status(context) == WEFT_OK)
+        keep_message(context, error->text);
+    return error->status;
+}
+
+void context_break(weft_context *context, const struct error *error)
+{
+    if (context_status(context) != WEFT_OK)
+        return;
+    keep_message(context, error->text);
+    atomic_store_explicit(&context->broken, (int)error->status, memory_order_release);
+}
+
+const char *weft_message(const weft_context *context)
+{
+    if (context) {
+        weft_context *locked = (weft_context *)(uintptr_t)context;
+        pthread_mutex_lock(&locked->message_lock);
+        memcpy(thread_message, context->message, sizeof thread_message);
+        pthread_mutex_unlock(&locked->message_lock);
+    }
+    return thread_message;
+}
+
+char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size)
+{
+    if (world_rank < context->ranks)
+        snprintf(text, size, "rank %u on host %s", world_rank, context->cards[world_rank].host);
+    else
+        snprintf(text, size, "rank %u", world_rank);
+    return text;
+}
+
+void context_counters(weft_context *context, struct transport_counters counters[CONTEXT_TRANSPORTS])
+{
+    progress_enter(context);
+    for (uint32_t i = 0; i < CONTEXT_TRANSPORTS; i++) {
+        counters[i] = (struct transport_counters){0};
+        if (context->transports[i])
+            context->transports[i]->counters(context->transports[i], &counters[i]);
+    }
+    progress_leave(context);
+}
+
+/* ---- processes -------------------------------------------------------------------------------------------------------
+ */
+
+weft_status weft_process_open(uint64_t heap_bytes, weft_process **result)
+{
+    struct error error;
+    error_clear(&error);
+    weft_process *process = calloc(1, sizeof *process);
+    weft_status status =
+        process ? heap_open(heap_bytes, &process->heap, &error) : error_memory(&error, sizeof *process, "a process");
+    if (status != WEFT_OK) {
+        free(process);
+        snprintf(thread_message, sizeof thread_message, "%s", error.text);
+        return status;
+    }
+    *result = process;
+    return WEFT_OK;
+}
+
+void weft_process_close(weft_process *process)
+{
+    if (!process)
+        return;
+    heap_close(process->heap);
+    free(process);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------------
+ */
+
+/* What a rank's card tells about its wishes. */
+struct wishes {
+    uint8_t fabric; /* it asked for a provider by name */
+};
+
+/* The length of what names the kernel and network namespace: the first two fields of an identity. */
+static size_t machine_length(const char *machine)
+{
+    const char *slash = strchr(machine, '/');
+    slash = slash ? strchr(slash + 1, '/') : NULL;
+    return slash ? (size_t)(slash - machine) : strlen(machine);
+}
+
+static bool same_machine(const struct card *a, const struct card *b)
+{
+    size_t length = machine_length(a->machine);
+    return length == machine_length(b->machine) && strncmp(a->machine, b->machine, length) == 0;
+}
+
+static weft_status meet(weft_context *context, const weft_config *config, struct error *error)
+{
+    const struct meeting_config wanted = {config->rank, config->ranks, config->meeting, config->secret,
+                                          config->meeting_limit};
+    weft_status status = meeting_open(&wanted, &context->meeting, error);
+    if (status != WEFT_OK)
+        return status;
+    context->rank = meeting_rank(context->meeting);
+    context->ranks = meeting_ranks(context->meeting);
+    struct card card = {0};
+    card_begin(&card, context->rank, config->node);
+    const struct wishes wishes = {config->fabric && strcmp(config->fabric, "none") != 0};
+    memcpy(card.extra, &wishes, sizeof wishes);
+    const struct control_config control = {
+        .rank = context->rank, .ranks = context->ranks, .connect_limit = context->meeting_limit};
+    const char *interface = config->interface ? config->interface : meeting_interface_hint(context->meeting);
+    status = control_open(&control, interface, &context->control, &card, error);
+    if (status == WEFT_OK)
+        status = meeting_exchange(context->meeting, &card, &context->cards, error);
+    if (status == WEFT_OK)
+        status = control_connect(context->control, context->cards, meeting_secret(context->meeting), error);
+    return status;
+}
+
+/* All ranks of the world tell one another `bytes` bytes; *result is the caller's to free. */
+static weft_status tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
+                            struct error *error)
+{
+    uint32_t *members = malloc(context->ranks * sizeof *members);
+    void *all = malloc((size_t)context->ranks * bytes);
+    weft_status status = WEFT_OK;
+    if (!members || !all)
+        status = error_memory(error, context->ranks * (bytes + sizeof *members), what);
+    for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
+        members[r] = r;
+    if (status == WEFT_OK)
+        status = control_exchange(context->control, hash_text(what, 0), members, context->ranks, mine, bytes, all,
+                                  context->meeting_limit, error);
+    free(members);
+    if (status != WEFT_OK) {
+        free(all);
+        return status;
+    }
+    *result = all;
+    return WEFT_OK;
+}
+
+static weft_status open_near(weft_context *context, struct error *error)
+{
+    struct near_card mine, *all = NULL;
+    uint64_t secret = hash_bytes(meeting_secret(context->meeting), MEETING_SECRET_BYTES, 0);
+    weft_status status = near_open(context->heap, context->rank, context->ranks, secret, &context->near, error);
+    if (status != WEFT_OK)
+        return status;
+    near_card(context->near, &mine);
+    status = tell_all(context, "near cards", &mine, sizeof mine, (void **)&all, error);
+    uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
+    if (status == WEFT_OK && !ranks)
+        status = error_memory(error, context->ranks * sizeof *ranks, "the near ranks");
+    for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
+        if (strcmp(context->cards[r].machine, context->cards[context->rank].machine) == 0) {
+            all[count] = all[r];
+            ranks[count++] = r;
+        }
+    if (status == WEFT_OK)
+        status = near_connect(context->near, ranks, all, count, context->meeting_limit, error);
+    free(ranks);
+    free(all);
+    if (status == WEFT_OK)
+        context->transports[CONTEXT_NEAR] = near_transport(context->near);
+    return status;
+}
+
+static weft_status open_fabric(weft_context *context, const weft_config *config, struct error *error)
+{
+    const struct card *cards = context->cards;
+    bool far = false, asked = false, loopback = true;
+    for (uint32_t r = 0; r < context->ranks; r++) {
+        struct wishes wishes;
+        memcpy(&wishes, cards[r].extra, sizeof wishes);
+        asked |= wishes.fabric;
+        far |= strcmp(cards[r].machine, cards[0].machine) != 0;
+        loopback &= same_machine(&cards[r], &cards[0]);
+    }
+    if (!far && (!asked || context->ranks == 1))
+        return WEFT_OK;
+    if (config->fabric && strcmp(config->fabric, "none") == 0)
+        return error_set(error, WEFT_ERROR_NETWORK,
+                         "the configuration says fabric \"none\", but the ranks do not all share one machine: rank %u is on "
+                         "host %s",
+                         context->rank, cards[context->rank].host);
+    const struct fabric_config wanted = {.provider = config->fabric,
+                                         .interface = config->interface,
+                                         .loopback_only = loopback,
+                                         .rank = context->rank,
+                                         .ranks = context->ranks,
+                                         .heap = context->heap};
+    struct fabric_card mine = {0}, *all = NULL;
+    weft_status status = fabric_open(&wanted, &context->fabric, error);
+    if (status != WEFT_OK)
+        return status;
+    fabric_card(context->fabric, &mine);
+    status = tell_all(context, "fabric cards", &mine, sizeof mine, (void **)&all, error);
+    for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
+        if (!near_reaches(context->near, r))
+            status = fabric_connect(context->fabric, r, &all[r], error);
+    free(all);
+    if (status == WEFT_OK)
+        context->transports[CONTEXT_FABRIC] = fabric_transport(context->fabric);
+    return status;
+}
+
+/* Ranks that share this machine's cores, whatever else keeps them apart. */
+static bool is_crowded(const weft_context *context)
+{
+    struct limits limits;
+    uint32_t here = 0;
+    for (uint32_t r = 0; r < context->ranks; r++)
+        here += same_machine(&context->cards[r], &context->cards[context->rank]);
+    return limits_read(&limits, NULL) == WEFT_OK && here > limits_processors(&limits);
+}
+
+static weft_status open_memory(weft_context *context, const weft_config *config, struct error *error)
+{
+    if (config->process) {
+        context->heap = config->process->heap;
+        return WEFT_OK;
+    }
+    context->heap_is_own = true;
+    return heap_open(config->heap_bytes, &context->heap, error);
+}
+
+static weft_status open_all(weft_context *context, const weft_config *config, struct error *error)
+{
+    weft_status status = meet(context, config, error);
+    if (status != WEFT_OK)
+        return status;
+    context->progress.crowded = is_crowded(context);
+    control_publish_log(context->control, &context->log);
+    status = progress_open(context, error);
+    if (status == WEFT_OK)
+        status = open_memory(context, config, error);
+    if (status == WEFT_OK)
+        status = open_near(context, error);
+    if (status == WEFT_OK)
+        status = open_fabric(context, config, error);
+    if (status == WEFT_OK)
+        status = progress_attach(context, error);
+    if (status == WEFT_OK)
+        status = comm_open_world(context, error);
+    if (status == WEFT_OK)
+        status = tuner_open(&context->tuner, context, error);
+    if (status != WEFT_OK) /* the others shall not wait for this rank */
+        control_abort(context->control, status, error->text);
+    return status;
+}
+
+static void close_all(weft_context *context)
+{
+    while (context->comms)
+        comm_discard(context->comms);
+    progress_close(context);
+    if (context->heap)
+        execution_free_all(context);
+    if (context->fabric)
+        fabric_close(context->fabric);
+    near_close(context->near);
+    if (context->control)
+        control_close(context->control);
+    if (context->heap_is_own)
+        heap_close(context->heap);
+    meeting_close(context->meeting);
+    free(context->cards);
+    pthread_mutex_destroy(&context->message_lock);
+    free(context);
+}
+
+weft_status weft_init(const weft_config *config, weft_context **result)
+{
+    weft_config defaults = WEFT_CONFIG_DEFAULT, wanted = WEFT_CONFIG_DEFAULT;
+    struct error error;
+    error_clear(&error);
+    *thread_message = '\0';
+    if (!config)
+        config = &defaults;
+    /* Fields are only ever added: a caller of an older header has a shorter struct. */
+    if (config->size < offsetof(weft_config, process) || config->size > 4096 || !result) {
+        snprintf(thread_message, sizeof thread_message,
+                 result ? "weft_config.size is %zu: set it to sizeof(weft_config), as WEFT_CONFIG_DEFAULT does"
+                        : "weft_init() was given no place for the context",
+                 config->size);
+        return WEFT_ERROR_ARGUMENT;
+    }
+    memcpy(&wanted, config, config->size < sizeof wanted ? config->size : sizeof wanted);
+    weft_context *context = aligned_alloc(64, (sizeof *context + 63) & ~(size_t)63);
+    if (!context) {
+        snprintf(thread_message, sizeof thread_message, "no memory for a context");
+        return WEFT_ERROR_MEMORY;
+    }
+    memset(context, 0, sizeof *context);
+    pthread_mutex_init(&context->message_lock, NULL);
+    context->progress.caller_wake = context->progress.helper_wake = context->progress.epoll = -1;
+    context->group_end = &context->group;
+    context->meeting_limit = wanted.meeting_limit > 0 ? wanted.meeting_limit : DEFAULT_MEETING_LIMIT;
+    context->time_limit = wanted.time_limit > 0 ? wanted.time_limit : DEFAULT_TIME_LIMIT;
+    context->reduction = reduction_best();
+    context->streaming_bytes = copy_streaming_threshold();
+    weft_status status = open_all(context, &wanted, &error);
+    if (status != WEFT_OK) {
+        snprintf(thread_message, sizeof thread_message, "%s", error.text);
+        close_all(context);
+        return status;
+    }
+    *result = context;
+    return WEFT_OK;
+}
+
+/* ---- leaving ---------------------------------------------------------------------------------------------------------
+ */
+
+weft_status weft_finalize(weft_context *context)
+{
+    struct error error;
+    error_clear(&error);
+    if (!context)
+        return WEFT_OK;
+    progress_enter(context);
+    uint32_t operations = atomic_load_explicit(&context->progress.operations, memory_order_relaxed);
+    progress_leave(context);
+    if (context_status(context) == WEFT_OK && (operations || context->grouping)) {
+        error_set(&error, WEFT_ERROR_STATE, "weft_finalize() was called with %s; wait for them first",
+                  context->grouping ? "a group of calls open" : "operations in flight");
+        return context_note(context, &error);
+    }
+    weft_status status = WEFT_OK;
+    if (context_status(context) == WEFT_OK && !control_failed(context->control)) {
+        /* Nobody's memory goes before everybody is done with it. */
+        uint8_t nothing = 0;
+        void *all = NULL;
+        status = tell_all(context, "finalize", &nothing, 1, &all, &error);
+        free(all);
+    }
+    snprintf(thread_message, sizeof thread_message, "%s", error.text);
+    close_all(context);
+    return status;
+}
+
+void weft_abort(weft_context *context, const char *reason)
+{
+    char sentence[ERROR_TEXT_BYTES], name[128];
+    snprintf(sentence, sizeof sentence, "%s called weft_abort(): %s",
+             context_rank_name(context, context->rank, name, sizeof name), reason ? reason : "no reason given");
+    control_abort(context->control, WEFT_ERROR_ABORTED, sentence);
+    eventfd_write(context->progress.caller_wake, 1);
+    progress_wake_helper(context);
+}
+
+weft_comm *weft_world(weft_context *context)
+{
+    return context->world;
+}
+
+/* ---- memory ----------------------------------------------------------------------------------------------------------
+ */
+
+void *weft_alloc(weft_context *context, size_t bytes)
+{
+    struct error error;
+    void *pointer = NULL;
+    error_clear(&error);
+    if (heap_alloc(context->heap, bytes, &pointer, &error) != WEFT_OK)
+        context_note(context, &error);
+    return pointer;
+}
+
+void weft_free(weft_context *context, void *pointer)
+{
+    heap_free(context->heap, pointer);
+}
+
+weft_status weft_register(weft_context *context, void *pointer, size_t bytes)
+{
+    struct error error;
+    error_clear(&error);
+    if (!context->fabric)
+        return WEFT_OK; /* local ranks copy it anyhow */
+    progress_enter(context);
+    weft_status status = fabric_register(context->fabric, pointer, bytes, &error);
+    progress_leave(context);
+    return status == WEFT_OK ? WEFT_OK : context_note(context, &error);
+}
+
+weft_status weft_deregister(weft_context *context, void *pointer)
+{
+    struct error error;
+    error_clear(&error);
+    if (!context->fabric)
+        return WEFT_OK;
+    progress_enter(context);
+    weft_status status = fabric_deregister(context->fabric, pointer, &error);
+    progress_leave(context);
+    return status == WEFT_OK ? WEFT_OK : context_note(context, &error);
+}

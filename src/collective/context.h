@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The context: one rank's end of a job. It owns what ranks share (memory, transports, control plane) and whoever drives them.
+ */
+#ifndef WEFT_COLLECTIVE_CONTEXT_H
+#define WEFT_COLLECTIVE_CONTEXT_H
+
+#include "collective/comm.h"
+#include "collective/diagnosis.h"
+#include "collective/operation_log.h"
+#include "collective/progress.h"
+#include "collective/reduction.h"
+#include "collective/tuner.h"
+#include "control/control.h"
+#include "transport/fabric.h"
+#include "transport/heap.h"
+#include "transport/near.h"
+
+#include <pthread.h>
+
+struct weft_process {
+    struct heap *heap;
+};
+
+/** Transports by number, for counters and progress. */
+enum { CONTEXT_NEAR, CONTEXT_FABRIC, CONTEXT_TRANSPORTS };
+
+struct weft_context {
+    uint32_t rank, ranks;
+    struct meeting *meeting;
+    struct control *control;
+    struct card *cards;
+    struct heap *heap;
+    bool heap_is_own;
+    struct near *near;
+    struct fabric *fabric; /**< NULL when all ranks are near */
+    struct transport *transports[CONTEXT_TRANSPORTS];
+    uint32_t transfers[CONTEXT_TRANSPORTS]; /**< in flight */
+    const struct reduction *reduction;
+    uint64_t streaming_bytes; /**< operations that touch more are stored past the caches */
+    double meeting_limit, time_limit;
+
+    struct weft_comm *world;
+    struct weft_comm *comms; /**< all of them */
+    uint32_t next_id;        /**< of a communicator: larger than any this rank is part of */
+    struct tuner tuner;
+
+    struct progress progress;
+    struct operation_log log;
+    struct diagnosis diagnosis;
+
+    /* Operations, guarded by the baton. */
+    struct weft_comm *active;       /**< communicators with a collective that is not complete */
+    struct weft_request *messages;  /**< sends and receives that are not complete */
+    struct weft_request *idle;      /**< free requests, kept with their scratch */
+    struct weft_request *all;       /**< every request there is, for the end */
+    bool grouping;                  /**< between group start and end */
+    struct weft_request *group, **group_end; /**< begun at its end */
+
+    /* What went wrong. */
+    _Atomic int broken; /**< weft_status; not WEFT_OK: every operation returns it */
+    pthread_mutex_t message_lock;
+    char message[ERROR_TEXT_BYTES];
+};
+
+/** Keep the sentence of `error` for weft_message(), unless the context is broken already; returns its status. */
+weft_status context_note(weft_context *context, const struct error *error);
+
+/** Keep `error` for good: every later operation fails with it. */
+void context_break(weft_context *context, const struct error *error);
+
+/** The status that every operation returns by now; WEFT_OK while all is well. */
+static inline weft_status context_status(const weft_context *context)
+{
+    return (weft_status)atomic_load_explicit(&context->broken, memory_order_acquire);
+}
+
+/** "rank 3 on host alpha" */
+char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size);
+
+/** What the transports have moved since the context was opened. Takes the baton. */
+void context_counters(weft_context *context, struct transport_counters counters[CONTEXT_TRANSPORTS]);
+
+#endif

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/diagnosis.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "collective/call.h"
+#include "collective/context.h"
+#include "collective/execution.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define STUCK_SECONDS  1.0
+#define LOOK_INTERVAL  500000000u  /* ns between looks at a standstill */
+#define ANSWER_LIMIT   2000000000u /* ns to wait for a log */
+#define SENTENCE_BYTES ERROR_TEXT_BYTES
+
+/* ---- describing ------------------------------------------------------------------------------------------------------
+ */
+
+static struct diagnosis_operation operation_of(uint32_t rank, const struct operation_entry *entry)
+{
+    struct diagnosis_operation operation = {.rank = rank,
+                                            .communicator = entry->communicator,
+                                            .sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1,
+                                            .hash = entry->hash,
+                                            .awaited = atomic_load_explicit(&entry->awaited, memory_order_relaxed)};
+    call_describe(entry, operation.text, sizeof operation.text);
+    return operation;
+}
+
+/* "operation 7 of world", "message 3 of communicator 2" */
+static char *place_name(const struct diagnosis_operation *operation, char *text, size_t size)
+{
+    uint32_t id = operation->communicator & ~COMM_MESSAGES;
+    char name[COMM_NAME_BYTES];
+    snprintf(text, size, "%s %" PRIu64 " of %s", operation->communicator & COMM_MESSAGES ? "message" : "operation",
+             operation->sequence, comm_name(id, name, sizeof name));
+    return text;
+}
+
+static void end_job(weft_context *context, weft_status status, const char *sentence)
+{
+    control_abort(context->control, status, sentence);
+    atomic_store_explicit(&context->diagnosis.kind, DIAGNOSIS_NONE, memory_order_release);
+}
+
+static void end_with_mismatch(weft_context *context, const struct diagnosis_operation *mine,
+                              const struct diagnosis_operation *theirs)
+{
+    char sentence[SENTENCE_BYTES], place[128], name[128];
+    snprintf(sentence, sizeof sentence,
+             "ranks disagree: rank %u calls %s as %s, rank %s calls %s; all ranks of a communicator must make the same "
+             "calls in the same order",
+             mine->rank, mine->text, place_name(mine, place, sizeof place),
+             context_rank_name(context, theirs->rank, name, sizeof name) + strlen("rank "), theirs->text);
+    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+}
+
+static void end_with_cycle(weft_context *context, uint32_t first)
+{
+    const struct diagnosis *diagnosis = &context->diagnosis;
+    char sentence[SENTENCE_BYTES];
+    size_t used = (size_t)snprintf(sentence, sizeof sentence, "blocking calls cross, so that nobody can go on: ");
+    for (uint32_t i = first; i < diagnosis->link_count && used < sizeof sentence; i++) {
+        const struct diagnosis_operation *link = &diagnosis->links[i];
+        char place[128];
+        used += (size_t)snprintf(sentence + used, sizeof sentence - used, "%srank %u is blocked in %s (%s), waiting for rank %u",
+                                 i > first ? "; " : "", link->rank, link->text, place_name(link, place, sizeof place),
+                                 link->awaited - 1);
+    }
+    if (used < sizeof sentence)
+        snprintf(sentence + used, sizeof sentence - used,
+                 "; make these calls in one order on all ranks, or start them as requests");
+    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+}
+
+static void end_with_limit(weft_context *context, const struct operation_log *log)
+{
+    const struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    char sentence[SENTENCE_BYTES], place[128], name[128] = "a rank that is not known", doing[384] = "";
+    if (mine->awaited)
+        context_rank_name(context, mine->awaited - 1, name, sizeof name);
+    const struct operation_entry *same =
+        log ? operation_log_find(log, mine->communicator, mine->sequence) : NULL;
+    const struct operation_entry *now = log ? operation_log_blocking(log) : NULL;
+    if (same) {
+        snprintf(doing, sizeof doing, ", which is in the same operation");
+    } else if (now) {
+        struct diagnosis_operation theirs = operation_of(mine->awaited - 1, now);
+        char where[128];
+        snprintf(doing, sizeof doing, ", which is blocked in %s (%s)", theirs.text,
+                 place_name(&theirs, where, sizeof where));
+    } else if (log) {
+        snprintf(doing, sizeof doing, ", which is alive but has not called it: it computes, or waits for something else");
+    } else if (mine->awaited) {
+        snprintf(doing, sizeof doing, ", which does not tell what it is doing");
+    }
+    snprintf(sentence, sizeof sentence, "rank %u: %s (%s) waited %.3g s, its time limit, for %s%s", mine->rank,
+             mine->text, place_name(mine, place, sizeof place), diagnosis->waited, name, doing);
+    end_job(context, WEFT_ERROR_TIMEOUT, sentence);
+}
+
+/* ---- reporting, with the baton ---------------------------------------------------------------------------------------
+ */
+
+/* Describe the request as the log would, whether it is still in it or not. */
+static struct diagnosis_operation operation_of_request(const struct weft_request *request)
+{
+    const weft_comm *comm = request->comm;
+    const struct call *call = &request->call;
+    bool sends = call->root == comm->rank;
+    struct operation_entry entry = {
+        .communicator = comm->id | (request->is_message ? COMM_MESSAGES : 0),
+        .collective = (uint8_t)call->collective,
+        .type = (uint8_t)call->type,
+        .op = (uint8_t)(!request->is_message ? call->op.kind : sends ? MESSAGE_SENT : MESSAGE_RECEIVED),
+        .root = request->is_message && sends ? call->peer : call->root,
+        .count = call->count,
+        .hash = request->tag,
+        .awaited = request->awaited,
+        .sequence = request->sequence + 1};
+    return operation_of(comm->context->rank, &entry);
+}
+
+static void report(struct weft_request *request, enum diagnosis_kind kind, uint32_t world_rank)
+{
+    weft_context *context = request->comm->context;
+    struct diagnosis *diagnosis = &context->diagnosis;
+    if (atomic_load_explicit(&diagnosis->kind, memory_order_acquire) != DIAGNOSIS_NONE)
+        return;
+    diagnosis->links[0] = operation_of_request(request);
+    diagnosis->links[0].awaited = world_rank + 1;
+    diagnosis->link_count = 1;
+    atomic_store_explicit(&diagnosis->kind, kind, memory_order_release);
+    progress_wake_helper(context);
+}
+
+void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, uint64_t peer_bytes)
+{
+    struct diagnosis *diagnosis = &request->comm->context->diagnosis;
+    request->awaited = request->comm->world[comm_rank] + 1;
+    if (atomic_load_explicit(&diagnosis->kind, memory_order_acquire) == DIAGNOSIS_NONE)
+        diagnosis->peer_bytes = peer_bytes;
+    report(request, DIAGNOSIS_MISMATCH, request->comm->world[comm_rank]);
+}
+
+void diagnosis_watch(struct weft_request *request, double seconds)
+{
+    const weft_comm *comm = request->comm;
+    struct diagnosis *diagnosis = &comm->context->diagnosis;
+    double limit = comm->time_limit > 0 ? comm->time_limit : comm->context->time_limit;
+    if (!request->awaited || atomic_load_explicit(&diagnosis->kind, memory_order_acquire) != DIAGNOSIS_NONE)
+        return;
+    if (seconds >= limit) {
+        diagnosis->waited = limit;
+        report(request, DIAGNOSIS_LIMIT, request->awaited - 1);
+    } else if (seconds >= STUCK_SECONDS &&
+               clock_now() >= atomic_load_explicit(&diagnosis->next_look, memory_order_relaxed)) {
+        report(request, DIAGNOSIS_STUCK, request->awaited - 1);
+    }
+}
+
+/* ---- looking into it, in the helper thread ---------------------------------------------------------------------------
+ */
+
+static void give_up_for_now(struct diagnosis *diagnosis)
+{
+    atomic_store_explicit(&diagnosis->next_look, clock_now() + LOOK_INTERVAL, memory_order_relaxed);
+    atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_NONE, memory_order_release);
+}
+
+/* The same operation in a peer's log: for a message, the other end of it. */
+static const struct operation_entry *counterpart(const weft_context *context, const struct diagnosis_operation *mine,
+                                                 const struct operation_log *log)
+{
+    if (!(mine->communicator & COMM_MESSAGES))
+        return operation_log_find(log, mine->communicator, mine->sequence);
+    /* The peer's entries of messages count between two ranks; the one that fits worst is the newest not done. */
+    const struct operation_entry *found = NULL;
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
+        const struct operation_entry *entry = &log->entries[i];
+        if (entry->sequence == mine->sequence + 1 && entry->communicator == mine->communicator &&
+            (!found || entry->hash == mine->hash))
+            found = entry;
+    }
+    return found;
+}
+
+/* The log of the last link's awaited rank is here: one step further along the chain. */
+static void follow(weft_context *context, uint32_t rank, const struct operation_log *log)
+{
+    struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation last = diagnosis->links[diagnosis->link_count - 1];
+    const struct operation_entry *same = counterpart(context, &last, log);
+    const struct operation_entry *next = operation_log_blocking(log);
+    if (same && same->hash != last.hash && !(last.communicator & COMM_MESSAGES)) {
+        struct diagnosis_operation theirs = operation_of(rank, same);
+        end_with_mismatch(context, &last, &theirs);
+        return;
+    }
+    if (!next || diagnosis->link_count == DIAGNOSIS_LINKS || !next->awaited) {
+        give_up_for_now(diagnosis); /* it computes: merely late */
+        return;
+    }
+    struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count];
+    *link = operation_of(rank, next);
+    diagnosis->link_count++;
+    for (uint32_t i = 0; i + 1 < diagnosis->link_count; i++) {
+        if (diagnosis->links[i].rank != link->awaited - 1)
+            continue;
+        /* A cycle: true if it crosses operations, and is the same at the next look. */
+        bool crosses = false;
+        uint64_t cycle = 0;
+        for (uint32_t j = i; j < diagnosis->link_count; j++) {
+            const struct diagnosis_operation *a = &diagnosis->links[j], *first = &diagnosis->links[i];
+            crosses |= a->communicator != first->communicator || a->sequence != first->sequence;
+            cycle = hash_number(a->sequence, hash_number((uint64_t)a->communicator << 32 | a->rank, cycle));
+        }
+        if (crosses && cycle == diagnosis->seen)
+            end_with_cycle(context, i);
+        else
+            give_up_for_now(diagnosis);
+        diagnosis->seen = crosses ? cycle : 0;
+        return;
+    }
+}
+
+static void conclude(weft_context *context, uint32_t rank, const struct operation_log *log)
+{
+    struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    switch ((enum diagnosis_kind)atomic_load_explicit(&diagnosis->kind, memory_order_acquire)) {
+    case DIAGNOSIS_MISMATCH: {
+        struct diagnosis_operation theirs = {.rank = rank};
+        const struct operation_entry *same = log ? counterpart(context, mine, log) : NULL;
+        if (same)
+            theirs = operation_of(rank, same);
+        else if (diagnosis->peer_bytes)
+            snprintf(theirs.text, sizeof theirs.text, "something else (a message of %" PRIu64 " bytes came)",
+                     diagnosis->peer_bytes);
+        else
+            snprintf(theirs.text, sizeof theirs.text, "something else, which it does not tell");
+        end_with_mismatch(context, mine, &theirs);
+        break;
+    }
+    case DIAGNOSIS_LIMIT:
+        end_with_limit(context, log);
+        break;
+    case DIAGNOSIS_STUCK:
+        if (log)
+            follow(context, rank, log);
+        else
+            give_up_for_now(diagnosis);
+        break;
+    case DIAGNOSIS_NONE:
+        break;
+    }
+}
+
+static void on_answer(void *argument, uint32_t rank, const struct operation_log *log)
+{
+    weft_context *context = argument;
+    struct diagnosis *diagnosis = &context->diagnosis;
+    if (!diagnosis->asking || rank != diagnosis->asked)
+        return; /* an answer that came too late */
+    diagnosis->asking = false;
+    conclude(context, rank, log);
+}
+
+int diagnosis_progress(weft_context *context)
+{
+    struct diagnosis *diagnosis = &context->diagnosis;
+    if (atomic_load_explicit(&diagnosis->kind, memory_order_acquire) == DIAGNOSIS_NONE)
+        return -1;
+    if (control_failed(context->control)) {
+        atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_NONE, memory_order_release);
+        return -1;
+    }
+    if (!diagnosis->asking) {
+        diagnosis->asking = true;
+        diagnosis->asked = diagnosis->links[diagnosis->link_count - 1].awaited - 1;
+        diagnosis->asked_at = clock_now();
+        control_ask_log(context->control, diagnosis->asked, on_answer, context);
+    } else if (clock_now() - diagnosis->asked_at > ANSWER_LIMIT) {
+        diagnosis->asking = false;
+        conclude(context, diagnosis->asked, NULL);
+    }
+    return 100;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Diagnosis: when ranks do not fit together, find out what each is doing and say it in one sentence.
+ *
+ *  - Two ranks meet in one operation with different calls: both calls are named.
+ *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs; calls that cross
+ *    (blocked in A while the others are blocked in B) are named as the cycle that they are.
+ *  - An operation waits longer than its limit: who is awaited, and what that rank is doing.
+ *
+ * Whoever holds the baton reports a finding; the helper thread fetches the logs and ends the job with the sentence.
+ */
+#ifndef WEFT_COLLECTIVE_DIAGNOSIS_H
+#define WEFT_COLLECTIVE_DIAGNOSIS_H
+
+#include "control/control.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct weft_request;
+
+#define DIAGNOSIS_LINKS 64
+
+enum diagnosis_kind {
+    DIAGNOSIS_NONE,
+    DIAGNOSIS_MISMATCH,
+    DIAGNOSIS_STUCK,
+    DIAGNOSIS_LIMIT,
+};
+
+/** An operation as its rank's log describes it; a copy. */
+struct diagnosis_operation {
+    uint32_t rank; /**< world */
+    uint32_t communicator;
+    uint64_t sequence;
+    uint64_t hash;
+    uint32_t awaited; /**< world rank + 1; 0: not known */
+    char text[OPERATION_TEXT_BYTES];
+};
+
+struct diagnosis {
+    _Atomic int kind; /**< enum diagnosis_kind; set last by who reports, cleared by the helper */
+    struct diagnosis_operation links[DIAGNOSIS_LINKS]; /**< links[0]: this rank's; then who is awaited by the one before */
+    uint32_t link_count;
+    uint64_t peer_bytes;
+    double waited; /**< seconds */
+    _Atomic uint64_t next_look; /**< clock_now() before which a standstill is not looked into again */
+
+    /* The helper's own. */
+    bool asking;
+    uint32_t asked;    /**< world rank whose log is awaited */
+    uint64_t asked_at; /**< clock_now() */
+    uint64_t seen;     /**< of the cycle found last: it must be found twice */
+};
+
+/** Rank `comm_rank` has made another call. With a message of another size: `peer_bytes`. With the baton. */
+void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, uint64_t peer_bytes);
+
+/** `request` has not moved for so many seconds. With the baton. */
+void diagnosis_watch(struct weft_request *request, double seconds);
+
+/** The helper's part; milliseconds until it wants to be called again, or -1. */
+int diagnosis_progress(weft_context *context);
+
+#endif

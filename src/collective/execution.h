@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * An execution: one operation in flight, the plan that it follows and what the plan is bound to. It is what a
+ * weft_request points to; blocking calls have one, too.
+ *
+ * It is a state machine that never blocks: execution_advance() takes what steps it can and returns. Lanes move
+ * independently; each remembers its step and its iteration. Everything here is guarded by the context's baton.
+ *
+ * The life of a collective: prepared (plan found, buffers bound), queued in its communicator's order, begun (when it is
+ * the first in the queue and near ranks have granted it the control lines), advanced, done. A message (send, receive)
+ * is begun at once, since the other end may wait for it before it starts anything else.
+ */
+#ifndef WEFT_COLLECTIVE_EXECUTION_H
+#define WEFT_COLLECTIVE_EXECUTION_H
+
+#include "collective/call.h"
+#include "collective/plan_cache.h"
+#include "collective/reduction.h"
+#include "transport/transport.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum execution_state {
+    EXECUTION_FREE,
+    EXECUTION_GROUPED, /**< waits for weft_group_end() */
+    EXECUTION_QUEUED,
+    EXECUTION_RUNNING,
+    EXECUTION_DONE,
+};
+
+/** What a step came to. */
+enum step_result {
+    STEP_COMPLETE,
+    STEP_WAITS,  /**< for a peer, or another lane */
+    STEP_FAILED, /**< the context is broken, or a mismatch is being looked into: the execution stays where it is */
+};
+
+/** What a plan's chunks are, for this call. */
+struct binding {
+    char *input, *output;
+    uint64_t element;     /**< bytes */
+    uint64_t block_bytes; /**< of every block; of the largest in the v-forms */
+    uint64_t iterations;
+    uint64_t room;              /**< bytes that a block has in a slot of staging */
+    char *scratch;              /**< slot k begins at k x scratch_bytes */
+    uint64_t scratch_bytes;     /**< of a slot */
+    char *arrivals[PLAN_LANES]; /**< where a lane's messages land before they are reduced */
+    bool streaming;             /**< store past the caches */
+    struct reduction_finish finish;
+};
+
+/** The part of every block that an iteration covers. */
+struct segment {
+    uint64_t begin, length;
+    uint64_t width; /**< from one part to the next */
+};
+
+struct lane {
+    uint32_t step;       /**< number of the next step, among the plan's */
+    uint32_t done;       /**< steps completed in this iteration */
+    uint64_t iteration;  /**< equal to binding.iterations: the lane is done */
+    uint64_t signals;    /**< made so far */
+    uint32_t looked;     /**< members that the present await or exchange has seen already */
+    bool begun;          /**< the present step has a message in flight, or has published */
+    struct segment segment;
+    struct transfer transfer;
+};
+
+struct weft_request {
+    struct weft_comm *comm;
+    struct call call;
+    struct plan_entry *entry;
+    const struct plan *plan;
+    struct binding binding;
+    struct lane lanes[PLAN_LANES];
+    uint32_t lanes_left;
+
+    uint64_t sequence; /**< in its communicator, from 1; of messages: between its two ranks */
+    uint64_t tag;
+    uint64_t near_number; /**< of a near operation */
+    struct operation_entry *log;
+    enum execution_state state;
+    bool in_wait; /**< a caller is blocked in it */
+    bool is_message;
+    bool is_blocking; /**< made by a blocking call in a group: freed by the end of the group */
+    weft_status status;
+    _Atomic bool done;      /**< state is EXECUTION_DONE; may be looked at without the baton */
+    uint64_t moved_at;      /**< clock_now() when it was last seen to move; 0: not looked yet */
+    uint32_t awaited;       /**< world rank that it waits for, + 1; 0: none known */
+    uint64_t steps_taken;   /**< grows with every step: whether it moves */
+    uint64_t steps_seen;    /**< by who watches */
+    struct weft_request *next, *next_of_all, *next_of_group;
+
+    void *scratch; /**< kept between uses */
+    uint64_t scratch_room;
+};
+
+/** Find the plan, bind the buffers. The request is then EXECUTION_GROUPED, nobody's yet. */
+weft_status execution_prepare(weft_comm *comm, const struct call *call, struct weft_request **request,
+                              struct error *error);
+
+/** Put it into its communicator's order, or begin a message. */
+void execution_enqueue(struct weft_request *request);
+
+/** Take what steps can be taken, up to a bound of work; whether any was. Completes the request when all is done. */
+bool execution_advance(struct weft_request *request);
+
+/** Forget what is in flight, and complete with `status`. */
+void execution_cancel(struct weft_request *request, weft_status status);
+
+/** Give a completed request back. */
+void execution_release(struct weft_request *request);
+
+/** Take and free all that the context keeps. Nothing is in flight any more. */
+void execution_free_all(weft_context *context);
+
+/* ---- the steps, for execution.c ---------------------------------------------------------------------------------- */
+
+/** Bytes that a step that moves data moves in this iteration; `block` in v-forms is INPUT's (of rank `owner`) or OUTPUT's. */
+uint64_t execution_step_bytes(const struct weft_request *request, const struct lane *lane, const struct step *step);
+
+/** Where a chunk of this rank's buffer lies in this iteration. */
+char *execution_chunk(const struct weft_request *request, const struct lane *lane, enum plan_buffer buffer,
+                      uint32_t chunk);
+
+enum step_result execution_step_message(struct weft_request *request, struct lane *lane, const struct step *step);
+enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step);
+enum step_result execution_step_near(struct weft_request *request, struct lane *lane, const struct step *step);
+
+/** Whether the near ranks have granted the control lines; then announce this operation in them. */
+bool execution_near_begin(struct weft_request *request, struct error *error);
+
+#endif

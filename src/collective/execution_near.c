@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps among ranks that share memory: what a plan calls visible is made so here, wherever the buffers lie. */
+#include "collective/execution.h"
+
+#include "collective/context.h"
+#include "transport/copy.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static struct near_line *own_line(const struct weft_request *request)
+{
+    return &request->comm->mine->first[request->near_number & 1];
+}
+
+static const struct near_line *line_of(const struct weft_request *request, uint32_t rank)
+{
+    return &request->comm->blocks[rank]->first[request->near_number & 1];
+}
+
+static uint64_t counter_of(const struct weft_request *request, uint32_t rank, uint32_t lane)
+{
+    const struct near_line *line =
+        lane ? &request->comm->blocks[rank]->lanes[lane - 1] : line_of(request, rank);
+    return atomic_load_explicit(&line->counter, memory_order_acquire);
+}
+
+/* ---- beginning -------------------------------------------------------------------------------------------------------
+ */
+
+static bool is_granted(struct weft_request *request, uint64_t number)
+{
+    weft_comm *comm = request->comm;
+    if (comm->near_credit + 1 >= number)
+        return true;
+    uint64_t before = number - 1;
+    for (uint32_t i = 0; i < comm->near_count; i++) {
+        const struct near_line *line = &comm->blocks[comm->near_ranks[i]]->first[before & 1];
+        if (atomic_load_explicit(&line->counter, memory_order_acquire) < before << NEAR_SIGNAL_BITS) {
+            request->awaited = comm->near_world[i] + 1;
+            return false;
+        }
+    }
+    comm->near_credit = before;
+    return true;
+}
+
+static weft_status grow(struct weft_request *request, uint64_t bytes, void **place, uint64_t *room, struct error *error)
+{
+    struct heap *heap = request->comm->context->heap;
+    if (bytes <= *room)
+        return WEFT_OK;
+    heap_free(heap, *place);
+    *place = NULL;
+    *room = 0;
+    weft_status status = heap_alloc(heap, bytes, place, error);
+    if (status == WEFT_OK)
+        *room = bytes;
+    return status;
+}
+
+/* Tell near ranks where the buffers of this operation lie. */
+static weft_status announce(struct weft_request *request, struct error *error)
+{
+    weft_comm *comm = request->comm;
+    const struct heap *heap = comm->context->heap;
+    const struct plan *plan = request->plan;
+    const struct binding *binding = &request->binding;
+    struct near_places *places = &own_line(request)->places;
+    bool vector = collective_is_vector(plan->collective);
+    uint64_t input_bytes = binding->block_bytes * plan->input_blocks;
+    if (vector)
+        input_bytes = request->call.output_counts[plan->rank] * binding->element;
+    places->input = input_bytes ? heap_offset(heap, binding->input, input_bytes) : HEAP_NOWHERE;
+    places->output = HEAP_NOWHERE;
+    if (!vector && plan->output_blocks)
+        places->output = heap_offset(heap, binding->output, binding->block_bytes * plan->output_blocks);
+    places->exposed_stride = plan->input_blocks * binding->room;
+    places->spread_stride = request->entry->spread_blocks * binding->room;
+    places->exposed = HEAP_NOWHERE;
+    atomic_store_explicit(&places->spread, HEAP_NOWHERE, memory_order_relaxed);
+    if (request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes) {
+        struct staging *staging = &comm->staging[request->near_number & 1];
+        weft_status status = grow(request, places->exposed_stride * plan->slots, &staging->exposed,
+                                  &staging->exposed_bytes, error);
+        if (status != WEFT_OK)
+            return status;
+        places->exposed = heap_offset(heap, staging->exposed, 1);
+    }
+    return WEFT_OK;
+}
+
+bool execution_near_begin(struct weft_request *request, struct error *error)
+{
+    weft_comm *comm = request->comm;
+    uint64_t number = comm->near_number + 1;
+    if (!is_granted(request, number))
+        return false;
+    request->near_number = number;
+    if (!request->entry->exchanges) {
+        if (request->binding.iterations * request->plan->step_count >> NEAR_SIGNAL_BITS) {
+            error_set(error, WEFT_ERROR_PLAN, "%s in segments of %" PRIu64 " bytes would make too many signals",
+                      request->plan->algorithm, request->plan->segment_bytes);
+            return false;
+        }
+        struct near_line *line = own_line(request);
+        if (announce(request, error) != WEFT_OK)
+            return false;
+        line->tag = request->tag;
+        atomic_store_explicit(&line->counter, number << NEAR_SIGNAL_BITS, memory_order_release);
+        near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+    }
+    comm->near_number = number;
+    return true;
+}
+
+/* ---- signals ---------------------------------------------------------------------------------------------------------
+ */
+
+static void signal(struct weft_request *request, struct lane *lane, const struct plan_group *group)
+{
+    weft_comm *comm = request->comm;
+    uint32_t number = (uint32_t)(lane - request->lanes);
+    struct near_line *line = number ? &comm->mine->lanes[number - 1] : own_line(request);
+    lane->signals++;
+    atomic_store_explicit(&line->counter, (request->near_number << NEAR_SIGNAL_BITS) + lane->signals,
+                          memory_order_release);
+    if (group->count == comm->near_count + 1) {
+        near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+        return;
+    }
+    const uint32_t *members = request->plan->members + group->first;
+    for (uint32_t i = 0; i < group->count; i++)
+        if (members[i] != comm->rank)
+            near_ring(comm->context->near, comm->world[members[i]]);
+}
+
+/* Whether `rank` has begun this operation as this rank has; a mismatch is reported. */
+static bool agrees(struct weft_request *request, uint32_t rank)
+{
+    const struct near_line *line = line_of(request, rank);
+    uint64_t begun = atomic_load_explicit(&line->counter, memory_order_acquire) >> NEAR_SIGNAL_BITS;
+    if (begun == request->near_number && line->tag != request->tag) {
+        diagnosis_mismatch(request, rank, 0);
+        return false;
+    }
+    return true;
+}
+
+static enum step_result await(struct weft_request *request, struct lane *lane, const struct step *step,
+                              const struct plan_group *group)
+{
+    if (lane->iteration < step->value_lag)
+        return STEP_COMPLETE;
+    const uint32_t *members = request->plan->members + group->first;
+    uint64_t wanted = (request->near_number << NEAR_SIGNAL_BITS) +
+                      step->stride * (lane->iteration - step->value_lag) + step->value;
+    for (; lane->looked < group->count; lane->looked++) {
+        uint32_t rank = members[lane->looked];
+        if (rank == request->comm->rank)
+            continue;
+        bool reached = counter_of(request, rank, step->operands) >= wanted;
+        if (!agrees(request, rank))
+            return STEP_FAILED;
+        if (!reached) {
+            request->awaited = request->comm->world[rank] + 1;
+            return STEP_WAITS;
+        }
+    }
+    return STEP_COMPLETE;
+}
+
+/* ---- where near ranks' chunks lie ------------------------------------------------------------------------------------
+ */
+
+/* Offset of a chunk in a row of blocks that are `stride` bytes apart and of which the present segment begins at `begin`. */
+static uint64_t chunk_offset(const struct weft_request *request, const struct lane *lane, uint32_t chunk,
+                             uint64_t stride, uint64_t begin)
+{
+    uint32_t parts = request->plan->parts;
+    if (parts == 1)
+        return chunk * stride + begin;
+    return chunk / parts * stride + begin + chunk % parts * lane->segment.width;
+}
+
+static uint64_t slot_of(const struct weft_request *request, const struct lane *lane)
+{
+    return lane->iteration % request->plan->slots;
+}
+
+/* A chunk of the INPUT of `rank`, as it has exposed it. */
+static const char *exposed_chunk(const struct weft_request *request, const struct lane *lane, uint32_t rank,
+                                 uint32_t chunk)
+{
+    const weft_comm *comm = request->comm;
+    if (rank == comm->rank)
+        return execution_chunk(request, lane, BUFFER_INPUT, chunk);
+    const struct near_places *places = &line_of(request, rank)->places;
+    if (places->input != HEAP_NOWHERE)
+        return comm->bases[rank] + places->input +
+               chunk_offset(request, lane, chunk, request->binding.block_bytes, lane->segment.begin);
+    return comm->bases[rank] + places->exposed + slot_of(request, lane) * places->exposed_stride +
+           chunk_offset(request, lane, chunk, request->binding.room, 0);
+}
+
+/* ---- moving data -----------------------------------------------------------------------------------------------------
+ */
+
+static enum step_result expose(struct weft_request *request, struct lane *lane, const struct step *step)
+{
+    const struct near_places *places = &own_line(request)->places;
+    if (places->exposed == HEAP_NOWHERE)
+        return STEP_COMPLETE; /* registered, or empty */
+    const struct plan *plan = request->plan;
+    char *staging = request->comm->context->heap->base + places->exposed +
+                    slot_of(request, lane) * places->exposed_stride;
+    /* Block by block: of each the parts that the step names. */
+    for (uint32_t done = 0; done < step->chunks;) {
+        uint32_t chunk = step->source_chunk + done;
+        uint32_t parts = plan->parts - chunk % plan->parts;
+        if (parts > step->chunks - done)
+            parts = step->chunks - done;
+        struct step piece = *step;
+        piece.source_chunk = chunk;
+        piece.chunks = (uint16_t)parts;
+        piece.value = chunk % plan->parts;
+        uint64_t bytes = execution_step_bytes(request, lane, &piece);
+        if (bytes)
+            copy_bytes(staging + chunk_offset(request, lane, chunk, request->binding.room, 0),
+                       execution_chunk(request, lane, BUFFER_INPUT, chunk), bytes, request->binding.streaming);
+        done += parts;
+    }
+    return STEP_COMPLETE;
+}
+
+static void read_from(struct weft_request *request, struct lane *lane, const struct step *step)
+{
+    uint64_t bytes = execution_step_bytes(request, lane, step);
+    if (bytes)
+        copy_bytes(execution_chunk(request, lane, step->target, step->target_chunk),
+                   exposed_chunk(request, lane, step->peer, step->source_chunk), bytes, request->binding.streaming);
+}
+
+/* The exposed chunks of all of a group, in its order. */
+static uint32_t gather(const struct weft_request *request, const struct lane *lane, const struct step *step)
+{
+    const struct plan_group *group = &request->plan->groups[step->peer];
+    for (uint32_t i = 0; i < group->count; i++)
+        request->comm->sources[i] =
+            exposed_chunk(request, lane, request->plan->members[group->first + i], step->source_chunk);
+    return group->count;
+}
+
+/*
+ * The places where a chunk of OUTPUT goes for a group: into registered outputs, and once into this rank's staging when
+ * any output is ordinary.
+ */
+static weft_status spread_targets(struct weft_request *request, struct lane *lane, const struct step *step,
+                                  const struct plan_group *group, uint32_t *count, struct error *error)
+{
+    weft_comm *comm = request->comm;
+    bool ordinary = false;
+    *count = 0;
+    for (uint32_t i = 0; i < group->count; i++) {
+        uint32_t rank = request->plan->members[group->first + i];
+        if (rank == comm->rank) {
+            comm->targets[(*count)++] = execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk);
+            continue;
+        }
+        uint64_t output = line_of(request, rank)->places.output;
+        if (output == HEAP_NOWHERE)
+            ordinary = true;
+        else
+            comm->targets[(*count)++] =
+                comm->bases[rank] + output +
+                chunk_offset(request, lane, step->target_chunk, request->binding.block_bytes, lane->segment.begin);
+    }
+    if (!ordinary)
+        return WEFT_OK;
+    struct near_places *places = &own_line(request)->places;
+    struct staging *staging = &comm->staging[request->near_number & 1];
+    if (atomic_load_explicit(&places->spread, memory_order_relaxed) == HEAP_NOWHERE) {
+        weft_status status = grow(request, places->spread_stride * request->plan->slots, &staging->spread,
+                                  &staging->spread_bytes, error);
+        if (status != WEFT_OK)
+            return status;
+        atomic_store_explicit(&places->spread, heap_offset(comm->context->heap, staging->spread, 1),
+                              memory_order_relaxed);
+    }
+    comm->targets[(*count)++] = (char *)staging->spread + slot_of(request, lane) * places->spread_stride +
+                                chunk_offset(request, lane, step->target_chunk, request->binding.room, 0);
+    return WEFT_OK;
+}
+
+static enum step_result reduce_or_spread(struct weft_request *request, struct lane *lane, const struct step *step)
+{
+    weft_comm *comm = request->comm;
+    const struct plan *plan = request->plan;
+    uint64_t bytes = execution_step_bytes(request, lane, step);
+    if (!bytes)
+        return STEP_COMPLETE;
+    uint32_t sources = 1, targets = 1;
+    comm->targets[0] = execution_chunk(request, lane, step->target, step->target_chunk);
+    if (step->kind == STEP_SPREAD)
+        comm->sources[0] = execution_chunk(request, lane, step->source, step->source_chunk);
+    else
+        sources = gather(request, lane, step);
+    if (step->kind != STEP_GATHER_REDUCE) {
+        const struct plan_group *group = &plan->groups[step->kind == STEP_SPREAD ? step->peer : step->operands];
+        struct error error;
+        error_clear(&error);
+        if (spread_targets(request, lane, step, group, &targets, &error) != WEFT_OK) {
+            progress_fail(comm->context, &error);
+            return STEP_FAILED;
+        }
+    }
+    if (step->kind == STEP_SPREAD && !(step->flags & STEP_FINISHES)) {
+        for (uint32_t i = 0; i < targets; i++)
+            if (comm->targets[i] != comm->sources[0])
+                copy_bytes(comm->targets[i], comm->sources[0], bytes, request->binding.streaming);
+        return STEP_COMPLETE;
+    }
+    reduction_tree(comm->context->reduction, request->call.type, request->call.op.kind, comm->targets, targets,
+                   comm->sources, sources, bytes / request->binding.element,
+                   step->flags & STEP_FINISHES ? &request->binding.finish : NULL, request->binding.streaming);
+    return STEP_COMPLETE;
+}
+
+static void deliver(struct weft_request *request, struct lane *lane, const struct step *step)
+{
+    uint64_t bytes = execution_step_bytes(request, lane, step);
+    if (own_line(request)->places.output != HEAP_NOWHERE || !bytes)
+        return; /* stored already by who spread it */
+    const struct near_places *places = &line_of(request, step->peer)->places;
+    copy_bytes(execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk),
+               request->comm->bases[step->peer] + atomic_load_explicit(&places->spread, memory_order_relaxed) +
+                   slot_of(request, lane) * places->spread_stride +
+                   chunk_offset(request, lane, step->target_chunk, request->binding.room, 0),
+               bytes, request->binding.streaming);
+}
+
+/* ---- tiny messages ---------------------------------------------------------------------------------------------------
+ */
+
+static void exchange_publish(struct weft_request *request)
+{
+    weft_comm *comm = request->comm;
+    struct near_line *line = own_line(request);
+    uint64_t bytes = request->plan->input_blocks * request->binding.block_bytes;
+    if (request->plan->collective == COLLECTIVE_ALLGATHERV || request->plan->collective == COLLECTIVE_GATHERV)
+        bytes = request->call.output_counts[comm->rank] * request->binding.element;
+    line->tag = request->tag;
+    if (bytes)
+        memcpy(line->inlined, request->binding.input, bytes);
+    atomic_store_explicit(&line->counter, (request->near_number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
+    near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+}
+
+static void exchange_take(struct weft_request *request, struct lane *lane, const struct step *step,
+                          const struct plan_group *group)
+{
+    weft_comm *comm = request->comm;
+    const struct binding *binding = &request->binding;
+    const uint32_t *members = request->plan->members + group->first;
+    uint64_t from = step->source_chunk * binding->block_bytes;
+    switch ((enum exchange)step->value) {
+    case EXCHANGE_REDUCE:
+        if (!binding->block_bytes)
+            return;
+        for (uint32_t i = 0; i < group->count; i++)
+            comm->sources[i] = line_of(request, members[i])->inlined + from;
+        void *target = binding->output;
+        reduction_tree(comm->context->reduction, request->call.type, request->call.op.kind, &target, 1, comm->sources,
+                       group->count, binding->block_bytes / binding->element, &binding->finish, false);
+        return;
+    case EXCHANGE_GATHER:
+        for (uint32_t i = 0; i < group->count; i++) {
+            const struct step block = {
+                .kind = STEP_COPY, .target = BUFFER_OUTPUT, .target_chunk = members[i], .chunks = 1};
+            uint64_t bytes = execution_step_bytes(request, lane, &block);
+            if (bytes)
+                memcpy(execution_chunk(request, lane, BUFFER_OUTPUT, members[i]),
+                       line_of(request, members[i])->inlined + from, bytes);
+        }
+        return;
+    case EXCHANGE_TAKE:
+        if (binding->block_bytes)
+            memcpy(binding->output, line_of(request, members[step->operands])->inlined + from, binding->block_bytes);
+        return;
+    case EXCHANGE_NOTHING:
+        return;
+    }
+}
+
+static enum step_result exchange(struct weft_request *request, struct lane *lane, const struct step *step,
+                                 const struct plan_group *group)
+{
+    const uint32_t *members = request->plan->members + group->first;
+    uint64_t wanted = (request->near_number << NEAR_SIGNAL_BITS) + 1;
+    if (!lane->begun) {
+        exchange_publish(request);
+        lane->begun = true;
+    }
+    for (; lane->looked < group->count; lane->looked++) {
+        uint32_t rank = members[lane->looked];
+        const struct near_line *line = line_of(request, rank);
+        uint64_t counter = atomic_load_explicit(&line->counter, memory_order_acquire);
+        if (counter >> NEAR_SIGNAL_BITS == request->near_number && line->tag != request->tag) {
+            diagnosis_mismatch(request, rank, 0);
+            return STEP_FAILED;
+        }
+        if (counter < wanted) {
+            request->awaited = request->comm->world[rank] + 1;
+            return STEP_WAITS;
+        }
+    }
+    exchange_take(request, lane, step, group);
+    request->comm->near_credit = request->near_number; /* all have begun it */
+    return STEP_COMPLETE;
+}
+
+enum step_result execution_step_near(struct weft_request *request, struct lane *lane, const struct step *step)
+{
+    switch ((enum step_kind)step->kind) {
+    case STEP_EXPOSE:
+        return expose(request, lane, step);
+    case STEP_SIGNAL:
+        signal(request, lane, &request->plan->groups[step->peer]);
+        return STEP_COMPLETE;
+    case STEP_AWAIT:
+        return await(request, lane, step, &request->plan->groups[step->peer]);
+    case STEP_READ:
+        read_from(request, lane, step);
+        return STEP_COMPLETE;
+    case STEP_GATHER_REDUCE:
+    case STEP_SPREAD:
+    case STEP_REDUCE_SPREAD:
+        return reduce_or_spread(request, lane, step);
+    case STEP_DELIVER:
+        deliver(request, lane, step);
+        return STEP_COMPLETE;
+    default:
+        return exchange(request, lane, step, &request->plan->groups[step->peer]);
+    }
+}

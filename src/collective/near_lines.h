@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Control lines: what a rank of a communicator shows to its near ranks, in its own heap, a cache line each.
+ *
+ * Each lane has one counter, written by its rank alone, which only grows: (number << NEAR_SIGNAL_BITS) + signals, where
+ * `number` counts the communicator's near operations (those whose plan has near steps) from 1. So no counter is ever
+ * reset, and a counter of a later operation satisfies every wait for an earlier one.
+ *
+ * The first lane's line also carries, written before its counter: the operation's tag, and either the places where near
+ * ranks find this rank's buffers, or the whole contribution (STEP_EXCHANGE). It exists twice, used in turn, because a
+ * rank may begin operation n + 1 while another still reads what it said for n. It must not begin n + 2: that is granted
+ * once all near ranks are seen to have begun n + 1, and so are done with n (comm.near_credit). The same grant guards the two
+ * sets of staging.
+ */
+#ifndef WEFT_COLLECTIVE_NEAR_LINES_H
+#define WEFT_COLLECTIVE_NEAR_LINES_H
+
+#include "schedule/plan.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define NEAR_SIGNAL_BITS 24
+
+/** Offsets into the owner's heap; HEAP_NOWHERE: there is no such place. */
+struct near_places {
+    uint64_t input;          /**< INPUT, when it is registered */
+    uint64_t output;         /**< OUTPUT, when it is registered and its blocks lie packed */
+    uint64_t exposed;        /**< staging of an ordinary INPUT ... */
+    uint64_t exposed_stride; /**< ... from one slot to the next */
+    uint64_t spread_stride;  /**< the same for ... */
+    _Atomic uint64_t spread; /**< ... staging of what is spread to ordinary OUTPUTs; known from the first spread on */
+};
+_Static_assert(sizeof(struct near_places) <= PLAN_INLINE_BYTES, "places travel in the line");
+
+struct near_line {
+    _Atomic uint64_t counter;
+    uint64_t tag;
+    union {
+        uint8_t inlined[PLAN_INLINE_BYTES];
+        struct near_places places;
+    };
+};
+_Static_assert(sizeof(struct near_line) == 64, "a line is a cache line");
+
+struct near_block {
+    struct near_line first[2];              /**< of the first lane, by parity of the operation's number */
+    struct near_line lanes[PLAN_LANES - 1]; /**< of the other lanes: the counter alone */
+};
+
+#endif

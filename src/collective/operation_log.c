@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/operation_log.h"
+
+#include "base/clock.h"
+#include "collective/comm.h"
+#include "collective/execution.h"
+
+#define SET(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
+
+struct operation_entry *operation_log_add(struct operation_log *log, const struct weft_request *request)
+{
+    const struct call *call = &request->call;
+    uint64_t number = atomic_load_explicit(&log->next, memory_order_relaxed);
+    struct operation_entry *entry = &log->entries[number % OPERATION_LOG_ENTRIES];
+    bool sends = call->root == request->comm->rank;
+    atomic_store_explicit(&entry->sequence, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    SET(entry->communicator, request->comm->id | (request->is_message ? COMM_MESSAGES : 0));
+    SET(entry->collective, (uint8_t)call->collective);
+    SET(entry->type, (uint8_t)call->type);
+    SET(entry->op, (uint8_t)(!request->is_message ? call->op.kind : sends ? MESSAGE_SENT : MESSAGE_RECEIVED));
+    SET(entry->phase, (uint8_t)OPERATION_QUEUED);
+    SET(entry->root, request->is_message && sends ? call->peer : call->root);
+    SET(entry->count, call->count);
+    SET(entry->hash, request->tag);
+    atomic_store_explicit(&entry->awaited, 0, memory_order_relaxed);
+    SET(entry->started, clock_ticks());
+    atomic_store_explicit(&entry->sequence, request->sequence + 1, memory_order_release);
+    atomic_store_explicit(&log->next, number + 1, memory_order_release);
+    return entry;
+}
+
+static bool is_still(const struct weft_request *request)
+{
+    const struct operation_entry *entry = request->log;
+    return entry && entry->hash == request->tag &&
+           atomic_load_explicit(&entry->sequence, memory_order_relaxed) == request->sequence + 1;
+}
+
+void operation_log_phase(const struct weft_request *request, enum operation_phase phase)
+{
+    if (is_still(request))
+        SET(request->log->phase, (uint8_t)phase);
+}
+
+void operation_log_await(const struct weft_request *request, uint32_t world_rank)
+{
+    if (is_still(request))
+        atomic_store_explicit(&request->log->awaited, world_rank + 1, memory_order_relaxed);
+}
+
+const struct operation_entry *operation_log_find(const struct operation_log *log, uint32_t id, uint64_t sequence)
+{
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++)
+        if (log->entries[i].sequence == sequence + 1 && log->entries[i].communicator == id)
+            return &log->entries[i];
+    return NULL;
+}
+
+/* The entries from the newest to the oldest. */
+static const struct operation_entry *entry_back(const struct operation_log *log, uint32_t back)
+{
+    uint64_t next = log->next;
+    if (back >= OPERATION_LOG_ENTRIES || back >= next)
+        return NULL;
+    return &log->entries[(next - 1 - back) % OPERATION_LOG_ENTRIES];
+}
+
+const struct operation_entry *operation_log_blocking(const struct operation_log *log)
+{
+    const struct operation_entry *entry, *oldest = NULL;
+    for (uint32_t back = 0; (entry = entry_back(log, back)); back++)
+        if (entry->sequence && entry->phase == OPERATION_BLOCKING)
+            oldest = entry;
+    return oldest;
+}
+
+const struct operation_entry *operation_log_current(const struct operation_log *log)
+{
+    const struct operation_entry *entry, *oldest = NULL;
+    for (uint32_t back = 0; (entry = entry_back(log, back)); back++)
+        if (entry->sequence && entry->phase != OPERATION_DONE)
+            oldest = entry;
+    return oldest;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The operation log: what this rank has done last and does now, for peers who wonder (layout: control/control.h).
+ *
+ * Written by whoever holds the baton, with relaxed atomic stores; read at any moment by the helper thread for a peer that
+ * asks. An entry that is being overwritten while it is read is recognised by its sequence, which is zero meanwhile.
+ */
+#ifndef WEFT_COLLECTIVE_OPERATION_LOG_H
+#define WEFT_COLLECTIVE_OPERATION_LOG_H
+
+#include "control/control.h"
+
+struct weft_request;
+
+/** Note a new operation; it is queued. */
+struct operation_entry *operation_log_add(struct operation_log *log, const struct weft_request *request);
+
+/** It has come to `phase`. An entry that has been taken over by a later operation is left alone. */
+void operation_log_phase(const struct weft_request *request, enum operation_phase phase);
+
+/** It waits for `world_rank` now. */
+void operation_log_await(const struct weft_request *request, uint32_t world_rank);
+
+/**
+ * The entry of operation `sequence` (from 1) of communicator `id`, or NULL. In a log that was fetched, or by its writer.
+ */
+const struct operation_entry *operation_log_find(const struct operation_log *log, uint32_t id, uint64_t sequence);
+
+/** The operation that a caller is blocked in, the oldest of several; or NULL. */
+const struct operation_entry *operation_log_blocking(const struct operation_log *log);
+
+/** The operation begun or queued last that is not done; or NULL. */
+const struct operation_entry *operation_log_current(const struct operation_log *log);
+
+#endif

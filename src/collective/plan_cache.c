@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/plan_cache.h"
+
+#include "base/hash.h"
+#include "collective/comm.h"
+#include "collective/tuner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Blocks of this size travel inside control lines. */
+static uint64_t inline_bytes(const weft_comm *comm, enum collective collective)
+{
+    bool many = collective == COLLECTIVE_REDUCE_SCATTER || collective == COLLECTIVE_ALLTOALL ||
+                collective == COLLECTIVE_SCATTER;
+    return PLAN_INLINE_BYTES / (many ? comm->size : 1);
+}
+
+static uint8_t class_of(const weft_comm *comm, enum collective collective, uint64_t bytes)
+{
+    if (bytes <= inline_bytes(comm, collective))
+        return 0;
+    return bytes <= 8 ? 3 : (uint8_t)(64 - __builtin_clzll(bytes - 1));
+}
+
+uint64_t plan_class_bytes(const weft_comm *comm, enum collective collective, uint8_t size_class)
+{
+    if (!size_class)
+        return inline_bytes(comm, collective);
+    return size_class < 63 ? (uint64_t)1 << size_class : INT64_MAX;
+}
+
+struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *key)
+{
+    return (struct plan_shape){.collective = (enum collective)key->collective,
+                               .ranks = comm->size,
+                               .root = key->root,
+                               .peer = key->peer,
+                               .nodes = comm->node_count > 1 ? comm->nodes : NULL,
+                               .reproducible = key->reproducible,
+                               .in_place = key->in_place,
+                               .block_bytes = plan_class_bytes(comm, (enum collective)key->collective, key->size_class)};
+}
+
+/* ---- one block of memory --------------------------------------------------------------------------------------------
+ */
+
+static uint64_t checksum_of(const struct plan_entry *entry)
+{
+    return hash_bytes(entry->plan, entry->bytes, entry->plan->hash);
+}
+
+/* Copy a generated plan into a block of its own, so that one checksum covers all of it. */
+static weft_status keep(struct plan_entry *entry, const struct plan *plan, struct error *error)
+{
+    uint32_t members = 0;
+    for (uint32_t g = 0; g < plan->group_count; g++)
+        if (plan->groups[g].first + plan->groups[g].count > members)
+            members = plan->groups[g].first + plan->groups[g].count;
+    uint64_t steps_at = (sizeof *plan + 31) & ~(uint64_t)31;
+    uint64_t groups_at = steps_at + plan->step_count * sizeof *plan->steps;
+    uint64_t members_at = groups_at + plan->group_count * sizeof *plan->groups;
+    entry->bytes = (members_at + members * sizeof *plan->members + 63) & ~(uint64_t)63;
+    char *block = aligned_alloc(64, entry->bytes);
+    if (!block)
+        return error_memory(error, entry->bytes, "a plan");
+    memset(block, 0, entry->bytes);
+    struct plan *kept = (struct plan *)block;
+    *kept = *plan;
+    kept->steps = (struct step *)(block + steps_at);
+    kept->groups = (struct plan_group *)(block + groups_at);
+    kept->members = (uint32_t *)(block + members_at);
+    if (plan->step_count)
+        memcpy(kept->steps, plan->steps, plan->step_count * sizeof *plan->steps);
+    if (plan->group_count)
+        memcpy(kept->groups, plan->groups, plan->group_count * sizeof *plan->groups);
+    if (members)
+        memcpy(kept->members, plan->members, members * sizeof *plan->members);
+    entry->plan = kept;
+    entry->checksum = checksum_of(entry);
+    return WEFT_OK;
+}
+
+/* ---- what the executor wants to know --------------------------------------------------------------------------------
+ */
+
+static weft_status survey(struct plan_entry *entry, struct error *error)
+{
+    const struct plan *plan = entry->plan;
+    for (uint32_t lane = 0; lane < plan->lane_count; lane++)
+        for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
+            const struct step *step = &plan->steps[i];
+            entry->near |= step->kind >= STEP_EXPOSE;
+            entry->exchanges |= step->kind == STEP_EXCHANGE;
+            entry->exposes |= step->kind == STEP_EXPOSE;
+            if ((step->kind == STEP_SPREAD || step->kind == STEP_REDUCE_SPREAD) &&
+                step->target_chunk / plan->parts >= entry->spread_blocks)
+                entry->spread_blocks = step->target_chunk / plan->parts + 1;
+            if (step->kind == STEP_REDUCE && step->operands > plan->ranks)
+                return error_set(error, WEFT_ERROR_PLAN, "step %u of the plan of %s by %s sums %u chunks, with %u ranks",
+                                 i, collective_name(plan->collective), plan->algorithm, step->operands, plan->ranks);
+            if (step->kind == STEP_RECEIVE_REDUCE && step->chunks > entry->arrival_chunks[lane])
+                entry->arrival_chunks[lane] = step->chunks;
+        }
+    return WEFT_OK;
+}
+
+static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan_entry **result, struct error *error)
+{
+    const struct plan_shape shape = plan_shape_of(comm, key);
+    size_t count;
+    const struct algorithm *algorithms = algorithms_of(shape.collective, &count), *algorithm = NULL;
+    weft_status status = WEFT_OK;
+    if (key->algorithm)
+        algorithm = &algorithms[key->algorithm - 1];
+    else
+        status = tuner_choose(comm, &shape, &algorithm, NULL, error);
+    if (status != WEFT_OK)
+        return status;
+    struct plan *plan = NULL;
+    status = plan_generate(algorithm, &shape, comm->rank, &plan, error);
+    if (status != WEFT_OK)
+        return status;
+    struct plan_entry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        status = error_memory(error, sizeof *entry, "a plan");
+    if (status == WEFT_OK)
+        status = plan_check(plan, error);
+    if (status == WEFT_OK)
+        status = keep(entry, plan, error);
+    if (status == WEFT_OK)
+        status = survey(entry, error);
+    plan_free(plan);
+    if (status != WEFT_OK) {
+        if (entry)
+            free(entry->plan);
+        free(entry);
+        return status;
+    }
+    entry->key = *key;
+    *result = entry;
+    return WEFT_OK;
+}
+
+/* ---- finding ---------------------------------------------------------------------------------------------------------
+ */
+
+static bool same_key(const struct plan_key *a, const struct plan_key *b)
+{
+    uint64_t x[2], y[2];
+    memcpy(x, a, sizeof x);
+    memcpy(y, b, sizeof y);
+    return x[0] == y[0] && x[1] == y[1];
+}
+
+static struct plan_key key_of(const weft_comm *comm, const struct call *call, uint64_t block_bytes)
+{
+    struct plan_key key = {.collective = (uint8_t)call->collective,
+                           .size_class = class_of(comm, call->collective, block_bytes),
+                           .reproducible = comm->reproducible};
+    if (call->collective == COLLECTIVE_ALLTOALL)
+        key.in_place = call->input == call->output;
+    if (collective_is_rooted(call->collective))
+        key.root = call->root;
+    if (call->collective == COLLECTIVE_SENDRECEIVE) {
+        key.root = call->root;
+        key.peer = call->peer;
+        key.size_class = 0;
+    }
+    const struct algorithm *wanted = comm->override[call->collective];
+    size_t count;
+    if (wanted)
+        key.algorithm = (uint32_t)(wanted - algorithms_of(call->collective, &count)) + 1;
+    return key;
+}
+
+weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t block_bytes, struct plan_entry **result,
+                            struct error *error)
+{
+    struct plan_cache *cache = &comm->plans;
+    const struct plan_key key = key_of(comm, call, block_bytes);
+    struct plan_entry *entry = cache->last;
+    if (!entry || !same_key(&entry->key, &key)) {
+        struct plan_entry **bucket = &cache->buckets[hash_bytes(&key, sizeof key, 0) % PLAN_CACHE_BUCKETS];
+        for (entry = *bucket; entry && !same_key(&entry->key, &key); entry = entry->next)
+            ;
+        if (!entry) {
+            weft_status status = make(comm, &key, &entry, error);
+            if (status != WEFT_OK)
+                return status;
+            entry->next = *bucket;
+            *bucket = entry;
+        }
+        cache->last = entry;
+    }
+    if (checksum_of(entry) != entry->checksum)
+        return error_set(error, WEFT_ERROR_PLAN,
+                         "the kept plan of %s on %s is not what it was when it was made: memory of this process has been "
+                         "overwritten; nothing was executed",
+                         collective_name(call->collective), comm->name);
+    *result = entry;
+    return WEFT_OK;
+}
+
+uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint64_t sequence)
+{
+    if (!entry->hashed || entry->count != call->count || entry->type != call->type || entry->op != call->op.kind ||
+        entry->factor != call->op.factor) {
+        entry->count = call->count;
+        entry->type = (uint8_t)call->type;
+        entry->op = (uint8_t)call->op.kind;
+        entry->factor = call->op.factor;
+        entry->hash = hash_number(call->count, entry->plan->hash);
+        entry->hash = hash_number(((uint64_t)entry->key.collective << 16) | (uint64_t)entry->type << 8 | entry->op,
+                                  entry->hash);
+        entry->hash = hash_bytes(&entry->factor, sizeof entry->factor, entry->hash);
+        entry->hashed = true;
+    }
+    uint64_t hash = entry->hash;
+    if (call->collective == COLLECTIVE_ALLGATHERV || call->collective == COLLECTIVE_GATHERV)
+        hash = hash_bytes(call->output_counts, entry->plan->ranks * sizeof *call->output_counts, hash);
+    /* One round of multiplication spreads the sequence number over the word. */
+    uint64_t mixed = (hash ^ sequence) * 0x9e3779b97f4a7c15u;
+    return mixed ^ mixed >> 32;
+}
+
+void plan_cache_free(struct plan_cache *cache)
+{
+    for (uint32_t i = 0; i < PLAN_CACHE_BUCKETS; i++)
+        for (struct plan_entry *entry = cache->buckets[i], *next; entry; entry = next) {
+            next = entry->next;
+            free(entry->plan);
+            free(entry);
+        }
+}

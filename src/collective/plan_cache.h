@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A communicator's plans, compiled once and kept: found by collective, size class, root and what was asked of it.
+ *
+ * A plan in the cache is one block of memory with a checksum, which is verified each time the plan is about to run: a
+ * plan that was overwritten fails its operation, it is not executed. No collective runs without a plan from here. Guarded by the
+ * context's baton.
+ */
+#ifndef WEFT_COLLECTIVE_PLAN_CACHE_H
+#define WEFT_COLLECTIVE_PLAN_CACHE_H
+
+#include "base/error.h"
+#include "collective/call.h"
+#include "schedule/generate.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PLAN_CACHE_BUCKETS 64
+
+/** What a plan is found by. Compared as words, so there is no padding. */
+struct plan_key {
+    uint8_t collective;
+    uint8_t size_class; /**< 0: an input fits into a control line; k: blocks of up to 2^k bytes */
+    uint8_t in_place;   /**< alltoall only */
+    uint8_t reproducible;
+    uint32_t root;
+    uint32_t peer;
+    uint32_t algorithm; /**< 0: the tuner's choice; i + 1: number i of algorithms_of() */
+};
+_Static_assert(sizeof(struct plan_key) == 16, "compared as two words");
+
+/** A plan in the cache, and what the executor works out from it once. */
+struct plan_entry {
+    struct plan_key key;
+    struct plan_entry *next; /**< of the bucket */
+    struct plan *plan;       /**< one block of memory: frame, groups, members, steps */
+    uint64_t bytes;          /**< of that block */
+    uint64_t checksum;       /**< of that block */
+
+    bool near;      /**< it has near steps */
+    bool exchanges; /**< it is one STEP_EXCHANGE */
+    bool exposes;
+    uint32_t spread_blocks; /**< blocks that staging for what this rank spreads must have */
+    uint32_t arrival_chunks[PLAN_LANES]; /**< room that a lane's STEP_RECEIVE_REDUCE needs for what arrives */
+
+    /* The last call's hash, without its sequence number. */
+    uint64_t count;
+    double factor;
+    uint8_t type, op;
+    bool hashed;
+    uint64_t hash;
+};
+
+struct plan_cache {
+    struct plan_entry *last; /**< the one used last, looked at first */
+    struct plan_entry *buckets[PLAN_CACHE_BUCKETS];
+};
+
+/** The largest block that a class of blocks serves; class 0 is what fits into a control line (all blocks of an input together). */
+uint64_t plan_class_bytes(const weft_comm *comm, enum collective collective, uint8_t size_class);
+
+/**
+ * The plan that serves `call` on `comm`, whose largest block has `block_bytes` bytes: from the cache, or chosen, generated, checked
+ * and kept. Errors: PLAN when a kept plan is not what it was; ARGUMENT when the algorithm asked for cannot serve it.
+ */
+weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t block_bytes, struct plan_entry **entry,
+                            struct error *error);
+
+/** The shape that plans of `key` are generated for. */
+struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *key);
+
+/** The tag of a call as number `sequence`: equal on all ranks that make the same call at the same place. */
+uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint64_t sequence);
+
+void plan_cache_free(struct plan_cache *cache);
+
+#endif
