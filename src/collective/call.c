@@ -82,7 +82,8 @@ static weft_status check_total(const struct call *call, uint64_t blocks, uint64_
     if (__builtin_mul_overflow(call->count, blocks, &elements) ||
         __builtin_mul_overflow(elements, weft_type_size(call->type), bytes) || *bytes > PTRDIFF_MAX)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%s of count %" PRIu64 " overflows: %" PRIu64 " blocks of so many %s are more bytes than memory "
+                         "%s of count %" PRIu64 " overflows: %" PRIu64
+                         " blocks of so many %s are more bytes than memory "
                          "can have",
                          collective_name(call->collective), call->count, blocks, weft_type_name(call->type));
     return WEFT_OK;
@@ -122,9 +123,10 @@ static bool is_in_place(const struct call *call, uint32_t rank, uint64_t block_b
 
 static weft_status overlap(const struct call *call, struct error *error)
 {
-    return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "the input and the output of %s overlap, other than in the one way that is \"in place\" (see weft.h)",
-                     collective_name(call->collective));
+    return error_set(
+        error, WEFT_ERROR_ARGUMENT,
+        "the input and the output of %s overlap, other than in the one way that is \"in place\" (see weft.h)",
+        collective_name(call->collective));
 }
 
 static weft_status check_uniform(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error)

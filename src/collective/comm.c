@@ -43,7 +43,8 @@ static int by_key(const void *left, const void *right)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* ---- nodes -----------------------------------------------------------------------------------------------------------
+/* ---- nodes
+ * -----------------------------------------------------------------------------------------------------------
  */
 
 /* Number the nodes of these world ranks in order of first appearance. */
@@ -71,7 +72,8 @@ static weft_status number_nodes(struct weft_comm *comm, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------------
+/* ---- making
+ * ----------------------------------------------------------------------------------------------------------
  */
 
 void comm_discard(struct weft_comm *comm)
@@ -228,7 +230,8 @@ weft_status comm_open_world(weft_context *context, struct error *error)
     return status;
 }
 
-/* ---- the public functions --------------------------------------------------------------------------------------------
+/* ---- the public functions
+ * --------------------------------------------------------------------------------------------
  */
 
 int weft_comm_rank(const weft_comm *comm)
@@ -342,8 +345,8 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
         if ((uint32_t)ranks[i] == comm->rank)
             place = i;
     }
-    uint64_t exchange = hash_bytes(members, (size_t)count * sizeof *members,
-                                   hash_number(comm->id, hash_text("subset", 0)));
+    uint64_t exchange =
+        hash_bytes(members, (size_t)count * sizeof *members, hash_number(comm->id, hash_text("subset", 0)));
     weft_status status = make(comm, exchange, members, (uint32_t)count, 0, place, result);
     free(members);
     return status;
@@ -374,7 +377,8 @@ weft_status weft_comm_free(weft_comm *comm)
     bool busy = is_busy(comm);
     progress_leave(context);
     if (context_status(context) == WEFT_OK && busy) {
-        error_set(&error, WEFT_ERROR_STATE, "%s has operations in flight; wait for them before it is freed", comm->name);
+        error_set(&error, WEFT_ERROR_STATE, "%s has operations in flight; wait for them before it is freed",
+                  comm->name);
         return context_note(context, &error);
     }
     /* Nobody's control lines go before everybody is done with them. */
@@ -383,8 +387,8 @@ weft_status weft_comm_free(weft_comm *comm)
     if (status == WEFT_OK && !ignored)
         status = error_memory(&error, comm->size, "freeing a communicator");
     if (status == WEFT_OK)
-        status = control_exchange(context->control, hash_number(comm->id, hash_text("free", 0)), comm->world, comm->size,
-                                  &nothing, 1, ignored, context->meeting_limit, &error);
+        status = control_exchange(context->control, hash_number(comm->id, hash_text("free", 0)), comm->world,
+                                  comm->size, &nothing, 1, ignored, context->meeting_limit, &error);
     free(ignored);
     if (error.status != WEFT_OK)
         context_note(context, &error);
@@ -406,7 +410,8 @@ weft_status weft_comm_set_time_limit(weft_comm *comm, double seconds)
     struct error error;
     error_clear(&error);
     if (!(seconds >= 0)) {
-        error_set(&error, WEFT_ERROR_ARGUMENT, "a time limit of %g seconds is not possible; 0 means the context's", seconds);
+        error_set(&error, WEFT_ERROR_ARGUMENT, "a time limit of %g seconds is not possible; 0 means the context's",
+                  seconds);
         return context_note(comm->context, &error);
     }
     progress_enter(comm->context);

@@ -2,9 +2,9 @@
 /**
  * A communicator: some ranks in an order, with a life, an order of operations, plans and control lines of their own.
  *
- * Who is near whom is agreed from the ranks' cards: equal machine identities have come near one another when the context
- * was opened. Everything here that changes is touched only by whoever holds the context's baton (progress.h); making and
- * freeing communicators happens while no other call is under way (weft.h).
+ * Who is near whom is agreed from the ranks' cards: equal machine identities have come near one another when the
+ * context was opened. Everything here that changes is touched only by whoever holds the context's baton (progress.h);
+ * making and freeing communicators happens while no other call is under way (weft.h).
  */
 #ifndef WEFT_COLLECTIVE_COMM_H
 #define WEFT_COLLECTIVE_COMM_H
@@ -51,10 +51,10 @@ struct weft_comm {
     void **targets;       /**< ... and for the places where it goes */
 
     /* Order. */
-    uint64_t sequence;               /**< collectives started */
-    uint64_t *sent, *received;       /**< messages started to and from each rank */
+    uint64_t sequence;                /**< collectives started */
+    uint64_t *sent, *received;        /**< messages started to and from each rank */
     struct weft_request *head, *tail; /**< collectives that are not complete, in their order */
-    struct weft_comm *next_active;   /**< context.active: communicators with a head */
+    struct weft_comm *next_active;    /**< context.active: communicators with a head */
 
     /* Choices. */
     struct plan_cache plans;

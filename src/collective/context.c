@@ -19,7 +19,8 @@
 /* What weft_message() returns, so that no other thread can change it: the one thread-local of the library. */
 static _Thread_local char thread_message[ERROR_TEXT_BYTES];
 
-/* ---- messages --------------------------------------------------------------------------------------------------------
+/* ---- messages
+ * --------------------------------------------------------------------------------------------------------
  */
 
 static void keep_message(weft_context *context, const char *text)
@@ -75,7 +76,8 @@ void context_counters(weft_context *context, struct transport_counters counters[
     progress_leave(context);
 }
 
-/* ---- processes -------------------------------------------------------------------------------------------------------
+/* ---- processes
+ * -------------------------------------------------------------------------------------------------------
  */
 
 weft_status weft_process_open(uint64_t heap_bytes, weft_process **result)
@@ -102,7 +104,8 @@ void weft_process_close(weft_process *process)
     free(process);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------------------
+/* ---- opening
+ * ---------------------------------------------------------------------------------------------------------
  */
 
 /* What a rank's card tells about its wishes. */
@@ -134,7 +137,9 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
     context->rank = meeting_rank(context->meeting);
     context->ranks = meeting_ranks(context->meeting);
     struct card card = {0};
-    card_begin(&card, context->rank, config->node);
+    status = card_begin(&card, context->rank, config->node, error);
+    if (status != WEFT_OK)
+        return status;
     const struct wishes wishes = {config->fabric && strcmp(config->fabric, "none") != 0};
     memcpy(card.extra, &wishes, sizeof wishes);
     const struct control_config control = {
@@ -211,10 +216,11 @@ static weft_status open_fabric(weft_context *context, const weft_config *config,
     if (!far && (!asked || context->ranks == 1))
         return WEFT_OK;
     if (config->fabric && strcmp(config->fabric, "none") == 0)
-        return error_set(error, WEFT_ERROR_NETWORK,
-                         "the configuration says fabric \"none\", but the ranks do not all share one machine: rank %u is on "
-                         "host %s",
-                         context->rank, cards[context->rank].host);
+        return error_set(
+            error, WEFT_ERROR_NETWORK,
+            "the configuration says fabric \"none\", but the ranks do not all share one machine: rank %u is on "
+            "host %s",
+            context->rank, cards[context->rank].host);
     const struct fabric_config wanted = {.provider = config->fabric,
                                          .interface = config->interface,
                                          .loopback_only = loopback,
@@ -341,7 +347,8 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     return WEFT_OK;
 }
 
-/* ---- leaving ---------------------------------------------------------------------------------------------------------
+/* ---- leaving
+ * ---------------------------------------------------------------------------------------------------------
  */
 
 weft_status weft_finalize(weft_context *context)
@@ -386,7 +393,8 @@ weft_comm *weft_world(weft_context *context)
     return context->world;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------------------------------
+/* ---- memory
+ * ----------------------------------------------------------------------------------------------------------
  */
 
 void *weft_alloc(weft_context *context, size_t bytes)

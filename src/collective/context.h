@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The context: one rank's end of a job. It owns what ranks share (memory, transports, control plane) and whoever drives them.
+ * The context: one rank's end of a job. It owns what ranks share (memory, transports, control plane) and whoever drives
+ * them.
  */
 #ifndef WEFT_COLLECTIVE_CONTEXT_H
 #define WEFT_COLLECTIVE_CONTEXT_H
@@ -50,11 +51,11 @@ struct weft_context {
     struct diagnosis diagnosis;
 
     /* Operations, guarded by the baton. */
-    struct weft_comm *active;       /**< communicators with a collective that is not complete */
-    struct weft_request *messages;  /**< sends and receives that are not complete */
-    struct weft_request *idle;      /**< free requests, kept with their scratch */
-    struct weft_request *all;       /**< every request there is, for the end */
-    bool grouping;                  /**< between group start and end */
+    struct weft_comm *active;                /**< communicators with a collective that is not complete */
+    struct weft_request *messages;           /**< sends and receives that are not complete */
+    struct weft_request *idle;               /**< free requests, kept with their scratch */
+    struct weft_request *all;                /**< every request there is, for the end */
+    bool grouping;                           /**< between group start and end */
     struct weft_request *group, **group_end; /**< begun at its end */
 
     /* What went wrong. */

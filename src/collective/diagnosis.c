@@ -16,14 +16,16 @@
 #define ANSWER_LIMIT   2000000000u /* ns to wait for a log */
 #define SENTENCE_BYTES ERROR_TEXT_BYTES
 
-/* ---- describing ------------------------------------------------------------------------------------------------------
+/* ---- describing
+ * ------------------------------------------------------------------------------------------------------
  */
 
 static struct diagnosis_operation operation_of(uint32_t rank, const struct operation_entry *entry)
 {
     struct diagnosis_operation operation = {.rank = rank,
                                             .communicator = entry->communicator,
-                                            .sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1,
+                                            .sequence =
+                                                atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1,
                                             .hash = entry->hash,
                                             .awaited = atomic_load_explicit(&entry->awaited, memory_order_relaxed)};
     call_describe(entry, operation.text, sizeof operation.text);
@@ -66,9 +68,9 @@ static void end_with_cycle(weft_context *context, uint32_t first)
     for (uint32_t i = first; i < diagnosis->link_count && used < sizeof sentence; i++) {
         const struct diagnosis_operation *link = &diagnosis->links[i];
         char place[128];
-        used += (size_t)snprintf(sentence + used, sizeof sentence - used, "%srank %u is blocked in %s (%s), waiting for rank %u",
-                                 i > first ? "; " : "", link->rank, link->text, place_name(link, place, sizeof place),
-                                 link->awaited - 1);
+        used += (size_t)snprintf(sentence + used, sizeof sentence - used,
+                                 "%srank %u is blocked in %s (%s), waiting for rank %u", i > first ? "; " : "",
+                                 link->rank, link->text, place_name(link, place, sizeof place), link->awaited - 1);
     }
     if (used < sizeof sentence)
         snprintf(sentence + used, sizeof sentence - used,
@@ -83,8 +85,7 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
     char sentence[SENTENCE_BYTES], place[128], name[128] = "a rank that is not known", doing[384] = "";
     if (mine->awaited)
         context_rank_name(context, mine->awaited - 1, name, sizeof name);
-    const struct operation_entry *same =
-        log ? operation_log_find(log, mine->communicator, mine->sequence) : NULL;
+    const struct operation_entry *same = log ? operation_log_find(log, mine->communicator, mine->sequence) : NULL;
     const struct operation_entry *now = log ? operation_log_blocking(log) : NULL;
     if (same) {
         snprintf(doing, sizeof doing, ", which is in the same operation");
@@ -94,7 +95,8 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
         snprintf(doing, sizeof doing, ", which is blocked in %s (%s)", theirs.text,
                  place_name(&theirs, where, sizeof where));
     } else if (log) {
-        snprintf(doing, sizeof doing, ", which is alive but has not called it: it computes, or waits for something else");
+        snprintf(doing, sizeof doing,
+                 ", which is alive but has not called it: it computes, or waits for something else");
     } else if (mine->awaited) {
         snprintf(doing, sizeof doing, ", which does not tell what it is doing");
     }
@@ -103,7 +105,8 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
     end_job(context, WEFT_ERROR_TIMEOUT, sentence);
 }
 
-/* ---- reporting, with the baton ---------------------------------------------------------------------------------------
+/* ---- reporting, with the baton
+ * ---------------------------------------------------------------------------------------
  */
 
 /* Describe the request as the log would, whether it is still in it or not. */
@@ -112,16 +115,17 @@ static struct diagnosis_operation operation_of_request(const struct weft_request
     const weft_comm *comm = request->comm;
     const struct call *call = &request->call;
     bool sends = call->root == comm->rank;
-    struct operation_entry entry = {
-        .communicator = comm->id | (request->is_message ? COMM_MESSAGES : 0),
-        .collective = (uint8_t)call->collective,
-        .type = (uint8_t)call->type,
-        .op = (uint8_t)(!request->is_message ? call->op.kind : sends ? MESSAGE_SENT : MESSAGE_RECEIVED),
-        .root = request->is_message && sends ? call->peer : call->root,
-        .count = call->count,
-        .hash = request->tag,
-        .awaited = request->awaited,
-        .sequence = request->sequence + 1};
+    struct operation_entry entry = {.communicator = comm->id | (request->is_message ? COMM_MESSAGES : 0),
+                                    .collective = (uint8_t)call->collective,
+                                    .type = (uint8_t)call->type,
+                                    .op = (uint8_t)(!request->is_message ? call->op.kind
+                                                    : sends              ? MESSAGE_SENT
+                                                                         : MESSAGE_RECEIVED),
+                                    .root = request->is_message && sends ? call->peer : call->root,
+                                    .count = call->count,
+                                    .hash = request->tag,
+                                    .awaited = request->awaited,
+                                    .sequence = request->sequence + 1};
     return operation_of(comm->context->rank, &entry);
 }
 
@@ -163,7 +167,8 @@ void diagnosis_watch(struct weft_request *request, double seconds)
     }
 }
 
-/* ---- looking into it, in the helper thread ---------------------------------------------------------------------------
+/* ---- looking into it, in the helper thread
+ * ---------------------------------------------------------------------------
  */
 
 static void give_up_for_now(struct diagnosis *diagnosis)

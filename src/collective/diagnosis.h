@@ -3,8 +3,8 @@
  * Diagnosis: when ranks do not fit together, find out what each is doing and say it in one sentence.
  *
  *  - Two ranks meet in one operation with different calls: both calls are named.
- *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs; calls that cross
- *    (blocked in A while the others are blocked in B) are named as the cycle that they are.
+ *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs; calls that
+ * cross (blocked in A while the others are blocked in B) are named as the cycle that they are.
  *  - An operation waits longer than its limit: who is awaited, and what that rank is doing.
  *
  * Whoever holds the baton reports a finding; the helper thread fetches the logs and ends the job with the sentence.
@@ -41,10 +41,11 @@ struct diagnosis_operation {
 
 struct diagnosis {
     _Atomic int kind; /**< enum diagnosis_kind; set last by who reports, cleared by the helper */
-    struct diagnosis_operation links[DIAGNOSIS_LINKS]; /**< links[0]: this rank's; then who is awaited by the one before */
+    struct diagnosis_operation
+        links[DIAGNOSIS_LINKS]; /**< links[0]: this rank's; then who is awaited by the one before */
     uint32_t link_count;
     uint64_t peer_bytes;
-    double waited; /**< seconds */
+    double waited;              /**< seconds */
     _Atomic uint64_t next_look; /**< clock_now() before which a standstill is not looked into again */
 
     /* The helper's own. */

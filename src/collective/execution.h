@@ -58,12 +58,12 @@ struct segment {
 };
 
 struct lane {
-    uint32_t step;       /**< number of the next step, among the plan's */
-    uint32_t done;       /**< steps completed in this iteration */
-    uint64_t iteration;  /**< equal to binding.iterations: the lane is done */
-    uint64_t signals;    /**< made so far */
-    uint32_t looked;     /**< members that the present await or exchange has seen already */
-    bool begun;          /**< the present step has a message in flight, or has published */
+    uint32_t step;      /**< number of the next step, among the plan's */
+    uint32_t done;      /**< steps completed in this iteration */
+    uint64_t iteration; /**< equal to binding.iterations: the lane is done */
+    uint64_t signals;   /**< made so far */
+    uint32_t looked;    /**< members that the present await or exchange has seen already */
+    bool begun;         /**< the present step has a message in flight, or has published */
     struct segment segment;
     struct transfer transfer;
 };
@@ -86,11 +86,11 @@ struct weft_request {
     bool is_message;
     bool is_blocking; /**< made by a blocking call in a group: freed by the end of the group */
     weft_status status;
-    _Atomic bool done;      /**< state is EXECUTION_DONE; may be looked at without the baton */
-    uint64_t moved_at;      /**< clock_now() when it was last seen to move; 0: not looked yet */
-    uint32_t awaited;       /**< world rank that it waits for, + 1; 0: none known */
-    uint64_t steps_taken;   /**< grows with every step: whether it moves */
-    uint64_t steps_seen;    /**< by who watches */
+    _Atomic bool done;    /**< state is EXECUTION_DONE; may be looked at without the baton */
+    uint64_t moved_at;    /**< clock_now() when it was last seen to move; 0: not looked yet */
+    uint32_t awaited;     /**< world rank that it waits for, + 1; 0: none known */
+    uint64_t steps_taken; /**< grows with every step: whether it moves */
+    uint64_t steps_seen;  /**< by who watches */
     struct weft_request *next, *next_of_all, *next_of_group;
 
     void *scratch; /**< kept between uses */
@@ -118,7 +118,8 @@ void execution_free_all(weft_context *context);
 
 /* ---- the steps, for execution.c ---------------------------------------------------------------------------------- */
 
-/** Bytes that a step that moves data moves in this iteration; `block` in v-forms is INPUT's (of rank `owner`) or OUTPUT's. */
+/** Bytes that a step that moves data moves in this iteration; `block` in v-forms is INPUT's (of rank `owner`) or
+ * OUTPUT's. */
 uint64_t execution_step_bytes(const struct weft_request *request, const struct lane *lane, const struct step *step);
 
 /** Where a chunk of this rank's buffer lies in this iteration. */

@@ -20,12 +20,12 @@ static const struct near_line *line_of(const struct weft_request *request, uint3
 
 static uint64_t counter_of(const struct weft_request *request, uint32_t rank, uint32_t lane)
 {
-    const struct near_line *line =
-        lane ? &request->comm->blocks[rank]->lanes[lane - 1] : line_of(request, rank);
+    const struct near_line *line = lane ? &request->comm->blocks[rank]->lanes[lane - 1] : line_of(request, rank);
     return atomic_load_explicit(&line->counter, memory_order_acquire);
 }
 
-/* ---- beginning -------------------------------------------------------------------------------------------------------
+/* ---- beginning
+ * -------------------------------------------------------------------------------------------------------
  */
 
 static bool is_granted(struct weft_request *request, uint64_t number)
@@ -81,8 +81,8 @@ static weft_status announce(struct weft_request *request, struct error *error)
     atomic_store_explicit(&places->spread, HEAP_NOWHERE, memory_order_relaxed);
     if (request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes) {
         struct staging *staging = &comm->staging[request->near_number & 1];
-        weft_status status = grow(request, places->exposed_stride * plan->slots, &staging->exposed,
-                                  &staging->exposed_bytes, error);
+        weft_status status =
+            grow(request, places->exposed_stride * plan->slots, &staging->exposed, &staging->exposed_bytes, error);
         if (status != WEFT_OK)
             return status;
         places->exposed = heap_offset(heap, staging->exposed, 1);
@@ -114,7 +114,8 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
     return true;
 }
 
-/* ---- signals ---------------------------------------------------------------------------------------------------------
+/* ---- signals
+ * ---------------------------------------------------------------------------------------------------------
  */
 
 static void signal(struct weft_request *request, struct lane *lane, const struct plan_group *group)
@@ -153,8 +154,8 @@ static enum step_result await(struct weft_request *request, struct lane *lane, c
     if (lane->iteration < step->value_lag)
         return STEP_COMPLETE;
     const uint32_t *members = request->plan->members + group->first;
-    uint64_t wanted = (request->near_number << NEAR_SIGNAL_BITS) +
-                      step->stride * (lane->iteration - step->value_lag) + step->value;
+    uint64_t wanted =
+        (request->near_number << NEAR_SIGNAL_BITS) + step->stride * (lane->iteration - step->value_lag) + step->value;
     for (; lane->looked < group->count; lane->looked++) {
         uint32_t rank = members[lane->looked];
         if (rank == request->comm->rank)
@@ -170,10 +171,12 @@ static enum step_result await(struct weft_request *request, struct lane *lane, c
     return STEP_COMPLETE;
 }
 
-/* ---- where near ranks' chunks lie ------------------------------------------------------------------------------------
+/* ---- where near ranks' chunks lie
+ * ------------------------------------------------------------------------------------
  */
 
-/* Offset of a chunk in a row of blocks that are `stride` bytes apart and of which the present segment begins at `begin`. */
+/* Offset of a chunk in a row of blocks that are `stride` bytes apart and of which the present segment begins at
+ * `begin`. */
 static uint64_t chunk_offset(const struct weft_request *request, const struct lane *lane, uint32_t chunk,
                              uint64_t stride, uint64_t begin)
 {
@@ -203,7 +206,8 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
            chunk_offset(request, lane, chunk, request->binding.room, 0);
 }
 
-/* ---- moving data -----------------------------------------------------------------------------------------------------
+/* ---- moving data
+ * -----------------------------------------------------------------------------------------------------
  */
 
 static enum step_result expose(struct weft_request *request, struct lane *lane, const struct step *step)
@@ -212,8 +216,8 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
     if (places->exposed == HEAP_NOWHERE)
         return STEP_COMPLETE; /* registered, or empty */
     const struct plan *plan = request->plan;
-    char *staging = request->comm->context->heap->base + places->exposed +
-                    slot_of(request, lane) * places->exposed_stride;
+    char *staging =
+        request->comm->context->heap->base + places->exposed + slot_of(request, lane) * places->exposed_stride;
     /* Block by block: of each the parts that the step names. */
     for (uint32_t done = 0; done < step->chunks;) {
         uint32_t chunk = step->source_chunk + done;
@@ -339,7 +343,8 @@ static void deliver(struct weft_request *request, struct lane *lane, const struc
                bytes, request->binding.streaming);
 }
 
-/* ---- tiny messages ---------------------------------------------------------------------------------------------------
+/* ---- tiny messages
+ * ---------------------------------------------------------------------------------------------------
  */
 
 static void exchange_publish(struct weft_request *request)

@@ -2,8 +2,9 @@
 /**
  * The operation log: what this rank has done last and does now, for peers who wonder (layout: control/control.h).
  *
- * Written by whoever holds the baton, with relaxed atomic stores; read at any moment by the helper thread for a peer that
- * asks. An entry that is being overwritten while it is read is recognised by its sequence, which is zero meanwhile.
+ * Written by whoever holds the baton, with relaxed atomic stores; read at any moment by the helper thread for a peer
+ * that asks. An entry that is being overwritten while it is read is recognised by its sequence, which is zero
+ * meanwhile.
  */
 #ifndef WEFT_COLLECTIVE_OPERATION_LOG_H
 #define WEFT_COLLECTIVE_OPERATION_LOG_H
@@ -22,7 +23,8 @@ void operation_log_phase(const struct weft_request *request, enum operation_phas
 void operation_log_await(const struct weft_request *request, uint32_t world_rank);
 
 /**
- * The entry of operation `sequence` (from 1) of communicator `id`, or NULL. In a log that was fetched, or by its writer.
+ * The entry of operation `sequence` (from 1) of communicator `id`, or NULL. In a log that was fetched, or by its
+ * writer.
  */
 const struct operation_entry *operation_log_find(const struct operation_log *log, uint32_t id, uint64_t sequence);
 

@@ -39,7 +39,8 @@ struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *ke
                                .nodes = comm->node_count > 1 ? comm->nodes : NULL,
                                .reproducible = key->reproducible,
                                .in_place = key->in_place,
-                               .block_bytes = plan_class_bytes(comm, (enum collective)key->collective, key->size_class)};
+                               .block_bytes =
+                                   plan_class_bytes(comm, (enum collective)key->collective, key->size_class)};
 }
 
 /* ---- one block of memory --------------------------------------------------------------------------------------------
@@ -97,8 +98,9 @@ static weft_status survey(struct plan_entry *entry, struct error *error)
                 step->target_chunk / plan->parts >= entry->spread_blocks)
                 entry->spread_blocks = step->target_chunk / plan->parts + 1;
             if (step->kind == STEP_REDUCE && step->operands > plan->ranks)
-                return error_set(error, WEFT_ERROR_PLAN, "step %u of the plan of %s by %s sums %u chunks, with %u ranks",
-                                 i, collective_name(plan->collective), plan->algorithm, step->operands, plan->ranks);
+                return error_set(error, WEFT_ERROR_PLAN,
+                                 "step %u of the plan of %s by %s sums %u chunks, with %u ranks", i,
+                                 collective_name(plan->collective), plan->algorithm, step->operands, plan->ranks);
             if (step->kind == STEP_RECEIVE_REDUCE && step->chunks > entry->arrival_chunks[lane])
                 entry->arrival_chunks[lane] = step->chunks;
         }
@@ -142,7 +144,8 @@ static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan
     return WEFT_OK;
 }
 
-/* ---- finding ---------------------------------------------------------------------------------------------------------
+/* ---- finding
+ * ---------------------------------------------------------------------------------------------------------
  */
 
 static bool same_key(const struct plan_key *a, const struct plan_key *b)
@@ -194,10 +197,11 @@ weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t b
         cache->last = entry;
     }
     if (checksum_of(entry) != entry->checksum)
-        return error_set(error, WEFT_ERROR_PLAN,
-                         "the kept plan of %s on %s is not what it was when it was made: memory of this process has been "
-                         "overwritten; nothing was executed",
-                         collective_name(call->collective), comm->name);
+        return error_set(
+            error, WEFT_ERROR_PLAN,
+            "the kept plan of %s on %s is not what it was when it was made: memory of this process has been "
+            "overwritten; nothing was executed",
+            collective_name(call->collective), comm->name);
     *result = entry;
     return WEFT_OK;
 }
@@ -211,8 +215,8 @@ uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint6
         entry->op = (uint8_t)call->op.kind;
         entry->factor = call->op.factor;
         entry->hash = hash_number(call->count, entry->plan->hash);
-        entry->hash = hash_number(((uint64_t)entry->key.collective << 16) | (uint64_t)entry->type << 8 | entry->op,
-                                  entry->hash);
+        entry->hash =
+            hash_number(((uint64_t)entry->key.collective << 16) | (uint64_t)entry->type << 8 | entry->op, entry->hash);
         entry->hash = hash_bytes(&entry->factor, sizeof entry->factor, entry->hash);
         entry->hashed = true;
     }

@@ -3,8 +3,8 @@
  * A communicator's plans, compiled once and kept: found by collective, size class, root and what was asked of it.
  *
  * A plan in the cache is one block of memory with a checksum, which is verified each time the plan is about to run: a
- * plan that was overwritten fails its operation, it is not executed. No collective runs without a plan from here. Guarded by the
- * context's baton.
+ * plan that was overwritten fails its operation, it is not executed. No collective runs without a plan from here.
+ * Guarded by the context's baton.
  */
 #ifndef WEFT_COLLECTIVE_PLAN_CACHE_H
 #define WEFT_COLLECTIVE_PLAN_CACHE_H
@@ -41,7 +41,7 @@ struct plan_entry {
     bool near;      /**< it has near steps */
     bool exchanges; /**< it is one STEP_EXCHANGE */
     bool exposes;
-    uint32_t spread_blocks; /**< blocks that staging for what this rank spreads must have */
+    uint32_t spread_blocks;              /**< blocks that staging for what this rank spreads must have */
     uint32_t arrival_chunks[PLAN_LANES]; /**< room that a lane's STEP_RECEIVE_REDUCE needs for what arrives */
 
     /* The last call's hash, without its sequence number. */
@@ -57,12 +57,14 @@ struct plan_cache {
     struct plan_entry *buckets[PLAN_CACHE_BUCKETS];
 };
 
-/** The largest block that a class of blocks serves; class 0 is what fits into a control line (all blocks of an input together). */
+/** The largest block that a class of blocks serves; class 0 is what fits into a control line (all blocks of an input
+ * together). */
 uint64_t plan_class_bytes(const weft_comm *comm, enum collective collective, uint8_t size_class);
 
 /**
- * The plan that serves `call` on `comm`, whose largest block has `block_bytes` bytes: from the cache, or chosen, generated, checked
- * and kept. Errors: PLAN when a kept plan is not what it was; ARGUMENT when the algorithm asked for cannot serve it.
+ * The plan that serves `call` on `comm`, whose largest block has `block_bytes` bytes: from the cache, or chosen,
+ * generated, checked and kept. Errors: PLAN when a kept plan is not what it was; ARGUMENT when the algorithm asked for
+ * cannot serve it.
  */
 weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t block_bytes, struct plan_entry **entry,
                             struct error *error);

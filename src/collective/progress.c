@@ -14,14 +14,15 @@
 #include <unistd.h>
 
 #define SPIN_ROUNDS    100u
-#define YIELD_ROUNDS   20u       /* when ranks outnumber cores */
-#define YIELD_TIME     100000u   /* ns; when they do not */
-#define SLEEP_MOST     50        /* ms: then look at limits again */
-#define WATCH_INTERVAL 50000000u /* ns */
+#define YIELD_ROUNDS   20u         /* when ranks outnumber cores */
+#define YIELD_TIME     100000u     /* ns; when they do not */
+#define SLEEP_MOST     50          /* ms: then look at limits again */
+#define WATCH_INTERVAL 50000000u   /* ns */
 #define HELD_TIME      1500000000u /* ns that an error of the network waits for its cause to be named */
 #define HELPER_ROUNDS  50u
 
-/* ---- the baton -------------------------------------------------------------------------------------------------------
+/* ---- the baton
+ * -------------------------------------------------------------------------------------------------------
  */
 
 static bool baton_try(struct progress *progress)
@@ -65,7 +66,8 @@ static void baton_lend(struct progress *progress)
     baton_take(progress);
 }
 
-/* ---- failure ---------------------------------------------------------------------------------------------------------
+/* ---- failure
+ * ---------------------------------------------------------------------------------------------------------
  */
 
 /* The job has failed: complete everything that is in flight. */
@@ -96,7 +98,8 @@ void progress_fail(weft_context *context, const struct error *error)
     control_abort(context->control, error->status, error->text);
 }
 
-/* ---- rounds ----------------------------------------------------------------------------------------------------------
+/* ---- rounds
+ * ----------------------------------------------------------------------------------------------------------
  */
 
 static void move_transports(weft_context *context)
@@ -167,7 +170,8 @@ static void watch(weft_context *context)
         watch_one(message, now);
 }
 
-/* ---- sleeping --------------------------------------------------------------------------------------------------------
+/* ---- sleeping
+ * --------------------------------------------------------------------------------------------------------
  */
 
 static void wake_up(weft_context *context)
@@ -209,9 +213,8 @@ static void caller_sleep(weft_context *context)
     if (!progress_round(context) && !atomic_load(&progress->wanted)) {
         bool may = transports_may_sleep(context);
         int fabric = fabric_descriptor(context);
-        struct pollfd descriptors[] = {{near_doorbell(context->near), POLLIN, 0},
-                                       {progress->caller_wake, POLLIN, 0},
-                                       {fabric, POLLIN, 0}};
+        struct pollfd descriptors[] = {
+            {near_doorbell(context->near), POLLIN, 0}, {progress->caller_wake, POLLIN, 0}, {fabric, POLLIN, 0}};
         /* A network that cannot wake us is looked at every now and then. */
         bool nap = context->transfers[CONTEXT_FABRIC] && (!may || fabric < 0);
         poll(descriptors, fabric >= 0 ? 3 : 2, nap ? 1 : SLEEP_MOST);
@@ -251,7 +254,8 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
     caller_sleep(context);
 }
 
-/* ---- entering and leaving --------------------------------------------------------------------------------------------
+/* ---- entering and leaving
+ * --------------------------------------------------------------------------------------------
  */
 
 void progress_enter(weft_context *context)
@@ -298,7 +302,8 @@ void progress_wake_helper(weft_context *context)
     eventfd_write(context->progress.helper_wake, 1);
 }
 
-/* ---- the helper ------------------------------------------------------------------------------------------------------
+/* ---- the helper
+ * ------------------------------------------------------------------------------------------------------
  */
 
 /* Drive what is in flight while it moves; milliseconds until the next look, or -1. */

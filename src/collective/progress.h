@@ -2,10 +2,10 @@
 /**
  * Progress: who drives the operations in flight, and how one waits.
  *
- * Everything that changes in a context is guarded by one *baton*. A caller takes it for the length of its call and, while it
- * waits, drives all operations itself. The helper thread, asleep most of the time, drives the control plane always and
- * takes the baton when operations are in flight and nobody drives them, so that requests move while the caller
- * computes. A driver lets other threads have the baton between two rounds.
+ * Everything that changes in a context is guarded by one *baton*. A caller takes it for the length of its call and,
+ * while it waits, drives all operations itself. The helper thread, asleep most of the time, drives the control plane
+ * always and takes the baton when operations are in flight and nobody drives them, so that requests move while the
+ * caller computes. A driver lets other threads have the baton between two rounds.
  *
  * Waiting: about a hundred pauses (none when ranks outnumber cores), then sched_yield, then sleep in poll, which a near
  * peer's doorbell, the fabric or a failure ends. A caller that leaves operations behind sets its sleeping flag, so that
@@ -36,9 +36,9 @@ struct progress {
     pthread_t helper;
     bool running;
     _Atomic bool stopping;
-    struct error held;  /**< an error of the network that may be the echo of a death (guarded by the baton) */
+    struct error held; /**< an error of the network that may be the echo of a death (guarded by the baton) */
     uint64_t held_since;
-    uint64_t watched;   /**< clock_now() of the last look at what does not move */
+    uint64_t watched; /**< clock_now() of the last look at what does not move */
 };
 
 /** How long a wait has been going on. Zero it at the beginning. */
@@ -58,7 +58,8 @@ void progress_close(weft_context *context);
 void progress_enter(weft_context *context);
 void progress_leave(weft_context *context);
 
-/** One round for all operations, then a moment of waiting when nothing moved. `blocked`: what the caller waits for, or NULL. */
+/** One round for all operations, then a moment of waiting when nothing moved. `blocked`: what the caller waits for, or
+ * NULL. */
 void progress_turn(weft_context *context, struct progress_idle *idle, struct weft_request *blocked);
 
 /** One round; whether anything moved. With the baton. */
@@ -67,7 +68,8 @@ bool progress_round(weft_context *context);
 /** An operation more or less is in flight. With the baton. */
 void progress_count(struct progress *progress, int change);
 
-/** The job fails with this error: all ranks are told. An error of the network waits a little for a better reason. With the baton. */
+/** The job fails with this error: all ranks are told. An error of the network waits a little for a better reason. With
+ * the baton. */
 void progress_fail(weft_context *context, const struct error *error);
 
 /** Let the helper thread look at once. Any thread. */

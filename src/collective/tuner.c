@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/tuner.h"
+
+#include "collective/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Beyond so many ranks simulating every candidate takes too long for a first call: the rule of thumb decides. */
+#define SIMULATED_RANKS 64
+
+struct simulated_cluster tuner_default_cluster(void)
+{
+    return (struct simulated_cluster){.near = {.latency = 60e-9, .overhead = 100e-9, .bandwidth = 10e9},
+                                      .far = {.latency = 8e-6, .overhead = 1.5e-6, .bandwidth = 2.5e9},
+                                      .copy_bandwidth = 30e9,
+                                      .memory_bandwidth = 12e9,
+                                      .cache_bytes = 32u << 20,
+                                      .cores = 2};
+}
+
+weft_status tuner_open(struct tuner *tuner, weft_context *context, struct error *error)
+{
+    tuner->cluster = tuner_default_cluster();
+    snprintf(tuner->source, sizeof tuner->source, "numbers of a common machine");
+    return WEFT_OK;
+}
+
+static weft_status simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
+                            const struct simulated_cluster *cluster, double *seconds, struct error *error)
+{
+    struct plan **plans = calloc(shape->ranks, sizeof *plans);
+    if (!plans)
+        return error_memory(error, shape->ranks * sizeof *plans, "the plans of all ranks");
+    weft_status status = WEFT_OK;
+    for (uint32_t r = 0; r < shape->ranks && status == WEFT_OK; r++)
+        status = plan_generate(algorithm, shape, r, &plans[r], error);
+    if (status == WEFT_OK)
+        status = plan_simulate(plans, shape->ranks, shape, cluster, shape->block_bytes, seconds, error);
+    for (uint32_t r = 0; r < shape->ranks; r++)
+        plan_free(plans[r]);
+    free(plans);
+    return status;
+}
+
+/* Why an algorithm is no candidate, or NULL. */
+static const char *refusal(const struct algorithm *algorithm, const struct plan_shape *shape)
+{
+    const char *reason = algorithm_refuses(algorithm, shape);
+    if (!reason && !algorithm->canonical(shape) && shape->ranks > 1) {
+        /* Where nodes hold unequal or odd numbers of ranks, the byte-minimal hierarchy is the default all the same. */
+        if (strncmp(algorithm->name, "two-level", 9) != 0)
+            reason = "its sums are not in the canonical order: only on request";
+    }
+    return reason;
+}
+
+weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape,
+                        struct tuner_prices *prices, struct error *error)
+{
+    size_t count;
+    const struct algorithm *algorithms = algorithms_of(shape->collective, &count);
+    size_t candidates = 0;
+    bool found = false;
+    prices->count = count < TUNER_PRICES ? count : TUNER_PRICES;
+    prices->chosen = 0;
+    for (size_t i = 0; i < prices->count; i++) {
+        prices->prices[i] = (struct tuner_price){&algorithms[i], refusal(&algorithms[i], shape), 0};
+        candidates += !prices->prices[i].refusal;
+    }
+    for (size_t i = 0; i < prices->count; i++) {
+        struct tuner_price *price = &prices->prices[i];
+        if (price->refusal)
+            continue;
+        if (shape->ranks <= SIMULATED_RANKS && (candidates > 1 || shape->ranks > 1)) {
+            weft_status status = simulate(price->algorithm, shape, cluster, &price->seconds, error);
+            if (status != WEFT_OK)
+                return status;
+        }
+        if (!found || price->seconds < prices->prices[prices->chosen].seconds)
+            prices->chosen = i;
+        found = true;
+    }
+    if (!found)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no algorithm can do %s among these %u ranks: %s",
+                         collective_name(shape->collective), shape->ranks,
+                         prices->count ? prices->prices[0].refusal : "there is none");
+    prices->reason = candidates == 1                  ? "the only candidate"
+                     : shape->ranks > SIMULATED_RANKS ? "the first that serves so many ranks"
+                                                      : "the least predicted time";
+    return WEFT_OK;
+}
+
+weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
+                         struct tuner_prices *prices, struct error *error)
+{
+    struct tuner_prices own;
+    if (!prices)
+        prices = &own;
+    weft_status status = tuner_price(&comm->context->tuner.cluster, shape, prices, error);
+    if (status == WEFT_OK)
+        *algorithm = prices->prices[prices->chosen].algorithm;
+    return status;
+}
