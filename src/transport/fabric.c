@@ -17,16 +17,14 @@
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
+/* Always WEFT_ERROR_NETWORK: whether a rank has died is for the control plane to say. */
 void fabric_fail(struct fabric *fabric, uint32_t peer, const char *doing, int number, const char *detail)
 {
-    if (detail && !*detail)
-        detail = NULL;
-    if (peer == UINT32_MAX)
-        error_set(&fabric->failure, WEFT_ERROR_NETWORK, "%s: rank %u failed at %s: %s%s%s", fabric->name, fabric->rank,
-                  doing, fi_strerror(number), detail ? ", " : "", detail ? detail : "");
-    else
-        error_set(&fabric->failure, WEFT_ERROR_PEER, "%s: rank %u lost rank %u at %s: %s%s%s", fabric->name,
-                  fabric->rank, peer, doing, fi_strerror(number), detail ? ", " : "", detail ? detail : "");
+    char whom[32] = "";
+    if (peer != UINT32_MAX)
+        snprintf(whom, sizeof whom, " to rank %u", peer);
+    error_set(&fabric->failure, WEFT_ERROR_NETWORK, "%s: rank %u failed at %s%s: %s%s%s", fabric->name, fabric->rank,
+              doing, whom, fi_strerror(number), detail && *detail ? ", " : "", detail && *detail ? detail : "");
 }
 
 static weft_status failure_of(const struct fabric *fabric, struct error *error)
@@ -50,8 +48,7 @@ static void complete(struct fabric *fabric, const struct fi_cq_data_entry *entry
     struct slot *slot = (struct slot *)(void *)operation; /* unless it is a write */
     switch (operation->kind) {
     case OPERATION_SEND:
-        fabric->sends--;
-        slot_give(fabric, slot);
+        message_sent(fabric, slot);
         break;
     case OPERATION_RECEIVE:
         fabric->receive_have--;
@@ -81,6 +78,8 @@ static void complete_with_error(struct fabric *fabric)
     case OPERATION_SEND:
         fabric->sends--;
         fabric_fail(fabric, operation->peer, "sending a message", entry.err, detail);
+        if (operation->transfer)
+            operation->transfer->state = TRANSFER_FAILED;
         slot_give(fabric, (struct slot *)(void *)operation);
         break;
     case OPERATION_RECEIVE:
@@ -193,6 +192,9 @@ static void fabric_cancel(struct transport *transport, struct transfer *transfer
         break;
     case FLIGHT_WAITING:
         transfer_list_remove(&peer->waiting, transfer);
+        break;
+    case FLIGHT_LEAVING:
+        flight->slot->operation.transfer = NULL;
         break;
     case FLIGHT_WRITING:
     case FLIGHT_COMPLETING:
@@ -380,9 +382,6 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
     if (fabric->receive_want > fabric->info->rx_attr->size)
         fabric->receive_want = (uint32_t)fabric->info->rx_attr->size;
     fabric->mr_mode = (uint64_t)fabric->info->domain_attr->mr_mode;
-    fabric->inject_bytes = fabric->info->tx_attr->inject_size;
-    if (fabric->inject_bytes > FABRIC_MOST_INJECT)
-        fabric->inject_bytes = FABRIC_MOST_INJECT;
 
     status = open_endpoint(fabric, error);
     if (status == WEFT_OK)

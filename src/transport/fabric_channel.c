@@ -215,7 +215,7 @@ weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer,
         transfer_list_append(&channel->sends, transfer);
         message_control(fabric, channel, MESSAGE_REQUEST, flight->sequence, transfer->tag, transfer->bytes, NULL);
     } else if (window_is_open(channel, flight->sequence)) {
-        message_try_eager(fabric, transfer);
+        message_eager(fabric, transfer);
     } else {
         flight->phase = FLIGHT_HELD;
         transfer_list_append(&channel->held, transfer);
@@ -282,7 +282,7 @@ static void take_consumed(struct fabric *fabric, struct channel *channel, uint32
     while (channel->held.first && window_is_open(channel, flight_of(channel->held.first)->sequence)) {
         struct transfer *transfer = channel->held.first;
         transfer_list_take_first(&channel->held);
-        message_try_eager(fabric, transfer);
+        message_eager(fabric, transfer);
     }
 }
 

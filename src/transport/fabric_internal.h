@@ -56,10 +56,9 @@
 #define FABRIC_LANE_SHIFT  20 /**< the immediate: lane above, chunk below */
 #define FABRIC_CHUNK_BYTES (256 * 1024)
 #define FABRIC_CHUNKS_IN_FLIGHT                                                                                        \
-    8                          /**< to one peer: enough to keep a wire busy, few enough to let small messages through */
-#define FABRIC_MOST_INJECT 256 /**< copied on the stack; more goes through a slot */
-#define FABRIC_BATCH       16  /**< completions read at once */
-#define FABRIC_NO_LANE     UINT32_MAX
+    8                     /**< to one peer: enough to keep a wire busy, few enough to let small messages through */
+#define FABRIC_BATCH   16 /**< completions read at once */
+#define FABRIC_NO_LANE UINT32_MAX
 
 enum message_kind {
     MESSAGE_EAGER,
@@ -113,7 +112,7 @@ enum operation_kind {
 struct operation {
     struct fi_context2 context;
     struct operation *next;
-    struct transfer *transfer; /**< of a write */
+    struct transfer *transfer; /**< of a write, or of an eager message; else NULL */
     enum operation_kind kind;
     uint32_t peer;
 };
@@ -168,6 +167,7 @@ enum flight_phase {
     FLIGHT_SEND,      /**< in channel.sends */
     FLIGHT_HELD,      /**< in channel.held */
     FLIGHT_WAITING,   /**< in peer.waiting */
+    FLIGHT_LEAVING,   /**< posted in a slot */
     FLIGHT_WRITING,   /**< in peer.writing */
     FLIGHT_COMPLETING /**< all chunks posted, not all complete */
 };
@@ -175,7 +175,10 @@ enum flight_phase {
 /** What the fabric keeps in a transfer's private words. */
 struct flight {
     struct channel *channel;
-    struct region *region;
+    union {
+        struct region *region; /**< of a large one */
+        struct slot *slot;     /**< that an eager one leaves in */
+    };
     struct transfer *next_laneless;
     uint64_t address, key; /**< of the peer's announced memory */
     uint32_t sequence;
@@ -198,7 +201,6 @@ struct fabric {
     struct fid_cq *queue;
     struct fid_ep *endpoint; /**< NULL after a cancel that had to close it */
     int descriptor;          /**< of the queue; -1 where the provider cannot block */
-    size_t inject_bytes;
     uint64_t mr_mode;
 
     struct peer *peers;
@@ -313,8 +315,11 @@ void fabric_slabs_close(struct fabric *fabric);
 /** Keep `receive_want` receive buffers posted. */
 weft_status message_post_receives(struct fabric *fabric, struct error *error);
 
-/** Send an eager message if nothing is in its way. */
-bool message_try_eager(struct fabric *fabric, struct transfer *transfer);
+/** Send an eager message, now or when those before it and the peer's credits allow. */
+void message_eager(struct fabric *fabric, struct transfer *transfer);
+
+/** A message has left its slot. */
+void message_sent(struct fabric *fabric, struct slot *slot);
 
 /** Send, at once or later, a message without payload (but an announcement) that answers or concerns `channel`. */
 void message_control(struct fabric *fabric, const struct channel *channel, enum message_kind kind, uint32_t sequence,

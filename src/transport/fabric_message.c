@@ -141,45 +141,50 @@ void peer_is_busy(struct fabric *fabric, struct peer *peer)
     fabric->busy_peers = peer;
 }
 
-/** Post header and payload; false when the provider has no room now. Takes what the peer is owed along. */
-static bool message_post(struct fabric *fabric, struct peer *peer, struct fabric_header *header, const void *payload,
-                         size_t bytes)
+/**
+ * Post header and payload; false when the provider has no room now. Takes what the peer is owed along. `transfer`, if
+ * any, is complete when the message has left: whoever waits for it drives the provider until then. (That is why nothing
+ * is sent by fi_inject: what it leaves in a provider's queue, when a socket is full, nobody would know of.)
+ */
+static bool message_post(struct fabric *fabric, struct peer *peer, const struct fabric_header *header,
+                         const void *payload, size_t bytes, struct transfer *transfer)
 {
-    uint32_t number = (uint32_t)(peer - fabric->peers);
-    uint32_t owed = peer->owed;
-    size_t total = sizeof *header + bytes;
-    ssize_t status;
-
-    header->credits = (uint16_t)owed;
-    if (total <= fabric->inject_bytes) {
-        uint8_t buffer[FABRIC_MOST_INJECT];
-        memcpy(buffer, header, sizeof *header);
-        if (bytes)
-            memcpy(buffer + sizeof *header, payload, bytes);
-        status = fi_inject(fabric->endpoint, buffer, total, peer->address);
-    } else {
-        struct slot *slot = slot_take(fabric, &fabric->failure);
-        if (!slot)
-            return false;
-        slot->operation.kind = OPERATION_SEND;
-        slot->operation.peer = number;
-        slot->header = *header;
+    struct slot *slot = slot_take(fabric, &fabric->failure);
+    if (!slot)
+        return false;
+    slot->operation.kind = OPERATION_SEND;
+    slot->operation.peer = (uint32_t)(peer - fabric->peers);
+    slot->operation.transfer = transfer;
+    slot->header = *header;
+    slot->header.credits = (uint16_t)peer->owed;
+    if (bytes)
         memcpy(slot->payload, payload, bytes);
-        status =
-            fi_send(fabric->endpoint, &slot->header, total, slot->descriptor, peer->address, &slot->operation.context);
-        if (status == 0)
-            fabric->sends++;
-        else
-            slot_give(fabric, slot);
-    }
-    if (status == -FI_EAGAIN)
-        return false;
+    ssize_t status = fi_send(fabric->endpoint, &slot->header, sizeof *header + bytes, slot->descriptor, peer->address,
+                             &slot->operation.context);
     if (status != 0) {
-        fabric_fail(fabric, number, "sending a message", (int)-status, NULL);
+        slot_give(fabric, slot);
+        if (status != -FI_EAGAIN)
+            fabric_fail(fabric, slot->operation.peer, "sending a message", (int)-status, NULL);
         return false;
     }
+    fabric->sends++;
     peer->owed = 0;
+    if (transfer)
+        flight_of(transfer)->slot = slot;
     return true;
+}
+
+void message_sent(struct fabric *fabric, struct slot *slot)
+{
+    struct transfer *transfer = slot->operation.transfer;
+    fabric->sends--;
+    slot_give(fabric, slot);
+    if (!transfer)
+        return;
+    flight_of(transfer)->phase = FLIGHT_NOTHING;
+    fabric->counters.messages_sent++;
+    fabric->counters.bytes_sent += transfer->bytes;
+    transfer->state = TRANSFER_COMPLETE;
 }
 
 static bool post_eager(struct fabric *fabric, struct peer *peer, struct transfer *transfer)
@@ -194,25 +199,21 @@ static bool post_eager(struct fabric *fabric, struct peer *peer, struct transfer
         .tag = transfer->tag,
         .bytes = transfer->bytes,
     };
-    if (!message_post(fabric, peer, &header, transfer->data, transfer->bytes))
+    if (!message_post(fabric, peer, &header, transfer->data, transfer->bytes, transfer))
         return false;
     peer->credits--;
-    flight->phase = FLIGHT_NOTHING;
-    fabric->counters.messages_sent++;
-    fabric->counters.bytes_sent += transfer->bytes;
-    transfer->state = TRANSFER_COMPLETE;
+    flight->phase = FLIGHT_LEAVING;
     return true;
 }
 
-bool message_try_eager(struct fabric *fabric, struct transfer *transfer)
+void message_eager(struct fabric *fabric, struct transfer *transfer)
 {
     struct peer *peer = &fabric->peers[transfer->peer];
     if (peer->credits && !peer->control.first && !peer->waiting.first && post_eager(fabric, peer, transfer))
-        return true;
+        return;
     flight_of(transfer)->phase = FLIGHT_WAITING;
     transfer_list_append(&peer->waiting, transfer);
     peer_is_busy(fabric, peer);
-    return false;
 }
 
 void message_control(struct fabric *fabric, const struct channel *channel, enum message_kind kind, uint32_t sequence,
@@ -231,7 +232,7 @@ void message_control(struct fabric *fabric, const struct channel *channel, enum 
     size_t payload = announcement ? sizeof *announcement : 0;
 
     if (peer->connected && peer->credits && !peer->control.first &&
-        message_post(fabric, peer, &header, announcement, payload)) {
+        message_post(fabric, peer, &header, announcement, payload, NULL)) {
         peer->credits--;
         return;
     }
@@ -263,7 +264,7 @@ bool message_flush(struct fabric *fabric, struct peer *peer)
         return true;
     while (peer->control.first && peer->credits) {
         struct slot *slot = peer->control.first;
-        if (!message_post(fabric, peer, &slot->header, slot->payload, slot->bytes - sizeof slot->header))
+        if (!message_post(fabric, peer, &slot->header, slot->payload, slot->bytes - sizeof slot->header, NULL))
             return false;
         peer->credits--;
         peer->control.first = slot->next;
@@ -278,7 +279,7 @@ bool message_flush(struct fabric *fabric, struct peer *peer)
     }
     if (peer->owed >= (fabric->credits + 1) / 2) {
         struct fabric_header header = {.kind = MESSAGE_CREDIT, .source = fabric->rank};
-        if (!message_post(fabric, peer, &header, NULL, 0))
+        if (!message_post(fabric, peer, &header, NULL, 0, NULL))
             return false;
     }
     return true;

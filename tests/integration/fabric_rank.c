@@ -248,7 +248,7 @@ static int by_value(const void *a, const void *b)
 
 static void measure_latency(void)
 {
-    enum { BATCHES = 10 };
+    enum { BATCHES = 50 };
     double times[BATCHES];
     void *data = buffer_of(options.bytes);
     for (int batch = -1; batch < BATCHES; batch++) { /* the first one warms up */
