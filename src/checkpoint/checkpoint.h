@@ -54,6 +54,17 @@ struct checkpoint_record {
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
+struct checkpoint_claim;
+
+/**
+ * Make RUN (and folders above it) and claim it for this process: two runs that write to one folder would remove each
+ * other's files. The claim ends with checkpoint_release() or the process. Taken at the start of a run it also shows
+ * early that the folder can be written. Errors: STATE if another process has it (the sentence names process and host),
+ * SYSTEM if the folder cannot be made or written.
+ */
+weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, struct error *error);
+void checkpoint_release(struct checkpoint_claim *claim);
+
 /**
  * Write a whole checkpoint from this rank: `weights` and `optimizer` (may be empty) into RUN, then remove the oldest
  * ones beyond `keep` (0: keep all). A checkpoint of the same step is replaced. On an error nothing half-written is left

@@ -2,6 +2,7 @@
 #include "train/trainer.h"
 
 #include "base/clock.h"
+#include "checkpoint/checkpoint.h"
 #include "data/dataset.h"
 #include "model/optimiser.h"
 #include "model/sample.h"
@@ -30,6 +31,7 @@ struct trainer {
     FILE *out;
     const volatile sig_atomic_t *stop;
 
+    struct checkpoint_claim *claim; /* rank 0's on the folder of checkpoints */
     struct device *device;
     struct model_description *description;
     struct dataset *dataset;
@@ -75,6 +77,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     if (!config->sequence)
         config->sequence = (int64_t)config->shape.context;
     weft_status status = check_config(config, error);
+    if (status == WEFT_OK && trainer->rank == 0 && config->checkpoint_dir)
+        status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
     if (status != WEFT_OK)
         return status;
     if ((status = device_open("cpu", (int)config->threads, &trainer->device, error)) != WEFT_OK)
@@ -236,6 +240,7 @@ void trainer_close(struct trainer *trainer)
     model_description_free(trainer->description);
     if (trainer->device)
         trainer->device->close(trainer->device);
+    checkpoint_release(trainer->claim);
     free(trainer);
 }
 

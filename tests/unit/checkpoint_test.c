@@ -338,6 +338,27 @@ static void no_checkpoint_there(void **state)
     assert_non_null(strstr(error.text, "no checkpoint in"));
 }
 
+static void one_writer_a_folder(void **state)
+{
+    const char *run = run_folder("claimed/run");
+    struct checkpoint_claim *first = NULL, *second = NULL;
+    struct error error = {0};
+    char owner[64];
+    snprintf(owner, sizeof owner, "process %ld on", (long)getpid());
+    assert_int_equal(checkpoint_claim(run, &first, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_claim(run, &second, &error), WEFT_ERROR_STATE);
+    assert_null(second);
+    if (!strstr(error.text, owner) || !strstr(error.text, "claimed/run"))
+        fail_msg("an odd sentence: %s", error.text);
+    checkpoint_release(first);
+    assert_int_equal(checkpoint_claim(run, &second, NULL), WEFT_OK);
+    checkpoint_release(second);
+    error_clear(&error);
+    assert_int_equal(checkpoint_claim("/proc/nowhere", &first, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "/proc/nowhere"));
+    checkpoint_release(NULL);
+}
+
 static void bad_calls_leave_nothing(void **state)
 {
     const char *run = run_folder("bad");
@@ -373,7 +394,7 @@ int main(void)
         cmocka_unit_test(missing_and_double_pieces),     cmocka_unit_test(another_model_is_named),
         cmocka_unit_test(the_newest_whole_one_is_found), cmocka_unit_test(old_ones_go),
         cmocka_unit_test(the_same_step_is_replaced),     cmocka_unit_test(no_checkpoint_there),
-        cmocka_unit_test(bad_calls_leave_nothing),
+        cmocka_unit_test(one_writer_a_folder),           cmocka_unit_test(bad_calls_leave_nothing),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(folder, NULL);
