@@ -142,17 +142,20 @@ char *near_base(const struct near *near, uint32_t rank)
 
 /* ---- doorbells ------------------------------------------------------------------------------------------------------
  *
- * Sleeper: asleep = 1; fence; look once more; poll.      Ringer: store; fence; if asleep, write the eventfd.
- * With both fences sequentially consistent, either the sleeper sees the store or the ringer sees that it sleeps.
+ * Sleeper: asleep = 1; fence; look once more; poll.      Ringer: store; fence; if asleep, take the flag and write the
+ * eventfd. With both fences sequentially consistent, either the sleeper sees the store or the ringer sees that it
+ * sleeps. Only one of several ringers gets the flag, so a sleeper that is slow to wake costs one system call. A write
+ * that comes late, when the sleeper is up again, ends its next sleep early, which is harmless.
  */
 
 void near_wake(const struct near_peer *peer)
 {
-    if (!atomic_load_explicit(&peer->page->asleep, memory_order_relaxed))
+    struct near_page *page = peer->page;
+    if (!atomic_load_explicit(&page->asleep, memory_order_relaxed) || !atomic_exchange(&page->asleep, 0))
         return;
     uint64_t one = 1;
     while (write(peer->doorbell, &one, sizeof one) < 0 && errno == EINTR)
-        ; /* EAGAIN: rung 2^64 - 2 times already, which wakes as well */
+        ;
 }
 
 void near_ring(struct near *near, uint32_t rank)

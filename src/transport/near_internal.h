@@ -35,9 +35,9 @@ struct near_porch {
     struct near_line pipe[NEAR_PIPE_LINES];
 };
 
-/** A rank's control page: written by its rank, read by all local peers. */
+/** A rank's control page. */
 struct near_page {
-    _Alignas(64) _Atomic uint32_t asleep; /**< the rank is about to poll its doorbell, or does */
+    _Alignas(64) _Atomic uint32_t asleep; /**< set by the rank that polls its doorbell, cleared by who wakes it */
 };
 
 /** A local rank, as this rank sees it. Entry `self` describes this rank. */

@@ -23,7 +23,7 @@
 
 #include <stdlib.h>
 
-#define EAGER_BYTES  4096u
+#define EAGER_BYTES  2048u
 #define EAGER_CREDIT 16384u                /* lines: 1 MiB */
 #define BITE         (UINT64_C(256) << 10) /* bytes that one transfer moves before others have their turn */
 #define STAGES       8u

@@ -61,8 +61,8 @@ static bool is_filled(const char *data, uint64_t bytes, uint64_t seed)
 
 /* ---- sizes ---- */
 
-static const uint64_t sizes[] = {0,    1,    7,     8,     31,    32,    33,     88,     89,      500,    4095,
-                                 4096, 4097, 10000, 65535, 65536, 65537, 262144, 300001, 1000000, 5000017};
+static const uint64_t sizes[] = {0,    1,    7,    8,     31,    32,    33,    88,     89,     500,     2048,   2049,
+                                 4095, 4096, 4097, 10000, 65535, 65536, 65537, 262144, 300001, 1000000, 5000017};
 #define SIZES (sizeof sizes / sizeof *sizes)
 
 static void ping_pong_all_sizes(struct rank *rank)
@@ -240,7 +240,7 @@ static void a_full_channel_blocks_no_other(void **state)
 static void disagree(struct rank *rank)
 {
     uint32_t peer = 1 - rank->number;
-    static const uint64_t lengths[] = {8, 4096, 70000};
+    static const uint64_t lengths[] = {8, 2048, 70000};
     for (int early = 0; early < 2; early++)
         for (int registered = 0; registered < 2; registered++)
             for (size_t i = 0; i < 3; i++) {
@@ -256,7 +256,7 @@ static void disagree(struct rank *rank)
                 rank_wait(rank, &tag);
                 begin(rank, &size);
                 rank_wait(rank, &size);
-                bool told = !sends || lengths[i] > 4096;
+                bool told = !sends || lengths[i] > 2048;
                 RANK_CHECK(rank, tag.state == (told ? TRANSFER_MISMATCH : TRANSFER_COMPLETE));
                 RANK_CHECK(rank, size.state == (told ? TRANSFER_MISMATCH : TRANSFER_COMPLETE));
                 if (told) {
