@@ -202,16 +202,18 @@ static void cpu_column_sums(struct device *device, size_t rows, size_t width, co
 
 /* ---- layers ------------------------------------------------------------------------------------------------------ */
 
-/* oneDNN takes the number of threads from OpenMP's setting of the calling thread: ours for the time of the call. */
+/* oneDNN takes the number of threads from OpenMP's settings of the calling thread: ours for the time of the call. */
 static void cpu_matmul(struct device *device, const struct matmul *arguments)
 {
     struct cpu *cpu = cpu_of(device);
     if (cpu->failure.status != WEFT_OK)
         return;
-    int threads = omp_get_max_threads();
+    int threads = omp_get_max_threads(), dynamic = omp_get_dynamic();
+    omp_set_dynamic(0);
     omp_set_num_threads(device->threads);
     cpu_matmuls_run(cpu->matmuls, arguments, &cpu->failure);
     omp_set_num_threads(threads);
+    omp_set_dynamic(dynamic);
 }
 
 static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t width, const void *x, const void *branch,
@@ -358,8 +360,29 @@ static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes
     }
 }
 
+/* oneDNN leaves parts of a product out, without a word, where OpenMP gives fewer threads than it says it will. */
+static weft_status check_threads(int threads, struct error *error)
+{
+    int given = 1, dynamic = omp_get_dynamic();
+    if (threads == 1)
+        return WEFT_OK;
+    omp_set_dynamic(0);
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    given = omp_get_num_threads();
+    omp_set_dynamic(dynamic);
+    if (given == threads)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "a device was to have %d threads, but OpenMP gives %d; unset OMP_THREAD_LIMIT or ask for %d",
+                     threads, given, given);
+}
+
 weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error)
 {
+    weft_status status = check_threads(threads, error);
+    if (status != WEFT_OK)
+        return status;
     struct cpu *cpu = calloc(1, sizeof *cpu);
     if (!cpu)
         return error_memory(error, sizeof *cpu, "a device");
@@ -393,7 +416,7 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .embedding_backward = cpu_embedding_backward,
         .cross_entropy = cpu_cross_entropy,
     };
-    weft_status status = cpu_matmuls_open(&cpu->matmuls, error);
+    status = cpu_matmuls_open(&cpu->matmuls, error);
     if (status != WEFT_OK) {
         free(cpu);
         return status;

@@ -261,8 +261,7 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
             device->release(device, arrays[run][i]);
 }
 
-/* ---- sampling ------------------------------------------------------------------------------------------------------
- */
+/* ---- sampling -------------------------------------------------------------------------------- */
 
 static void draws_follow_the_distribution(void **state)
 {

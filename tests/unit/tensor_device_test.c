@@ -2,6 +2,9 @@
 /* Opening devices, their memory, and how a failure of a kernel is told. */
 #include "tensor_support.h"
 
+#include <limits.h>
+#include <unistd.h>
+
 static void every_device_opens_by_its_name(void **state)
 {
     for (size_t i = 0; device_names[i]; i++) {
@@ -26,6 +29,30 @@ static void a_wrong_name_or_number_of_threads_gets_a_sentence(void **state)
         assert_non_null(strstr(error.text, "threads"));
     }
     assert_null(device);
+}
+
+/* The limit is read when a program starts, so this test starts itself once more. */
+static void threads_that_openmp_refuses_are_no_device(void **state)
+{
+    if (TEST_THREADS == 1)
+        skip();
+    char command[PATH_MAX + 64], path[PATH_MAX] = {0};
+    assert_true(readlink("/proc/self/exe", path, sizeof path - 1) > 0);
+    snprintf(command, sizeof command, "OMP_THREAD_LIMIT=2 '%s' --limited", path);
+    assert_int_equal(system(command), 0);
+}
+
+/* What that second program does: 0 if 2 threads are given, and 3 refused with a sentence. */
+static int open_limited(void)
+{
+    struct device *device = NULL;
+    struct error error = {0};
+    if (device_open("cpu", 3, &device, &error) != WEFT_ERROR_ARGUMENT || !strstr(error.text, "OMP_THREAD_LIMIT"))
+        return 1;
+    if (device_open("cpu", 2, &device, NULL) != WEFT_OK)
+        return 1;
+    device->close(device);
+    return 0;
 }
 
 static void memory_is_zeroed_aligned_and_refused_with_a_sentence(void **state)
@@ -90,11 +117,14 @@ static void hundreds_of_shapes_are_kept_at_once(void **state)
     exact->close(exact);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--limited") == 0)
+        return open_limited();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_device_opens_by_its_name),
         cmocka_unit_test(a_wrong_name_or_number_of_threads_gets_a_sentence),
+        cmocka_unit_test(threads_that_openmp_refuses_are_no_device),
         cmocka_unit_test(memory_is_zeroed_aligned_and_refused_with_a_sentence),
         cmocka_unit_test(the_first_failure_of_a_kernel_waits_for_finish),
         cmocka_unit_test(hundreds_of_shapes_are_kept_at_once),
