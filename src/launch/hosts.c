@@ -28,7 +28,7 @@ static weft_status add(struct host_list *hosts, const char *name, size_t length,
                          where, length);
     if (name[0] == '-')
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s: '%.*s' is no host name", where, (int)length, name);
-    snprintf(text, sizeof text, "the number of ranks of host %.40s", name);
+    snprintf(text, sizeof text, "the number of ranks of host %.*s", length < 40 ? (int)length : 40, name);
     if (number) {
         weft_status status = text_parse_integer(number, text, 1, RANKS_MOST, &ranks, error);
         if (status != WEFT_OK)

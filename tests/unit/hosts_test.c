@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Lists of hosts: how ranks are shared out, and what a wrong list gets. */
+#include "launch/hosts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* "name:first+ranks ..." */
+static const char *shares(const char *list, uint32_t ranks)
+{
+    static char text[4096];
+    struct host_list hosts = {0};
+    struct error error = {0};
+    text[0] = '\0';
+    if (hosts_read(list, NULL, ranks, &hosts, &error) != WEFT_OK)
+        return strcpy(text, error.text);
+    for (uint32_t i = 0; i < hosts.count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s:%u+%u", i ? " " : "", hosts.hosts[i].name,
+                 hosts.hosts[i].first, hosts.hosts[i].ranks);
+    hosts_free(&hosts);
+    return text;
+}
+
+static void ranks_are_shared_out(void **state)
+{
+    assert_string_equal(shares(NULL, 0), "localhost:0+1");
+    assert_string_equal(shares(NULL, 4), "localhost:0+4");
+    assert_string_equal(shares("a:2,b:3", 0), "a:0+2 b:2+3");
+    assert_string_equal(shares("a,b", 0), "a:0+1 b:1+1");
+    assert_string_equal(shares("a,b", 5), "a:0+3 b:3+2");
+    assert_string_equal(shares("a:1,b,c", 6), "a:0+1 b:1+3 c:4+2");
+    assert_string_equal(shares("a:4,b:4", 4), "a:0+4");
+    assert_string_equal(shares("a:4,b:4", 5), "a:0+4 b:4+1");
+}
+
+static void wrong_lists_get_a_sentence(void **state)
+{
+    assert_string_equal(shares("a:2,b:2", 5),
+                        "5 ranks are wanted but the hosts are said to run 4; raise a host's number");
+    assert_string_equal(shares("a:x", 0), "the number of ranks of host a is 'x', which is no whole number");
+    assert_non_null(strstr(shares("a:0", 0), "must be from 1 to"));
+    assert_non_null(strstr(shares("-oProxyCommand=x", 0), "is no host name"));
+    assert_non_null(strstr(shares("", 0), "--hosts names no host"));
+    assert_non_null(strstr(shares(":2", 0), "a host name of 0 characters"));
+}
+
+static void files(void **state)
+{
+    char path[] = "/tmp/weft-hosts-XXXXXX";
+    int file = mkstemp(path);
+    static const char text[] = "# the cluster\nnode1 slots=2\r\n\n  node2:3  # here\nnode3 4\n";
+    struct host_list hosts = {0};
+    assert_true(file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text));
+    close(file);
+    assert_int_equal(hosts_read(NULL, path, 0, &hosts, NULL), WEFT_OK);
+    assert_int_equal(hosts.count, 3);
+    assert_int_equal(hosts.ranks, 9);
+    assert_string_equal(hosts.hosts[2].name, "node3");
+    assert_int_equal(hosts.hosts[2].first, 5);
+    hosts_free(&hosts);
+    unlink(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_shared_out),
+        cmocka_unit_test(wrong_lists_get_a_sentence),
+        cmocka_unit_test(files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is read from launchers: the variables of weft run, Slurm and torchrun, Slurm's host lists, PMI-1 and PMI-2 on
+ * the wire. */
+#include "control/environment.h"
+#include "control/kvs.h"
+#include "control/meeting.h"
+#include "control/pmi_wire.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *const names[] = {
+    "WEFT_RANK",
+    "WEFT_RANKS",
+    "WEFT_MEETING",
+    "WEFT_SECRET",
+    "WEFT_MEETING_SERVED",
+    "WEFT_MEETING_PORT",
+    "SLURM_PROCID",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "SLURM_STEP_NUM_TASKS",
+    "SLURM_STEP_NODELIST",
+    "RANK",
+    "WORLD_SIZE",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "TORCHELASTIC_USE_AGENT_STORE",
+    "PMI_FD",
+    "PMI_RANK",
+    "PMI_SIZE",
+    "PMI_JOBID",
+    "PMIX_RANK",
+    "PMIX_NAMESPACE",
+};
+
+static int clean(void **state)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+    return 0;
+}
+
+static void set(const char *name, const char *value)
+{
+    setenv(name, value, 1);
+}
+
+static void first_hosts(void **state)
+{
+    static const char *const cases[][2] = {
+        {"n1", "n1"},
+        {"n1,n2", "n1"},
+        {"n[1-4]", "n1"},
+        {"n[03-10,12],m1", "n03"},
+        {"rack[1-2]-x", "rack1-x"},
+        {"a.b.c,d", "a.b.c"},
+        {"gpu-[7]", "gpu-7"},
+    };
+    char host[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_true(environment_first_host(cases[i][0], host, sizeof host));
+        assert_string_equal(host, cases[i][1]);
+    }
+    static const char *const bad[] = {"", "n[", "n[]", "[", ",", "n[1-2]x[3-4]"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(environment_first_host(bad[i], host, sizeof host));
+}
+
+static void torchrun(void **state)
+{
+    struct environment first, second;
+    weft_status status = WEFT_OK;
+    struct error error = {0};
+    assert_false(environment_torchrun(&first, &status, &error));
+    set("RANK", "3");
+    set("WORLD_SIZE", "8");
+    set("MASTER_ADDR", "node-1");
+    set("MASTER_PORT", "29500");
+    assert_true(environment_torchrun(&first, &status, &error));
+    assert_int_equal(status, WEFT_OK);
+    assert_int_equal(first.rank, 3);
+    assert_int_equal(first.ranks, 8);
+    assert_string_equal(first.addresses, "node-1:29500");
+    /* torchrun's agent has that port itself. */
+    set("TORCHELASTIC_USE_AGENT_STORE", "True");
+    set("WEFT_SECRET", "mine");
+    assert_true(environment_torchrun(&second, &status, &error));
+    assert_string_equal(second.addresses, "node-1:29501");
+    assert_string_equal(second.secret, "mine");
+    assert_string_not_equal(first.secret, second.secret);
+    set("WEFT_MEETING_PORT", "4000");
+    assert_true(environment_torchrun(&second, &status, &error));
+    assert_string_equal(second.addresses, "node-1:4000");
+    set("RANK", "8");
+    assert_true(environment_torchrun(&second, &status, &error));
+    assert_int_equal(status, WEFT_ERROR_RENDEZVOUS);
+    assert_string_equal(error.text, "torchrun variables set a wrong variable: RANK is 8, but must be from 0 to 7");
+}
+
+static void slurm(void **state)
+{
+    struct environment first, second;
+    weft_status status = WEFT_OK;
+    struct error error = {0};
+    set("SLURM_PROCID", "1");
+    set("SLURM_JOB_ID", "42");
+    set("SLURM_STEP_NODELIST", "n[2-3]");
+    assert_false(environment_slurm(&first, &status, &error)); /* a batch script, not a step of srun */
+    set("SLURM_STEP_ID", "4294967291");
+    set("SLURM_STEP_NUM_TASKS", "4");
+    assert_false(environment_slurm(&first, &status, &error)); /* the same, newer */
+    set("SLURM_STEP_ID", "0");
+    assert_true(environment_slurm(&first, &status, &error));
+    assert_int_equal(status, WEFT_OK);
+    assert_int_equal(first.rank, 1);
+    assert_int_equal(first.ranks, 4);
+    assert_memory_equal(first.addresses, "n2:2", 4);
+    set("SLURM_STEP_ID", "1");
+    assert_true(environment_slurm(&second, &status, &error));
+    assert_string_not_equal(first.addresses, second.addresses); /* steps of one job do not meet */
+    assert_string_not_equal(first.secret, second.secret);
+    unsetenv("SLURM_STEP_NODELIST");
+    assert_true(environment_slurm(&second, &status, &error));
+    assert_non_null(strstr(error.text, "SLURM_STEP_NODELIST is '', which is no list of hosts"));
+}
+
+static void weft_run(void **state)
+{
+    struct environment environment;
+    weft_status status = WEFT_OK;
+    struct error error = {0};
+    set("WEFT_RANK", "1");
+    assert_true(environment_weft(&environment, &status, &error));
+    assert_string_equal(error.text, "weft run set its other variables but not WEFT_RANKS");
+    set("WEFT_RANKS", "2");
+    error_clear(&error);
+    assert_true(environment_weft(&environment, &status, &error));
+    assert_non_null(strstr(error.text, "WEFT_RANK and WEFT_RANKS are set but WEFT_MEETING is not"));
+    set("WEFT_MEETING", "h:1");
+    set("WEFT_SECRET", "s");
+    assert_true(environment_weft(&environment, &status, &error));
+    assert_int_equal(status, WEFT_OK);
+    assert_false(environment.served);
+    set("WEFT_MEETING_SERVED", "1");
+    assert_true(environment_weft(&environment, &status, &error));
+    assert_true(environment.served);
+}
+
+/* ---- PMI on the wire -------------------------------------------------------------------------------------------- */
+
+/* A process manager for one process: it answers as the protocol's description says, and keeps what is put. */
+struct manager {
+    int descriptor;
+    bool second; /* PMI-2 */
+    char keys[64][64], values[64][1100];
+    int count;
+    bool finished;
+};
+
+static bool read_text(struct manager *manager, char *text, size_t room)
+{
+    char head[7] = "";
+    if (!manager->second) {
+        for (size_t i = 0; i < room - 1; i++) {
+            if (read(manager->descriptor, text + i, 1) != 1)
+                return false;
+            if (text[i] == '\n') {
+                text[i] = '\0';
+                return true;
+            }
+        }
+        return false;
+    }
+    if (recv(manager->descriptor, head, 6, MSG_WAITALL) != 6)
+        return false;
+    size_t length = strtoul(head, NULL, 10);
+    if (length >= room || recv(manager->descriptor, text, length, MSG_WAITALL) != (ssize_t)length)
+        return false;
+    text[length] = '\0';
+    return true;
+}
+
+static void answer(struct manager *manager, const char *text)
+{
+    char bytes[4096];
+    int length = manager->second ? snprintf(bytes, sizeof bytes, "%6zu%s", strlen(text), text)
+                                 : snprintf(bytes, sizeof bytes, "%s\n", text);
+    assert_int_equal(send(manager->descriptor, bytes, (size_t)length, MSG_NOSIGNAL), length);
+}
+
+static const char *lookup(const struct manager *manager, const char *key)
+{
+    for (int i = 0; i < manager->count; i++)
+        if (strcmp(manager->keys[i], key) == 0)
+            return manager->values[i];
+    return NULL;
+}
+
+static void *manage(void *argument)
+{
+    struct manager *manager = argument;
+    bool second = manager->second;
+    char text[4096], command[64], reply[4096];
+    char separator = second ? ';' : ' ';
+    manager->second = false; /* the first exchange is a line in both */
+    while (read_text(manager, text, sizeof text)) {
+        assert_true(pmi_field(text, "cmd", separator, command, sizeof command) ||
+                    pmi_field(text, "cmd", ' ', command, sizeof command));
+        if (strcmp(command, "init") == 0) {
+            answer(manager, second ? "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0"
+                                   : "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
+            manager->second = second;
+        } else if (strcmp(command, "get_maxes") == 0) {
+            answer(manager, "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=256");
+        } else if (strcmp(command, "get_my_kvsname") == 0) {
+            answer(manager, "cmd=my_kvsname rc=0 kvsname=kvs_7_0");
+        } else if (strcmp(command, "fullinit") == 0) {
+            answer(manager, "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;");
+        } else if (strcmp(command, "put") == 0 || strcmp(command, "kvs-put") == 0) {
+            assert_true(pmi_field(text, "key", separator, manager->keys[manager->count], 64));
+            assert_true(pmi_field(text, "value", separator, manager->values[manager->count], 1024));
+            manager->count++;
+            answer(manager, second ? "cmd=kvs-put-response;rc=0;" : "cmd=put_result rc=0 msg=success");
+        } else if (strcmp(command, "barrier_in") == 0 || strcmp(command, "kvs-fence") == 0) {
+            answer(manager, second ? "cmd=kvs-fence-response;rc=0;" : "cmd=barrier_out");
+        } else if (strcmp(command, "get") == 0 || strcmp(command, "kvs-get") == 0) {
+            char key[64];
+            assert_true(pmi_field(text, "key", separator, key, sizeof key));
+            const char *value = lookup(manager, key);
+            snprintf(reply, sizeof reply,
+                     second ? "cmd=kvs-get-response;rc=0;found=%s;value=%s;"
+                            : "cmd=get_result rc=0 msg=success%s value=%s",
+                     second ? (value ? "TRUE" : "FALSE") : "", value ? value : "");
+            answer(manager, reply);
+        } else if (strcmp(command, "finalize") == 0) {
+            manager->finished = true;
+            answer(manager, second ? "cmd=finalize-response;rc=0;" : "cmd=finalize_ack");
+        }
+    }
+    return NULL;
+}
+
+static void exchange_through(bool second)
+{
+    int pair[2];
+    char number[16];
+    static struct manager manager;
+    memset(&manager, 0, sizeof manager);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    manager.descriptor = pair[1];
+    manager.second = second;
+    pthread_t thread;
+    pthread_create(&thread, NULL, manage, &manager);
+    snprintf(number, sizeof number, "%d", pair[0]);
+    set("PMI_FD", number);
+    set("PMI_RANK", "0");
+    set("PMI_SIZE", "1");
+    if (second)
+        set("PMI_JOBID", "42.0");
+    struct error error = {0};
+    struct meeting *meeting = NULL;
+    struct meeting_config config = {0};
+    struct card card, *cards = NULL;
+    assert_int_equal(card_begin(&card, 0, NULL, NULL), WEFT_OK);
+    memset(card.extra, 0x5a, sizeof card.extra);
+    assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_OK);
+    assert_string_equal(meeting_launcher(meeting), second ? "PMI-2" : "PMI-1");
+    assert_int_equal(meeting_exchange(meeting, &card, &cards, &error), WEFT_OK);
+    assert_memory_equal(&cards[0], &card, sizeof card);
+    assert_int_equal(manager.count, second ? 2 : 5); /* card and secret; a card is longer than PMI-1's value here */
+    meeting_close(meeting);
+    free(cards);
+    close(pair[0]);
+    pthread_join(thread, NULL);
+    close(pair[1]);
+    assert_true(manager.finished);
+}
+
+static void pmi1(void **state)
+{
+    exchange_through(false);
+}
+
+static void pmi2(void **state)
+{
+    exchange_through(true);
+}
+
+static void pmi_that_is_wrong(void **state)
+{
+    struct error error = {0};
+    struct meeting *meeting = NULL;
+    struct meeting_config config = {0};
+    set("PMI_FD", "999");
+    set("PMI_RANK", "2");
+    set("PMI_SIZE", "2");
+    assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_ERROR_RENDEZVOUS);
+    assert_string_equal(error.text, "PMI_RANK is 2, but PMI_SIZE is 2");
+    error_clear(&error);
+    set("PMI_RANK", "1");
+    assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_ERROR_RENDEZVOUS);
+    assert_non_null(strstr(error.text, "PMI_FD"));
+}
+
+static void alone(void **state)
+{
+    struct meeting *meeting = NULL;
+    struct meeting_config config = {0};
+    struct card card, *cards = NULL;
+    assert_int_equal(card_begin(&card, 0, "x", NULL), WEFT_OK);
+    assert_int_equal(meeting_open(&config, &meeting, NULL), WEFT_OK);
+    assert_string_equal(meeting_launcher(meeting), "alone");
+    assert_int_equal(meeting_exchange(meeting, &card, &cards, NULL), WEFT_OK);
+    assert_memory_equal(cards, &card, sizeof card);
+    free(cards);
+    meeting_close(meeting);
+}
+
+static void configurations_that_are_wrong(void **state)
+{
+    static const struct {
+        struct meeting_config config;
+        const char *words;
+    } cases[] = {
+        {{.rank = 2, .ranks = 2, .address = "h:1", .secret = "s"}, "rank 2 of 2 ranks"},
+        {{.rank = -1, .ranks = 2, .address = "h:1", .secret = "s"}, "rank -1 of 2"},
+        {{.rank = 0, .ranks = 2, .secret = "s"}, "not the address"},
+        {{.rank = 0, .ranks = 2, .address = "h:1"}, "not the secret"},
+        {{.rank = 0, .ranks = 2, .address = "h", .secret = "s"}, "'h' is no address"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error error = {0};
+        struct meeting *meeting = NULL;
+        assert_int_equal(meeting_open(&cases[i].config, &meeting, &error), WEFT_ERROR_ARGUMENT);
+        assert_non_null(strstr(error.text, cases[i].words));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(first_hosts, clean),
+        cmocka_unit_test_setup(torchrun, clean),
+        cmocka_unit_test_setup(slurm, clean),
+        cmocka_unit_test_setup(weft_run, clean),
+        cmocka_unit_test_setup(pmi1, clean),
+        cmocka_unit_test_setup(pmi2, clean),
+        cmocka_unit_test_setup(pmi_that_is_wrong, clean),
+        cmocka_unit_test_setup(alone, clean),
+        cmocka_unit_test_setup(configurations_that_are_wrong, clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The meeting by TCP: who comes gets all cards; strangers, wrong secrets, other versions, contradictions and absences
+ * are told in sentences, at both ends, and disturb no more than they must.
+ */
+#include "base/clock.h"
+#include "control/address.h"
+#include "control/rendezvous.h"
+#include "control/stream.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define GUESTS_MOST 40
+
+/* A server in a thread, and what it said. */
+struct meeting_place {
+    struct rendezvous_server server;
+    uint8_t secret[SECRET_BYTES];
+    int listener;
+    uint16_t port;
+    char address[64];
+    pthread_t thread;
+    weft_status status;
+    struct error error;
+    pthread_mutex_t lock;
+    char reports[4096];
+};
+
+static void report(void *context, const char *sentence)
+{
+    struct meeting_place *place = context;
+    pthread_mutex_lock(&place->lock);
+    strncat(place->reports, sentence, sizeof place->reports - strlen(place->reports) - 2);
+    strcat(place->reports, "\n");
+    pthread_mutex_unlock(&place->lock);
+}
+
+static bool reported(struct meeting_place *place, const char *words)
+{
+    for (int i = 0; i < 200; i++) {
+        pthread_mutex_lock(&place->lock);
+        bool found = strstr(place->reports, words) != NULL;
+        pthread_mutex_unlock(&place->lock);
+        if (found)
+            return true;
+        usleep(10000);
+    }
+    return false;
+}
+
+static void *serve(void *argument)
+{
+    struct meeting_place *place = argument;
+    place->status = rendezvous_serve(place->listener, &place->server, &place->error);
+    return NULL;
+}
+
+static void place_open(struct meeting_place *place, uint32_t ranks, double limit, bool again)
+{
+    memset(place, 0, sizeof *place);
+    pthread_mutex_init(&place->lock, NULL);
+    assert_int_equal(secret_from_text("right", place->secret, NULL), WEFT_OK);
+    assert_int_equal(address_listen("127.0.0.1", 0, &place->listener, &place->port, NULL), WEFT_OK);
+    snprintf(place->address, sizeof place->address, "127.0.0.1:%u", place->port);
+    place->server = (struct rendezvous_server){.ranks = ranks,
+                                               .secret = place->secret,
+                                               .limit_seconds = limit,
+                                               .again = again,
+                                               .stop = eventfd(0, EFD_CLOEXEC),
+                                               .report = report,
+                                               .context = place};
+    pthread_create(&place->thread, NULL, serve, place);
+}
+
+static void place_close(struct meeting_place *place, bool stop)
+{
+    if (stop)
+        eventfd_write(place->server.stop, 1);
+    pthread_join(place->thread, NULL);
+    close(place->listener);
+    close(place->server.stop);
+}
+
+/* A rank that comes, in a thread. */
+struct guest {
+    struct rendezvous_client client;
+    uint8_t secret[SECRET_BYTES];
+    uint64_t card;
+    pthread_t thread;
+    weft_status status;
+    struct error error;
+    struct rendezvous_result result;
+};
+
+static void *come(void *argument)
+{
+    struct guest *guest = argument;
+    guest->status = rendezvous_join(&guest->client, &guest->card, sizeof guest->card, &guest->result, &guest->error);
+    return NULL;
+}
+
+static void guest_start(struct guest *guest, const struct meeting_place *place, uint32_t rank, uint32_t ranks,
+                        const char *secret, double limit)
+{
+    memset(guest, 0, sizeof *guest);
+    guest->card = 100 + rank;
+    assert_int_equal(secret_from_text(secret, guest->secret, NULL), WEFT_OK);
+    guest->client = (struct rendezvous_client){place->address, rank, ranks, guest->secret, limit, -1};
+    pthread_create(&guest->thread, NULL, come, guest);
+}
+
+static weft_status guest_end(struct guest *guest)
+{
+    pthread_join(guest->thread, NULL);
+    free(guest->result.blobs);
+    return guest->status;
+}
+
+static int raw_connection(const struct meeting_place *place)
+{
+    int descriptor = -1;
+    assert_int_equal(address_connect("127.0.0.1", place->port, 5, &descriptor, NULL, NULL), WEFT_OK);
+    return descriptor;
+}
+
+/* Whether the other end closes within a second. */
+static bool closes(int descriptor)
+{
+    char bytes[256];
+    for (int i = 0; i < 100; i++) {
+        struct pollfd wait = {descriptor, POLLIN, 0};
+        poll(&wait, 1, 10);
+        ssize_t n = recv(descriptor, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && wait.revents & (POLLHUP | POLLERR)))
+            return true;
+    }
+    return false;
+}
+
+static void all_get_all_cards(void **state)
+{
+    static struct guest guests[GUESTS_MOST];
+    struct meeting_place place;
+    uint8_t first[SECRET_BYTES];
+    place_open(&place, GUESTS_MOST, 20, true);
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t rank = 0; rank < GUESTS_MOST; rank++)
+            guest_start(&guests[rank], &place, rank, GUESTS_MOST, "right", 20);
+        for (uint32_t rank = 0; rank < GUESTS_MOST; rank++) {
+            pthread_join(guests[rank].thread, NULL);
+            assert_string_equal(guests[rank].error.text, "");
+            for (uint32_t i = 0; i < GUESTS_MOST; i++)
+                assert_int_equal(((uint64_t *)guests[rank].result.blobs)[i], 100 + i);
+            assert_memory_equal(guests[rank].result.session, guests[0].result.session, SECRET_BYTES);
+            free(guests[rank].result.blobs);
+        }
+        if (round == 0)
+            memcpy(first, guests[0].result.session, SECRET_BYTES);
+    }
+    assert_memory_not_equal(first, guests[0].result.session, SECRET_BYTES);
+    place_close(&place, true);
+}
+
+static void strangers_disturb_nothing(void **state)
+{
+    static const char *const words[] = {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "WEFT", "\x16\x03\x01\x02", ""};
+    struct meeting_place place;
+    struct guest guests[2];
+    int strangers[4];
+    place_open(&place, 2, 20, false);
+    guest_start(&guests[0], &place, 0, 2, "right", 20);
+    for (int i = 0; i < 4; i++) {
+        strangers[i] = raw_connection(&place);
+        assert_int_equal(send(strangers[i], words[i], strlen(words[i]), MSG_NOSIGNAL), (ssize_t)strlen(words[i]));
+    }
+    assert_true(closes(strangers[0]));
+    assert_true(closes(strangers[2]));
+    guest_start(&guests[1], &place, 1, 2, "right", 20);
+    assert_int_equal(guest_end(&guests[0]), WEFT_OK);
+    assert_int_equal(guest_end(&guests[1]), WEFT_OK);
+    place_close(&place, false);
+    assert_string_equal(place.reports, "");
+    for (int i = 0; i < 4; i++)
+        close(strangers[i]);
+}
+
+static void another_secret_is_told_at_both_ends(void **state)
+{
+    struct meeting_place place;
+    struct guest guests[2], wrong;
+    char host[64], words[256];
+    address_host_name(host, sizeof host);
+    place_open(&place, 2, 20, false);
+    guest_start(&guests[0], &place, 0, 2, "right", 20);
+    guest_start(&wrong, &place, 1, 2, "wrong", 20);
+    assert_int_equal(guest_end(&wrong), WEFT_ERROR_RENDEZVOUS);
+    snprintf(words, sizeof words, "host %s (127.0.0.1:%u) has another job secret than rank 1 on host %s", host,
+             place.port, host);
+    assert_non_null(strstr(wrong.error.text, words));
+    snprintf(words, sizeof words, "a process on host %s", host);
+    assert_true(reported(&place, words));
+    assert_true(reported(&place, "says it is rank 1 was refused: its job secret is another one"));
+    guest_start(&guests[1], &place, 1, 2, "right", 20);
+    assert_int_equal(guest_end(&guests[0]), WEFT_OK);
+    assert_int_equal(guest_end(&guests[1]), WEFT_OK);
+    place_close(&place, false);
+}
+
+/* A hello of version 7, from host "elder". */
+static void make_old_hello(uint8_t hello[STREAM_HELLO_BYTES])
+{
+    static const uint8_t magic[8] = {'W', 'E', 'F', 'T', '\r', '\n', 0x1a, '\n'};
+    memset(hello, 0, STREAM_HELLO_BYTES);
+    memcpy(hello, magic, sizeof magic);
+    hello[8] = 7;
+    memcpy(hello + 12, "9.9.9", 5);
+    memcpy(hello + 32, "elder", 5);
+}
+
+static void another_version_is_told_at_both_ends(void **state)
+{
+    struct meeting_place place;
+    uint8_t hello[STREAM_HELLO_BYTES], answer[STREAM_PREFIX_BYTES];
+    place_open(&place, 2, 20, true);
+    /* The server's end. */
+    int descriptor = raw_connection(&place);
+    make_old_hello(hello);
+    assert_int_equal(send(descriptor, hello, sizeof hello, MSG_NOSIGNAL), sizeof hello);
+    assert_true(reported(&place, "host elder runs Weft 9.9.9 (protocol 7)"));
+    struct pollfd wait = {descriptor, POLLIN, 0};
+    assert_int_equal(poll(&wait, 1, 2000), 1);
+    assert_int_equal(recv(descriptor, answer, sizeof answer, 0), sizeof answer);
+    assert_memory_equal(answer, hello, 8);
+    close(descriptor);
+    place_close(&place, true);
+    /* The client's end. */
+    struct stream stream;
+    struct error error = {0};
+    uint8_t secret[SECRET_BYTES] = {0};
+    const struct stream_identity identity = {secret, STREAM_MEETING, 1, 2};
+    assert_int_equal(stream_begin(&stream, -1, false, &identity, NULL), WEFT_OK);
+    assert_int_equal(stream_feed(&stream, hello, STREAM_PREFIX_BYTES, &error), WEFT_ERROR_RENDEZVOUS);
+    assert_non_null(strstr(error.text, "host elder runs Weft 9.9.9 (protocol 7) but host "));
+    assert_int_equal(stream.state, STREAM_REFUSED);
+    stream_end(&stream);
+}
+
+static void what_is_no_weft_is_told(void **state)
+{
+    struct meeting_place place;
+    struct guest guest;
+    memset(&place, 0, sizeof place);
+    assert_int_equal(address_listen("127.0.0.1", 0, &place.listener, &place.port, NULL), WEFT_OK);
+    snprintf(place.address, sizeof place.address, "127.0.0.1:%u", place.port);
+    guest_start(&guest, &place, 1, 2, "right", 20);
+    struct pollfd wait = {place.listener, POLLIN, 0};
+    assert_int_equal(poll(&wait, 1, 5000), 1);
+    int descriptor = accept(place.listener, NULL, NULL);
+    assert_int_equal(send(descriptor, "220 smtp ready\r\n", 16, MSG_NOSIGNAL), 16);
+    assert_int_equal(guest_end(&guest), WEFT_ERROR_RENDEZVOUS);
+    assert_non_null(strstr(guest.error.text, "is no Weft process"));
+    close(descriptor);
+    close(place.listener);
+}
+
+static void contradictions_fail_the_round_for_all(void **state)
+{
+    static const struct {
+        uint32_t rank, ranks;
+        const char *words;
+    } cases[] = {
+        {1, 4, "rank 1 on host"},
+        {3, 3, "says it is rank 3, but the job has ranks 0 to 2"},
+        {0, 3, "two processes say they are rank 0 of 3"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct meeting_place place;
+        struct guest first, second;
+        place_open(&place, 3, 20, false);
+        guest_start(&first, &place, 0, 3, "right", 20);
+        usleep(100000);
+        guest_start(&second, &place, cases[i].rank, cases[i].ranks, "right", 20);
+        assert_int_equal(guest_end(&first), WEFT_ERROR_RENDEZVOUS);
+        assert_int_equal(guest_end(&second), WEFT_ERROR_RENDEZVOUS);
+        assert_non_null(strstr(first.error.text, cases[i].words));
+        assert_string_equal(first.error.text, second.error.text);
+        place_close(&place, false);
+        assert_int_equal(place.status, WEFT_ERROR_RENDEZVOUS);
+        assert_string_equal(place.error.text, first.error.text);
+    }
+}
+
+static const char *host_of(void *context, uint32_t rank)
+{
+    return rank < 2 ? "hosta" : "hostb";
+}
+
+static void who_does_not_come_is_named(void **state)
+{
+    struct meeting_place place;
+    struct guest guests[2];
+    place_open(&place, 4, 0.4, false);
+    place.server.host_of = host_of; /* nobody has come yet: it is read when the limit passes */
+    guest_start(&guests[0], &place, 0, 4, "right", 20);
+    guest_start(&guests[1], &place, 2, 4, "right", 20);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(guest_end(&guests[i]), WEFT_ERROR_TIMEOUT);
+        assert_non_null(strstr(guests[i].error.text,
+                               "ranks 1 (host hosta), 3 (host hostb) of 4 have not come to the meeting within 0.4 s"));
+    }
+    place_close(&place, false);
+    assert_int_equal(place.status, WEFT_ERROR_TIMEOUT);
+}
+
+static void who_goes_away_may_come_again(void **state)
+{
+    struct meeting_place place;
+    struct guest guests[2];
+    struct stream stream;
+    place_open(&place, 2, 20, false);
+    const struct stream_identity identity = {place.secret, STREAM_MEETING, 1, 2};
+    assert_int_equal(stream_begin(&stream, raw_connection(&place), false, &identity, NULL), WEFT_OK);
+    while (stream.state != STREAM_OPEN) {
+        struct pollfd wait = {stream.descriptor, POLLIN, 0};
+        assert_int_equal(stream_write(&stream, NULL), WEFT_OK);
+        assert_int_equal(poll(&wait, 1, 5000), 1);
+        assert_int_equal(stream_read(&stream, NULL), WEFT_OK);
+    }
+    stream_put(&stream, 1, "12345678", 8); /* its card */
+    assert_int_equal(stream_write(&stream, NULL), WEFT_OK);
+    usleep(50000);
+    stream_end(&stream); /* and it dies */
+    usleep(50000);
+    guest_start(&guests[1], &place, 1, 2, "right", 20);
+    guest_start(&guests[0], &place, 0, 2, "right", 20);
+    pthread_join(guests[0].thread, NULL);
+    assert_string_equal(guests[0].error.text, "");
+    assert_int_equal(((uint64_t *)guests[0].result.blobs)[1], 101);
+    free(guests[0].result.blobs);
+    assert_int_equal(guest_end(&guests[1]), WEFT_OK);
+    place_close(&place, false);
+}
+
+static void nobody_there_is_told(void **state)
+{
+    struct meeting_place place;
+    struct guest guest;
+    memset(&place, 0, sizeof place);
+    assert_int_equal(address_listen("127.0.0.1", 0, &place.listener, &place.port, NULL), WEFT_OK);
+    close(place.listener);
+    snprintf(place.address, sizeof place.address, "127.0.0.1:%u", place.port);
+    guest_start(&guest, &place, 1, 2, "right", 0.3);
+    assert_int_equal(guest_end(&guest), WEFT_ERROR_RENDEZVOUS);
+    assert_non_null(strstr(guest.error.text, "found nobody at the meeting point within 0.3 s"));
+    assert_non_null(strstr(guest.error.text, "Connection refused"));
+}
+
+static void a_port_in_use_is_told(void **state)
+{
+    int first = -1, second = -1;
+    uint16_t port = 0;
+    struct error error = {0};
+    assert_int_equal(address_listen("127.0.0.1", 0, &first, &port, NULL), WEFT_OK);
+    assert_int_equal(address_listen("127.0.0.1", port, &second, NULL, &error), WEFT_ERROR_RENDEZVOUS);
+    assert_non_null(strstr(error.text, "the port is in use by another program"));
+    close(first);
+}
+
+static void addresses(void **state)
+{
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port = 0;
+    assert_int_equal(address_parse("[::1]:80", host, &port, NULL), WEFT_OK);
+    assert_string_equal(host, "::1");
+    assert_int_equal(port, 80);
+    assert_int_equal(address_parse("node-3.cluster:65535", host, &port, NULL), WEFT_OK);
+    assert_string_equal(host, "node-3.cluster");
+    static const char *const bad[] = {"",           ":80",   "host",    "host:",  "host:0",
+                                      "host:65536", "[::1]", "[::1]80", "host:8o"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct error error = {0};
+        assert_int_equal(address_parse(bad[i], host, &port, &error), WEFT_ERROR_ARGUMENT);
+        assert_true(*error.text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_get_all_cards),
+        cmocka_unit_test(strangers_disturb_nothing),
+        cmocka_unit_test(another_secret_is_told_at_both_ends),
+        cmocka_unit_test(another_version_is_told_at_both_ends),
+        cmocka_unit_test(what_is_no_weft_is_told),
+        cmocka_unit_test(contradictions_fail_the_round_for_all),
+        cmocka_unit_test(who_does_not_come_is_named),
+        cmocka_unit_test(who_goes_away_may_come_again),
+        cmocka_unit_test(nobody_there_is_told),
+        cmocka_unit_test(a_port_in_use_is_told),
+        cmocka_unit_test(addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
