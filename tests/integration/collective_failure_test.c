@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When ranks do not fit together, every rank gets the same status and one sentence that says who did what: mismatched
+ * calls, crossed blocking calls, time limits, aborts, deaths, a plan that was overwritten in memory.
+ */
+#include "../world.h"
+#include "base/clock.h"
+#include "collective/context.h"
+
+#include <signal.h>
+#include <stdarg.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+/* The first argument of every body: what all ranks must end with. */
+struct expected {
+    weft_status status;
+    const char *words[6]; /* all of them are in the sentence */
+    double within;        /* seconds */
+};
+
+static int check_end(weft_context *context, int rank, weft_status status, const struct expected *expected,
+                     uint64_t began)
+{
+    const char *sentence = weft_message(context);
+    double seconds = (double)(clock_now() - began) * 1e-9;
+    if (rank == 0)
+        fprintf(stderr, "  %.2f s: %s\n", seconds, sentence);
+    if (status != expected->status) {
+        fprintf(stderr, "rank %d: status %s, not %s: %s\n", rank, weft_status_name(status),
+                weft_status_name(expected->status), sentence);
+        return 1;
+    }
+    for (int i = 0; i < 6 && expected->words[i]; i++)
+        if (!strstr(sentence, expected->words[i])) {
+            fprintf(stderr, "rank %d: '%s' is not in: %s\n", rank, expected->words[i], sentence);
+            return 2;
+        }
+    if (seconds > expected->within) {
+        fprintf(stderr, "rank %d: it took %.1f s\n", rank, seconds);
+        return 3;
+    }
+    /* The context is broken: the same again, at once. */
+    char kept[1024];
+    snprintf(kept, sizeof kept, "%s", sentence);
+    if (weft_barrier(weft_world(context)) != expected->status || strcmp(weft_message(context), kept) != 0) {
+        fprintf(stderr, "rank %d: a later call ended otherwise: %s\n", rank, weft_message(context));
+        return 4;
+    }
+    return 0;
+}
+
+/* Seven operations that fit, then one that does not. */
+static weft_status warm_up(weft_comm *world)
+{
+    weft_status status = WEFT_OK;
+    float value = 1;
+    for (int i = 0; i < 6 && status == WEFT_OK; i++)
+        status = weft_allreduce(&value, &value, 1, WEFT_F32, WEFT_MAX, world);
+    return status;
+}
+
+static int other_count(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    float buffer[2048] = {0};
+    weft_status status = warm_up(world);
+    uint64_t began = clock_now();
+    if (status == WEFT_OK)
+        status = weft_allreduce(buffer, buffer, rank == 0 ? 1024 : 1023, WEFT_F32, WEFT_SUM, world);
+    return check_end(context, rank, status, argument, began);
+}
+
+static int other_tiny_type(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    uint64_t value = 0;
+    weft_status status = warm_up(world);
+    uint64_t began = clock_now();
+    if (status == WEFT_OK)
+        status = weft_allreduce(&value, &value, 1, rank == 0 ? WEFT_I32 : WEFT_U32, WEFT_SUM, world);
+    return check_end(context, rank, status, argument, began);
+}
+
+static int other_collective(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    float *buffer = calloc(100000, 4);
+    weft_status status = warm_up(world);
+    uint64_t began = clock_now();
+    if (status == WEFT_OK)
+        status = rank == 0 ? weft_allreduce(buffer, buffer, 100000, WEFT_F32, WEFT_SUM, world)
+                           : weft_broadcast(buffer, 4, WEFT_F32, 0, world);
+    free(buffer);
+    return check_end(context, rank, status, argument, began);
+}
+
+static int other_message_size(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    float buffer[64] = {0};
+    uint64_t began = clock_now();
+    weft_status status =
+        rank == 0 ? weft_send(buffer, 64, WEFT_F32, 1, world) : weft_receive(buffer, 32, WEFT_F32, 0, world);
+    if (status == WEFT_OK)
+        status = weft_barrier(world);
+    return check_end(context, rank, status, argument, began);
+}
+
+static int crossed(weft_context *context, int rank, void *argument)
+{
+    weft_comm *a, *b;
+    float value = 1;
+    if (weft_comm_duplicate(weft_world(context), &a) != WEFT_OK ||
+        weft_comm_duplicate(weft_world(context), &b) != WEFT_OK)
+        return 1;
+    uint64_t began = clock_now();
+    weft_status status = weft_allreduce(&value, &value, 1, WEFT_F32, WEFT_SUM, rank == 0 ? a : b);
+    if (status == WEFT_OK)
+        status = weft_barrier(rank == 0 ? b : a);
+    return check_end(context, rank, status, argument, began);
+}
+
+static int too_late(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    weft_comm_set_time_limit(world, 1.5);
+    uint64_t began = clock_now();
+    weft_status status = WEFT_OK;
+    if (rank == 1)
+        usleep(3500000);
+    status = weft_barrier(world);
+    return check_end(context, rank, status, argument, began);
+}
+
+static int aborted(weft_context *context, int rank, void *argument)
+{
+    uint64_t began = clock_now();
+    if (rank == 1) {
+        usleep(200000);
+        weft_abort(context, "the milk is sour");
+    }
+    return check_end(context, rank, weft_barrier(weft_world(context)), argument, began);
+}
+
+/* A request in flight ends with the failure as well, and is freed by its wait. */
+static int aborted_in_flight(weft_context *context, int rank, void *argument)
+{
+    float *buffer = calloc(1000000, 4);
+    weft_request *request = NULL;
+    uint64_t began = clock_now();
+    if (rank == 1) {
+        usleep(200000);
+        weft_abort(context, "the milk is sour");
+    } else if (weft_allreduce_start(buffer, buffer, 1000000, WEFT_F32, WEFT_SUM, weft_world(context), &request) !=
+               WEFT_OK) {
+        return 1;
+    }
+    weft_status status = rank == 1 ? weft_barrier(weft_world(context)) : weft_wait(&request);
+    free(buffer);
+    return check_end(context, rank, status, argument, began);
+}
+
+static int killed(weft_context *context, int rank, void *argument)
+{
+    weft_status status = WEFT_OK;
+    uint64_t began = clock_now();
+    float *buffer = weft_alloc(context, 1 << 20);
+    while (status == WEFT_OK) {
+        if (rank == 1 && clock_now() - began > 300000000u)
+            kill(getpid(), SIGKILL);
+        status = weft_allreduce(buffer, buffer, 1 << 18, WEFT_F32, WEFT_SUM, weft_world(context));
+    }
+    return check_end(context, rank, status, argument, began);
+}
+
+/* Flip a bit of a kept plan of the collective under test. */
+static int corrupted(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    float buffer[64] = {0}, gathered[64] = {0};
+    weft_status status = WEFT_OK;
+    uint64_t began = clock_now();
+    const struct expected *expected = argument;
+    for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+        status = !strcmp(expected->words[0], "barrier") ? weft_barrier(world)
+                 : !strcmp(expected->words[0], "allreduce")
+                     ? weft_allreduce(buffer, buffer, 1, WEFT_F32, WEFT_SUM, world)
+                 : !strcmp(expected->words[0], "broadcast") ? weft_broadcast(buffer, 64, WEFT_F32, 0, world)
+                 : !strcmp(expected->words[0], "alltoall")  ? weft_alltoall(buffer, gathered, 1, WEFT_F32, world)
+                 : rank == 0                                ? weft_send(buffer, 3, WEFT_F32, 1, world)
+                                                            : weft_receive(buffer, 3, WEFT_F32, 0, world);
+        if (i == 0 && rank == 1 && status == WEFT_OK) {
+            struct plan *plan = world->plans.last->plan;
+            plan->steps[0].source_chunk ^= 1;
+        }
+    }
+    if (status == WEFT_OK) /* a message's sender may be through before its receiver fails */
+        status = weft_barrier(world);
+    return check_end(context, rank, status, argument, began);
+}
+
+static void run(struct world world, world_body body, struct expected expected)
+{
+    assert_int_equal(world_run(&world, body, &expected), 0);
+}
+
+static void test_mismatched_counts_name_both_calls(void **state)
+{
+    struct expected expected = {
+        WEFT_ERROR_MISMATCH,
+        {"count 1024, f32, sum", "count 1023, f32, sum", "operation 7 of world", "rank 0", "rank 1"},
+        3};
+    run((struct world){.ranks = 2}, other_count, expected);
+    run((struct world){.ranks = 2, .processes = true}, other_count, expected);
+    run((struct world){.ranks = 2, .ranks_per_node = 1}, other_count, expected);
+}
+
+static void test_mismatched_types_of_tiny_calls(void **state)
+{
+    run((struct world){.ranks = 2}, other_tiny_type,
+        (struct expected){WEFT_ERROR_MISMATCH, {"count 1, i32, sum", "count 1, u32, sum", "operation 7 of world"}, 3});
+}
+
+static void test_mismatched_collectives(void **state)
+{
+    struct expected expected = {WEFT_ERROR_MISMATCH,
+                                {"allreduce(count 100000, f32, sum)", "broadcast(count 4, f32, root 0)", "operation 7"},
+                                5};
+    run((struct world){.ranks = 2}, other_collective, expected);
+    run((struct world){.ranks = 2, .ranks_per_node = 1}, other_collective, expected);
+}
+
+static void test_mismatched_messages(void **state)
+{
+    struct expected expected = {
+        WEFT_ERROR_MISMATCH, {"send(count 64, f32, to rank 1)", "receive(count 32, f32, from rank 0)", "message 1"}, 5};
+    run((struct world){.ranks = 2}, other_message_size, expected);
+    run((struct world){.ranks = 2, .ranks_per_node = 1}, other_message_size, expected);
+}
+
+static void test_crossed_calls_are_named_as_a_cycle(void **state)
+{
+    run((struct world){.ranks = 2}, crossed,
+        (struct expected){
+            WEFT_ERROR_MISMATCH,
+            {"blocking calls cross", "communicator 2", "communicator 3", "rank 0 is blocked", "rank 1 is blocked"},
+            6});
+}
+
+static void test_time_limit_names_who_is_awaited(void **state)
+{
+    run((struct world){.ranks = 2}, too_late,
+        (struct expected){WEFT_ERROR_TIMEOUT, {"time limit", "rank 1 on host", "barrier()", "alive"}, 6});
+}
+
+static void test_abort_gives_its_reason_to_all(void **state)
+{
+    struct expected expected = {WEFT_ERROR_ABORTED, {"the milk is sour", "rank 1"}, 2};
+    run((struct world){.ranks = 3}, aborted, expected);
+    run((struct world){.ranks = 2, .processes = true}, aborted_in_flight, expected);
+    run((struct world){.ranks = 2, .ranks_per_node = 1}, aborted_in_flight, expected);
+}
+
+static void test_a_killed_rank_is_named_by_all_survivors(void **state)
+{
+    struct expected expected = {WEFT_ERROR_PEER, {"rank 1", "host"}, 2.5};
+    assert_int_equal(world_run(&(struct world){.ranks = 3, .processes = true}, killed, &expected), 1);
+    assert_int_equal(world_run(&(struct world){.ranks = 2, .processes = true, .ranks_per_node = 1}, killed, &expected),
+                     1);
+}
+
+static void test_a_corrupted_plan_is_not_executed(void **state)
+{
+    const char *collectives[] = {"allreduce", "broadcast", "alltoall", "barrier", "sendreceive"};
+    for (int i = 0; i < 5; i++)
+        run((struct world){.ranks = 2}, corrupted,
+            (struct expected){WEFT_ERROR_PLAN, {collectives[i], "not what it was"}, 3});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mismatched_counts_name_both_calls),
+        cmocka_unit_test(test_mismatched_types_of_tiny_calls),
+        cmocka_unit_test(test_mismatched_collectives),
+        cmocka_unit_test(test_mismatched_messages),
+        cmocka_unit_test(test_crossed_calls_are_named_as_a_cycle),
+        cmocka_unit_test(test_time_limit_names_who_is_awaited),
+        cmocka_unit_test(test_abort_gives_its_reason_to_all),
+        cmocka_unit_test(test_a_killed_rank_is_named_by_all_survivors),
+        cmocka_unit_test(test_a_corrupted_plan_is_not_executed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
