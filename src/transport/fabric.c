@@ -12,8 +12,8 @@
 #define RECEIVE_MEMORY ((uint64_t)64 << 20) /**< for all receive buffers together; it bounds the credits of a peer */
 #define LEAST_CREDITS  4
 #define MOST_CREDITS   32
-#define SPARE_RECEIVES 2           /**< CREDIT messages of a peer that may be under way at once */
-#define CLOSE_LIMIT    1000000000u /**< nanoseconds to wait for what was sent to leave */
+#define SPARE_RECEIVES 2          /**< CREDIT messages of a peer that may be under way at once */
+#define CLOSE_LIMIT    300000000u /**< nanoseconds to wait for what was sent to leave */
 
 /* ---- errors ----------------------------------------------------------------------------------------------------- */
 
@@ -177,6 +177,7 @@ static void fabric_cancel(struct transport *transport, struct transfer *transfer
     struct fabric *fabric = (struct fabric *)(void *)transport;
     struct flight *flight = flight_of(transfer);
     struct peer *peer = &fabric->peers[transfer->peer];
+    fabric->cancelled = true;
     switch (flight->phase) {
     case FLIGHT_RECEIVE:
         transfer_list_remove(&flight->channel->receives, transfer);
@@ -413,8 +414,8 @@ void fabric_close(struct fabric *fabric)
 {
     if (!fabric)
         return;
-    uint64_t limit = clock_now() + CLOSE_LIMIT;
-    while (fabric->endpoint && (fabric->sends || fabric->busy_peers) && clock_now() < limit)
+    uint64_t limit = clock_now() + CLOSE_LIMIT; /* after a failure nobody is left to take it */
+    while (fabric->endpoint && !fabric->cancelled && (fabric->sends || fabric->busy_peers) && clock_now() < limit)
         if (fabric_progress(&fabric->transport, NULL) != WEFT_OK)
             break;
     endpoint_close(fabric);

@@ -200,6 +200,7 @@ struct fabric {
     struct fid_av *addresses;
     struct fid_cq *queue;
     struct fid_ep *endpoint; /**< NULL after a cancel that had to close it */
+    bool cancelled;          /**< some transfer was: the job has failed */
     int descriptor;          /**< of the queue; -1 where the provider cannot block */
     uint64_t mr_mode;
 
