@@ -50,15 +50,14 @@
 
 #include <string.h>
 
-#define FABRIC_WINDOW      128 /**< eager messages of a channel beyond the last one known to be taken */
-#define FABRIC_PROOF       32  /**< every so many of them the receiver says so */
-#define FABRIC_LANES       4096
-#define FABRIC_LANE_SHIFT  20 /**< the immediate: lane above, chunk below */
-#define FABRIC_CHUNK_BYTES (512 * 1024)
-#define FABRIC_CHUNKS_IN_FLIGHT 4                                                                                       \
-    8                     /**< to one peer: enough to keep a wire busy, few enough to let small messages through */
-#define FABRIC_BATCH   16 /**< completions read at once */
-#define FABRIC_NO_LANE UINT32_MAX
+#define FABRIC_WINDOW           128 /**< eager messages of a channel beyond the last one known to be taken */
+#define FABRIC_PROOF            32  /**< every so many of them the receiver says so */
+#define FABRIC_LANES            4096
+#define FABRIC_LANE_SHIFT       20 /**< the immediate: lane above, chunk below */
+#define FABRIC_CHUNK_BYTES      (512 * 1024)
+#define FABRIC_CHUNKS_IN_FLIGHT 4  /**< to one peer: a wire stays busy, small messages get through */
+#define FABRIC_BATCH            16 /**< completions read at once */
+#define FABRIC_NO_LANE          UINT32_MAX
 
 enum message_kind {
     MESSAGE_EAGER,
