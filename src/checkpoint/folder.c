@@ -146,8 +146,13 @@ static weft_status replace_in_two_moves(const char *partial, const char *folder,
     weft_status status = file_remove_tree(old, error);
     if (status != WEFT_OK)
         return status;
-    if (rename(folder, old) != 0 || rename(partial, folder) != 0)
-        return error_system(error, "cannot replace the checkpoint '%s'", folder);
+    if (rename(folder, old) != 0)
+        return error_system(error, "cannot rename the checkpoint '%s' to replace it", folder);
+    if (rename(partial, folder) != 0) {
+        error_system(error, "cannot rename '%s' to '%s'", partial, folder);
+        rename(old, folder);
+        return WEFT_ERROR_SYSTEM;
+    }
     return file_remove_tree(old, error);
 }
 

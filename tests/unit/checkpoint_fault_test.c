@@ -26,6 +26,7 @@ static struct {
     int left;           /* calls until the one that fails */
     int number;         /* errno of the failure */
     const char *failed; /* the call that failed */
+    bool no_swap;       /* the file system cannot swap two names */
 } fault;
 
 /* What was done to files, a letter a call: write, fsync, rename. Neighbouring writes are one. */
@@ -81,8 +82,15 @@ WRAP(false, -1, int, mkdir, (const char *path, mode_t mode), (path, mode))
 WRAP(false, NULL, DIR *, opendir, (const char *path), (path))
 WRAP(false, MAP_FAILED, void *, mmap, (void *at, size_t size, int protection, int flags, int descriptor, off_t offset),
      (at, size, protection, flags, descriptor, offset))
-WRAP(false, -1, int, renameat2, (int from_at, const char *from, int to_at, const char *to, unsigned flags),
-     (from_at, from, to_at, to, flags))
+
+int __real_renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags);
+int __wrap_renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags);
+int __wrap_renameat2(int from_at, const char *from, int to_at, const char *to, unsigned flags)
+{
+    if (fault.no_swap)
+        return errno = EINVAL, -1;
+    return fails(false, "renameat2") ? -1 : __real_renameat2(from_at, from, to_at, to, flags);
+}
 
 /* These two must act even when they report a failure: a descriptor is gone after close(2) in any case. */
 int __real_close(int descriptor);
@@ -185,6 +193,20 @@ static void every_system_call_fails_once(void **state)
     small_model_free(&old);
 }
 
+static void replacing_where_names_cannot_be_swapped(void **state)
+{
+    const char *run = temporary_path(folder, "run");
+    struct small_model old, new;
+    small_model_make(&old, 1, 10, 4);
+    small_model_make(&new, 2, 10, 4);
+    fault.no_swap = true;
+    assert_in_range(fail_every_call(run, &old, &new, false, EIO), 20, 1000);
+    fault.no_swap = false;
+    assert_false(file_exists(temporary_path(run, "step-00000010.old")));
+    small_model_free(&old);
+    small_model_free(&new);
+}
+
 static void every_allocation_fails_once(void **state)
 {
     const char *run = temporary_path(folder, "run");
@@ -239,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_synced_before_it_gets_its_name),
         cmocka_unit_test(every_system_call_fails_once),
+        cmocka_unit_test(replacing_where_names_cannot_be_swapped),
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(opening_fails_with_a_sentence),
     };

@@ -200,6 +200,20 @@ static void missing_and_double_pieces(void **state)
         if (!strstr(error.text, bad[i].word))
             fail_msg("'%s' is not in: %s", bad[i].word, error.text);
     }
+    /* Two pieces of one name that are not of one tensor. */
+    struct checkpoint_record records[2];
+    struct error error = {0};
+    struct named_tensor pieces[2] = {small.weights[0], small.weights[0]};
+    pieces[0].count = pieces[1].first = 6;
+    pieces[1].shape[0] = 6;
+    pieces[1].shape[1] = 2;
+    assert_int_equal(checkpoint_begin(run, 1, NULL), WEFT_OK);
+    for (unsigned part = 0; part < 2; part++)
+        assert_int_equal(checkpoint_write_part(run, 1, "model", part, 2, &pieces[part], 1, &records[part], NULL),
+                         WEFT_OK);
+    assert_int_equal(checkpoint_commit(run, &small.state, records, 2, 0, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_open(run, &checkpoint, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "disagree about its type or shape"));
     small_model_free(&small);
 }
 

@@ -118,6 +118,10 @@ static void bad_files(void **state)
     assert_int_equal(dataset_open(paths, 2, &options, &dataset, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "one format"));
     error_clear(&error);
+    options.vocabulary = 1ull << 40;
+    assert_int_equal(dataset_open(paths, 1, &options, &dataset, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "vocabulary is 1099511627776"));
+    error_clear(&error);
     assert_int_equal(dataset_open(paths, 0, &options, &dataset, &error), WEFT_ERROR_ARGUMENT);
 }
 

@@ -58,6 +58,15 @@ static void files_without_a_size(void **state)
     assert_int_equal(file_read("/proc/self/status", 1 << 20, &content, &size, NULL), WEFT_OK);
     assert_true(size > 100);
     free(content);
+    /* A pipe that tells its content bit by bit, many times larger than the first guess. */
+    FILE *pipe = popen("seq 100000 > /dev/null; seq 100000", "r");
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(pipe));
+    assert_int_equal(file_read(path, 1 << 20, &content, &size, NULL), WEFT_OK);
+    assert_int_equal(size, 588895);
+    assert_string_equal(content + size - 7, "100000\n");
+    free(content);
+    pclose(pipe);
 }
 
 static void larger_than_allowed(void **state)
@@ -87,6 +96,20 @@ static void a_failed_write_leaves_the_old(void **state)
     error_clear(&error);
     assert_int_equal(file_write(temporary_path(folder, "nowhere/file"), "new", 3, &error), WEFT_ERROR_SYSTEM);
     assert_non_null(strstr(error.text, "nowhere"));
+}
+
+static void a_name_without_a_folder(void **state)
+{
+    char *content;
+    size_t size;
+    char here[FILE_PATH_BYTES];
+    assert_non_null(getcwd(here, sizeof here));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(file_write("plain", "abc", 3, NULL), WEFT_OK);
+    assert_int_equal(chdir(here), 0);
+    assert_int_equal(file_read(temporary_path(folder, "plain"), 3, &content, &size, NULL), WEFT_OK);
+    assert_string_equal(content, "abc");
+    free(content);
 }
 
 static void a_full_disk_is_told(void **state)
@@ -143,13 +166,10 @@ int main(void)
 {
     folder = temporary_folder();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_and_read),
-        cmocka_unit_test(files_without_a_size),
-        cmocka_unit_test(larger_than_allowed),
-        cmocka_unit_test(a_failed_write_leaves_the_old),
-        cmocka_unit_test(a_full_disk_is_told),
-        cmocka_unit_test(folders_made_and_removed),
-        cmocka_unit_test(paths),
+        cmocka_unit_test(written_and_read),         cmocka_unit_test(files_without_a_size),
+        cmocka_unit_test(larger_than_allowed),      cmocka_unit_test(a_failed_write_leaves_the_old),
+        cmocka_unit_test(a_name_without_a_folder),  cmocka_unit_test(a_full_disk_is_told),
+        cmocka_unit_test(folders_made_and_removed), cmocka_unit_test(paths),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(folder, NULL);

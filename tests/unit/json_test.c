@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON written reads back bit for bit; what is wrong in JSON that was read is named by key and file. */
 #include "base/json.h"
+#include "temporary.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -145,6 +146,42 @@ static void what_is_no_json(void **state)
     assert_null(root);
 }
 
+static void files(void **state)
+{
+    const char *folder = temporary_folder();
+    cJSON *root = NULL;
+    bool flag = false;
+    struct error error = {0};
+    const char *path = temporary_file(folder, "good.json", "{\"flag\":true,\"other\":1}\n", 24);
+    assert_int_equal(json_read(path, &root, NULL), WEFT_OK);
+    assert_int_equal(json_get_bool(root, "flag", path, &flag, NULL), WEFT_OK);
+    assert_true(flag);
+    assert_int_equal(json_get_bool(root, "other", path, &flag, NULL), WEFT_ERROR_DATA);
+    cJSON_Delete(root);
+    assert_int_equal(json_read(temporary_file(folder, "bad.json", "{", 1), &root, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "bad.json' is no valid JSON"));
+    error_clear(&error);
+    assert_int_equal(json_read(temporary_path(folder, "nowhere.json"), &root, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "nowhere.json"));
+    file_remove_tree(folder, NULL);
+}
+
+static void printing(void **state)
+{
+    char printed[64] = "";
+    struct json_writer line;
+    FILE *output = fmemopen(printed, sizeof printed, "w");
+    json_begin(&line, JSON_LINE);
+    json_put_integer(&line, NULL, 5);
+    assert_int_equal(json_print(&line, output, NULL), WEFT_OK);
+    fclose(output);
+    assert_string_equal(printed, "5\n");
+    for (int i = 0; i <= JSON_DEPTH; i++)
+        json_open_array(&line, NULL);
+    assert_int_equal(json_print(&line, stdout, NULL), WEFT_ERROR_MEMORY);
+    json_end(&line);
+}
+
 static void too_deep_is_refused(void **state)
 {
     struct json_writer line;
@@ -164,6 +201,8 @@ int main(void)
         cmocka_unit_test(trees_are_copied),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(what_is_no_json),
+        cmocka_unit_test(files),
+        cmocka_unit_test(printing),
         cmocka_unit_test(too_deep_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
