@@ -188,13 +188,17 @@ static void fall_asleep(weft_context *context)
     context->progress.asleep = true;
 }
 
+static bool transport_may_sleep(weft_context *context, uint32_t which)
+{
+    struct transport *transport = context->transports[which];
+    return !transport || !context->transfers[which] || !transport->may_sleep || transport->may_sleep(transport);
+}
+
 static bool transports_may_sleep(weft_context *context)
 {
-    for (uint32_t i = 0; i < CONTEXT_TRANSPORTS; i++) {
-        struct transport *transport = context->transports[i];
-        if (transport && context->transfers[i] && transport->may_sleep && !transport->may_sleep(transport))
+    for (uint32_t i = 0; i < CONTEXT_TRANSPORTS; i++)
+        if (!transport_may_sleep(context, i))
             return false;
-    }
     return true;
 }
 
@@ -210,8 +214,9 @@ static void caller_sleep(weft_context *context)
     struct progress *progress = &context->progress;
     atomic_store(&progress->sleeping, 1);
     fall_asleep(context);
-    if (!progress_round(context) && !atomic_load(&progress->wanted)) {
-        bool may = transports_may_sleep(context);
+    /* Shared memory that has something for us, or a piece of a copy to go on with, will not ring. */
+    if (!progress_round(context) && !atomic_load(&progress->wanted) && transport_may_sleep(context, CONTEXT_NEAR)) {
+        bool may = transport_may_sleep(context, CONTEXT_FABRIC);
         int fabric = fabric_descriptor(context);
         struct pollfd descriptors[] = {
             {near_doorbell(context->near), POLLIN, 0}, {progress->caller_wake, POLLIN, 0}, {fabric, POLLIN, 0}};
