@@ -5,19 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What a layer norm leaves for others: `tokens` rows of the model's width, and one number each for a row. */
+struct norm {
+    void *out;
+    void *means, *reciprocals;
+};
+
 /* What the forward pass keeps of one block: `tokens` rows each, of the width given, except where said. */
 struct block {
-    void *input;            /* width: the residual stream that enters */
-    void *norm_1;           /* width */
-    void *mean_1, *recip_1; /* 1 */
-    void *qkv;              /* 3 width */
-    void *attended;         /* width */
-    void *logsums;          /* heads */
-    void *middle;           /* width: the residual stream between attention and MLP */
-    void *norm_2;           /* width */
-    void *mean_2, *recip_2; /* 1 */
-    void *hidden;           /* 4 width, before GELU */
-    void *active;           /* 4 width, behind it */
+    void *input; /* width: the residual stream that enters */
+    struct norm norm_1;
+    void *qkv;      /* 3 width */
+    void *attended; /* width */
+    void *logsums;  /* heads */
+    void *middle;   /* width: the residual stream between attention and MLP */
+    struct norm norm_2;
+    void *hidden; /* 4 width, before GELU */
+    void *active; /* 4 width, behind it */
 };
 
 struct gpt {
@@ -27,7 +31,7 @@ struct gpt {
     struct block *blocks;
     void *branch; /* width: what a block adds to the residual stream, until the next norm adds it */
     void *output; /* width: the residual stream that leaves the last block */
-    void *norm_f, *mean_f, *recip_f;
+    struct norm norm_f;
     void *logits; /* logit_rows rows of logit_stride: a backward pass needs all tokens', else a part at a time */
     size_t logit_rows, logit_stride;
     double *losses; /* on the device, of each token */
@@ -56,6 +60,13 @@ static void *take(struct purse *purse, size_t bytes)
     return memory;
 }
 
+static void plan_norm(struct norm *norm, struct purse *purse, size_t row, size_t column)
+{
+    norm->out = take(purse, row);
+    norm->means = take(purse, column);
+    norm->reciprocals = take(purse, column);
+}
+
 /* Outside of training all blocks share one set of arrays, except keys and values, which sampling reads again. */
 static void plan_blocks(struct gpt *gpt, struct purse *purse)
 {
@@ -70,16 +81,12 @@ static void plan_blocks(struct gpt *gpt, struct purse *purse)
             continue;
         }
         block->input = take(purse, row);
-        block->norm_1 = take(purse, row);
-        block->mean_1 = take(purse, column);
-        block->recip_1 = take(purse, column);
+        plan_norm(&block->norm_1, purse, row, column);
         block->qkv = take(purse, 3 * row);
         block->attended = take(purse, row);
         block->logsums = take(purse, column * shape->heads);
         block->middle = take(purse, row);
-        block->norm_2 = take(purse, row);
-        block->mean_2 = take(purse, column);
-        block->recip_2 = take(purse, column);
+        plan_norm(&block->norm_2, purse, row, column);
         block->hidden = take(purse, 4 * row);
         block->active = take(purse, 4 * row);
     }
@@ -93,9 +100,7 @@ static void plan_workspace(struct gpt *gpt, struct purse *purse)
     plan_blocks(gpt, purse);
     gpt->branch = take(purse, row);
     gpt->output = take(purse, row);
-    gpt->norm_f = take(purse, row);
-    gpt->mean_f = take(purse, column);
-    gpt->recip_f = take(purse, column);
+    plan_norm(&gpt->norm_f, purse, row, column);
     gpt->logit_stride = (shape->vocabulary + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
     gpt->logit_rows = tokens;
     if (!gpt->model.training && tokens > LOGITS_OUTSIDE_TRAINING / gpt->logit_stride + 1)
@@ -149,7 +154,8 @@ static weft_status gpt_open(const struct model *base, struct model **model, stru
     struct purse purse = {0};
     weft_status status = WEFT_OK;
     if (!gpt->blocks || !gpt->host) {
-        status = error_memory(error, (tokens + shape->vocabulary) * sizeof *gpt->host, "a model");
+        error_memory(error, (tokens + shape->vocabulary) * sizeof *gpt->host, "a model");
+        status = WEFT_ERROR_MEMORY;
     } else {
         plan_workspace(gpt, &purse);
         gpt->memory = base->device->allocate(base->device, purse.used, "a model's activations", error);
@@ -219,6 +225,18 @@ static void linear_backward(const struct gpt *gpt, const void *parameters, void 
                                             .c = gradient_x});
 }
 
+/* out = norm(x + branch) with the gain `which` and the bias behind it; the sum is kept. Rows [first, first + rows). */
+static void norm_forward(const struct gpt *gpt, const void *parameters, size_t which, size_t first, size_t rows,
+                         const void *x, const void *branch, void *sum, const struct norm *norm)
+{
+    const size_t width = gpt->model.description->shape.width;
+    struct device *device = gpt->model.device;
+    device->layer_norm_forward(
+        device, rows, width, at(gpt, x, first, width), branch ? at(gpt, branch, first, width) : NULL,
+        tensor(gpt, parameters, which), tensor(gpt, parameters, which + 1), at(gpt, sum, first, width),
+        at(gpt, norm->out, first, width), at(gpt, norm->means, first, 1), at(gpt, norm->reciprocals, first, 1));
+}
+
 static void bias_backward(const struct gpt *gpt, void *gradients, size_t which, const void *gradient_y)
 {
     struct device *device = gpt->model.device;
@@ -228,23 +246,20 @@ static void bias_backward(const struct gpt *gpt, void *gradients, size_t which, 
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Rows [first, first + rows) through block `layer`, whose input is complete but for the branch of the block before it.
- */
+/* Rows [first, first + rows) through block `layer`; the branch of the block before it is still to be added. */
 static void block_forward(const struct gpt *gpt, const void *parameters, size_t layer, size_t first, size_t rows)
 {
     const struct model_shape *shape = &gpt->model.description->shape;
     const struct block *block = &gpt->blocks[layer];
     const size_t width = shape->width;
     struct device *device = gpt->model.device;
-    void *branch = at(gpt, gpt->branch, first, width), *middle = at(gpt, block->middle, first, width);
-    void *input = at(gpt, block->input, first, width), *norm_1 = at(gpt, block->norm_1, first, width);
-    device->layer_norm_forward(device, rows, width,
-                               layer == 0 ? input : at(gpt, gpt->blocks[layer - 1].middle, first, width),
-                               layer == 0 ? NULL : branch, tensor(gpt, parameters, gpt_parameter(layer, GPT_LN_1_GAIN)),
-                               tensor(gpt, parameters, gpt_parameter(layer, GPT_LN_1_BIAS)), input, norm_1,
-                               at(gpt, block->mean_1, first, 1), at(gpt, block->recip_1, first, 1));
-    linear_forward(gpt, parameters, gpt_parameter(layer, GPT_ATTN_WEIGHT), rows, norm_1,
-                   at(gpt, block->qkv, first, 3 * width));
+    void *branch = at(gpt, gpt->branch, first, width);
+
+    norm_forward(gpt, parameters, gpt_parameter(layer, GPT_LN_1_GAIN), first, rows,
+                 layer == 0 ? block->input : gpt->blocks[layer - 1].middle, layer == 0 ? NULL : gpt->branch,
+                 block->input, &block->norm_1);
+    linear_forward(gpt, parameters, gpt_parameter(layer, GPT_ATTN_WEIGHT), rows,
+                   at(gpt, block->norm_1.out, first, width), at(gpt, block->qkv, first, 3 * width));
     struct attention attention = {.batch = gpt->model.batch,
                                   .sequence = gpt->model.batch == 1 ? first + rows : gpt->model.sequence,
                                   .heads = shape->heads,
@@ -256,13 +271,11 @@ static void block_forward(const struct gpt *gpt, const void *parameters, size_t 
     linear_forward(gpt, parameters, gpt_parameter(layer, GPT_ATTN_PROJ_WEIGHT), rows,
                    at(gpt, block->attended, first, width), branch);
 
-    void *norm_2 = at(gpt, block->norm_2, first, width);
     void *hidden = at(gpt, block->hidden, first, 4 * width), *active = at(gpt, block->active, first, 4 * width);
-    device->layer_norm_forward(device, rows, width, input, branch,
-                               tensor(gpt, parameters, gpt_parameter(layer, GPT_LN_2_GAIN)),
-                               tensor(gpt, parameters, gpt_parameter(layer, GPT_LN_2_BIAS)), middle, norm_2,
-                               at(gpt, block->mean_2, first, 1), at(gpt, block->recip_2, first, 1));
-    linear_forward(gpt, parameters, gpt_parameter(layer, GPT_FC_WEIGHT), rows, norm_2, hidden);
+    norm_forward(gpt, parameters, gpt_parameter(layer, GPT_LN_2_GAIN), first, rows, block->input, gpt->branch,
+                 block->middle, &block->norm_2);
+    linear_forward(gpt, parameters, gpt_parameter(layer, GPT_FC_WEIGHT), rows, at(gpt, block->norm_2.out, first, width),
+                   hidden);
     device->gelu_forward(device, rows * 4 * width, hidden, active);
     linear_forward(gpt, parameters, gpt_parameter(layer, GPT_FC_PROJ_WEIGHT), rows, active, branch);
 }
@@ -285,19 +298,14 @@ static void blocks_forward(struct gpt *gpt, const void *parameters, const int32_
 static void head_forward(const struct gpt *gpt, const void *parameters, size_t first, size_t rows)
 {
     const struct model_shape *shape = &gpt->model.description->shape;
-    const size_t width = shape->width;
     struct device *device = gpt->model.device;
-    void *norm_f = at(gpt, gpt->norm_f, first, width);
-    device->layer_norm_forward(
-        device, rows, width, at(gpt, gpt->blocks[shape->layers - 1].middle, first, width),
-        at(gpt, gpt->branch, first, width), tensor(gpt, parameters, gpt_parameter(shape->layers, GPT_LN_F_GAIN)),
-        tensor(gpt, parameters, gpt_parameter(shape->layers, GPT_LN_F_BIAS)), at(gpt, gpt->output, first, width),
-        norm_f, at(gpt, gpt->mean_f, first, 1), at(gpt, gpt->recip_f, first, 1));
+    norm_forward(gpt, parameters, gpt_parameter(shape->layers, GPT_LN_F_GAIN), first, rows,
+                 gpt->blocks[shape->layers - 1].middle, gpt->branch, gpt->output, &gpt->norm_f);
     device->matmul(device, &(struct matmul){.rows = rows,
                                             .columns = shape->vocabulary,
-                                            .inner = width,
+                                            .inner = shape->width,
                                             .transpose_b = true,
-                                            .a = norm_f,
+                                            .a = at(gpt, gpt->norm_f.out, first, shape->width),
                                             .b = tensor(gpt, parameters, GPT_WTE),
                                             .c = gpt->logits,
                                             .stride_c = gpt->logit_stride});
@@ -378,13 +386,13 @@ static void announce(const struct backward *pass, size_t first, size_t last)
 /* The norm whose gain is parameter `which`, of `x`: adds to (or, for the last one, begins) the gradient of the residual
  * stream. */
 static void norm_backward(const struct backward *pass, size_t which, const void *gradient_out, const void *x,
-                          const void *means, const void *reciprocals, bool accumulate)
+                          const struct norm *norm, bool accumulate)
 {
     const struct gpt *gpt = pass->gpt;
     struct device *device = gpt->model.device;
     device->layer_norm_backward(device, gpt->model.batch * gpt->model.sequence, gpt->model.description->shape.width,
-                                gradient_out, x, tensor(gpt, pass->parameters, which), means, reciprocals, accumulate,
-                                gpt->gradient, tensor(gpt, pass->gradients, which),
+                                gradient_out, x, tensor(gpt, pass->parameters, which), norm->means, norm->reciprocals,
+                                accumulate, gpt->gradient, tensor(gpt, pass->gradients, which),
                                 tensor(gpt, pass->gradients, which + 1));
 }
 
@@ -400,7 +408,7 @@ static void head_backward(const struct backward *pass)
                                             .inner = tokens,
                                             .transpose_a = true,
                                             .a = gpt->logits,
-                                            .b = gpt->norm_f,
+                                            .b = gpt->norm_f.out,
                                             .c = tensor(gpt, pass->gradients, GPT_WTE),
                                             .stride_a = gpt->logit_stride});
     device->matmul(device, &(struct matmul){.rows = tokens,
@@ -410,8 +418,8 @@ static void head_backward(const struct backward *pass)
                                             .b = tensor(gpt, pass->parameters, GPT_WTE),
                                             .c = gpt->gradient_narrow,
                                             .stride_a = gpt->logit_stride});
-    norm_backward(pass, gpt_parameter(shape->layers, GPT_LN_F_GAIN), gpt->gradient_narrow, gpt->output, gpt->mean_f,
-                  gpt->recip_f, false);
+    norm_backward(pass, gpt_parameter(shape->layers, GPT_LN_F_GAIN), gpt->gradient_narrow, gpt->output, &gpt->norm_f,
+                  false);
     announce(pass, gpt_parameter(shape->layers, GPT_LN_F_GAIN), gpt_parameter(shape->layers, GPT_LN_F_BIAS) + 1);
 }
 
@@ -431,10 +439,9 @@ static void block_backward(const struct backward *pass, size_t layer)
                     gpt->gradient_wide);
     device->gelu_backward(device, tokens, 4 * shape->width, block->hidden, gpt->gradient_wide,
                           tensor(gpt, gradients, gpt_parameter(layer, GPT_FC_BIAS)));
-    linear_backward(gpt, parameters, gradients, gpt_parameter(layer, GPT_FC_WEIGHT), block->norm_2, gpt->gradient_wide,
-                    gpt->gradient_narrow);
-    norm_backward(pass, gpt_parameter(layer, GPT_LN_2_GAIN), gpt->gradient_narrow, block->middle, block->mean_2,
-                  block->recip_2, true);
+    linear_backward(gpt, parameters, gradients, gpt_parameter(layer, GPT_FC_WEIGHT), block->norm_2.out,
+                    gpt->gradient_wide, gpt->gradient_narrow);
+    norm_backward(pass, gpt_parameter(layer, GPT_LN_2_GAIN), gpt->gradient_narrow, block->middle, &block->norm_2, true);
     announce(pass, gpt_parameter(layer, GPT_LN_2_GAIN), gpt_parameter(layer, GPT_FC_PROJ_BIAS) + 1);
 
     bias_backward(gpt, gradients, gpt_parameter(layer, GPT_ATTN_PROJ_BIAS), gpt->gradient);
@@ -448,10 +455,9 @@ static void block_backward(const struct backward *pass, size_t layer)
     device->attention_backward(device, &attention, block->qkv, block->attended, block->logsums, gpt->gradient_narrow,
                                gpt->gradient_wide);
     bias_backward(gpt, gradients, gpt_parameter(layer, GPT_ATTN_BIAS), gpt->gradient_wide);
-    linear_backward(gpt, parameters, gradients, gpt_parameter(layer, GPT_ATTN_WEIGHT), block->norm_1,
+    linear_backward(gpt, parameters, gradients, gpt_parameter(layer, GPT_ATTN_WEIGHT), block->norm_1.out,
                     gpt->gradient_wide, gpt->gradient_narrow);
-    norm_backward(pass, gpt_parameter(layer, GPT_LN_1_GAIN), gpt->gradient_narrow, block->input, block->mean_1,
-                  block->recip_1, true);
+    norm_backward(pass, gpt_parameter(layer, GPT_LN_1_GAIN), gpt->gradient_narrow, block->input, &block->norm_1, true);
     announce(pass, gpt_parameter(layer, GPT_LN_1_GAIN), gpt_parameter(layer, GPT_ATTN_PROJ_BIAS) + 1);
 }
 

@@ -57,14 +57,15 @@ weft_status sample_generate(struct model *model, const void *parameters, const i
     size_t vocabulary = model_get_description(model)->shape.vocabulary, window = model_get_sequence(model);
     double *logits = malloc(3 * vocabulary * sizeof *logits);
     int32_t *seen = malloc((prompt_count + count) * sizeof *seen);
-    weft_status status = WEFT_OK;
-    if (!logits || !seen)
-        status =
-            error_memory(error, 3 * vocabulary * sizeof *logits + (prompt_count + count) * sizeof *seen, "sampling");
-    else
-        memcpy(seen, prompt, prompt_count * sizeof *seen);
+    if (!logits || !seen) {
+        free(seen);
+        free(logits);
+        return error_memory(error, 3 * vocabulary * sizeof *logits + (prompt_count + count) * sizeof *seen, "sampling");
+    }
+    memcpy(seen, prompt, prompt_count * sizeof *seen);
 
     /* Tokens [start, read) of `seen` are in the model at positions 0 to read - start - 1. */
+    weft_status status = WEFT_OK;
     size_t length = prompt_count, start = length > window ? length - window : 0, read = start;
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
         if (length - start > window) {

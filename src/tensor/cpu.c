@@ -67,8 +67,7 @@ static void cpu_copy(struct device *device, void *to, const void *from, size_t b
     memcpy(to, from, bytes);
 }
 
-/* `floats` of scratch for each thread, on cache lines of its own; NULL, with the failure noted, if there is no memory.
- */
+/* `floats` of scratch for each thread, on cache lines of its own; NULL, with the failure noted, if memory is out. */
 static float *scratch_reserve(struct cpu *cpu, size_t floats, size_t *stride)
 {
     *stride = (floats + 31) / 16 * 16;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contract of forward, backward, evaluation and extension: what is told when, what is overwritten, what is refused.
- */
+/* The contract of forward, backward, evaluation and extension: what is told, overwritten, refused. */
 #include "model/model.h"
 #include "model/optimiser.h"
 #include "model/sample.h"
