@@ -9,7 +9,7 @@
 #include "parallel/data_parallel.h"
 #include "train/agreement.h"
 #include "train/evaluation.h"
-#include "train/progress.h"
+#include "train/report.h"
 #include "train/state.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ struct trainer {
     struct training_state state;
     struct data_parallel parallel;
     bool parallel_is_open;
-    struct progress progress;
+    struct report report;
     struct learning_rate schedule;
     int32_t *tokens, *targets; /* of one micro-batch */
     double *square_sums;       /* a block each, for the gradient's norm */
@@ -103,7 +103,7 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     trainer->square_sums = malloc(tree_blocks(elements) * sizeof *trainer->square_sums);
     if (!trainer->tokens || !trainer->targets || !trainer->square_sums)
         return error_memory(error, length * sizeof *trainer->tokens, "a micro-batch of tokens");
-    return progress_open(&trainer->progress, trainer->out, trainer->rank == 0 ? config->metrics : NULL, error);
+    return report_open(&trainer->report, trainer->out, trainer->rank == 0 ? config->metrics : NULL, error);
 }
 
 /* The state that rank 0 begins with. */
@@ -210,11 +210,11 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         .warmup = (uint64_t)config->warmup,
         .steps = (uint64_t)config->steps,
     };
-    trainer->progress.every = (uint64_t)config->log_every;
-    trainer->progress.steps = (uint64_t)config->steps;
-    trainer->progress.tokens = (double)(config->batch * trainer->config.sequence);
-    trainer->progress.flops =
-        trainer->progress.tokens * model_flops_per_token(trainer->description, (size_t)trainer->config.sequence);
+    trainer->report.every = (uint64_t)config->log_every;
+    trainer->report.steps = (uint64_t)config->steps;
+    trainer->report.tokens = (double)(config->batch * trainer->config.sequence);
+    trainer->report.flops =
+        trainer->report.tokens * model_flops_per_token(trainer->description, (size_t)trainer->config.sequence);
     describe(trainer);
     *result = trainer;
     return WEFT_OK;
@@ -230,7 +230,7 @@ void trainer_close(struct trainer *trainer)
         return;
     if (trainer->parallel_is_open)
         data_parallel_close(&trainer->parallel);
-    progress_close(&trainer->progress, NULL);
+    report_close(&trainer->report, NULL);
     free(trainer->tokens);
     free(trainer->targets);
     free(trainer->square_sums);
@@ -301,7 +301,7 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
     state->step++;
     *stopping = extras[EXTRA_STOP] > 0;
 
-    struct progress_step report = {
+    struct report_step report = {
         .step = state->step,
         .loss = mean * (double)extras[EXTRA_LOSS],
         .rate = rate,
@@ -309,7 +309,7 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
         .seconds = (double)(clock_now() - begin) * 1e-9,
         .wait_seconds = trainer->parallel.buckets.wait_seconds - waited,
     };
-    progress_step(&trainer->progress, &report);
+    report_step(&trainer->report, &report);
     if (!(norm < HUGE_VAL))
         return error_set(error, WEFT_ERROR_DATA,
                          "the gradient's norm is %g at step %" PRIu64 ", loss %g: the run has diverged; lower "
@@ -336,7 +336,7 @@ static weft_status evaluate(struct trainer *trainer, struct error *error)
     double loss;
     weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, error);
     if (status == WEFT_OK)
-        progress_evaluation(&trainer->progress, trainer->state.step, loss, config->shape.vocabulary == 256);
+        report_evaluation(&trainer->report, trainer->state.step, loss, config->shape.vocabulary == 256);
     return status;
 }
 

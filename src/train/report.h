@@ -4,8 +4,8 @@
  *
  * Figures are over the steps since the last line. Only rank 0 opens one.
  */
-#ifndef WEFT_TRAIN_PROGRESS_H
-#define WEFT_TRAIN_PROGRESS_H
+#ifndef WEFT_TRAIN_REPORT_H
+#define WEFT_TRAIN_REPORT_H
 
 #include "base/error.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 
 /** What one step did. */
-struct progress_step {
+struct report_step {
     uint64_t step; /**< steps done, this one included */
     double loss;   /**< mean over the global batch, natural logarithm */
     double rate;
@@ -23,7 +23,7 @@ struct progress_step {
     double wait_seconds;  /**< of these, waiting for communication */
 };
 
-struct progress {
+struct report {
     FILE *out;         /**< lines for people; NULL: none */
     FILE *metrics;     /**< JSON lines; NULL: none */
     uint64_t steps;    /**< of the whole run */
@@ -35,13 +35,13 @@ struct progress {
 };
 
 /** `metrics` may be NULL; the file is appended to. */
-weft_status progress_open(struct progress *progress, FILE *out, const char *metrics, struct error *error);
-weft_status progress_close(struct progress *progress, struct error *error);
+weft_status report_open(struct report *report, FILE *out, const char *metrics, struct error *error);
+weft_status report_close(struct report *report, struct error *error);
 
 /** Take note of a step; prints when a line is due. */
-void progress_step(struct progress *progress, const struct progress_step *step);
+void report_step(struct report *report, const struct report_step *step);
 
 /** An evaluation on held-out data. `kind` says of what ("bit/byte" is shown for bytes). */
-void progress_evaluation(struct progress *progress, uint64_t step, double loss, bool bytes);
+void report_evaluation(struct report *report, uint64_t step, double loss, bool bytes);
 
 #endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "train/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+weft_status report_open(struct report *report, FILE *out, const char *metrics, struct error *error)
+{
+    report->out = out;
+    report->metrics = NULL;
+    report->gathered = 0;
+    report->seconds = report->wait_seconds = 0;
+    if (metrics && !(report->metrics = fopen(metrics, "a")))
+        return error_system(error, "cannot write metrics to '%s'", metrics);
+    return WEFT_OK;
+}
+
+weft_status report_close(struct report *report, struct error *error)
+{
+    FILE *metrics = report->metrics;
+    report->metrics = NULL;
+    if (metrics && (ferror(metrics) | fclose(metrics)))
+        return error_system(error, "the metrics file could not be written whole");
+    return WEFT_OK;
+}
+
+static void time_left(double seconds, char *text, size_t size)
+{
+    unsigned long whole = (unsigned long)llround(seconds);
+    if (whole >= 3600)
+        snprintf(text, size, "%luh%02lum", whole / 3600, whole / 60 % 60);
+    else if (whole >= 60)
+        snprintf(text, size, "%lum%02lus", whole / 60, whole % 60);
+    else
+        snprintf(text, size, "%lus", whole);
+}
+
+void report_step(struct report *report, const struct report_step *step)
+{
+    report->gathered++;
+    report->seconds += step->seconds;
+    report->wait_seconds += step->wait_seconds;
+    if (report->metrics) {
+        fprintf(report->metrics,
+                "{\"event\":\"step\",\"step\":%" PRIu64
+                ",\"loss\":%.9g,\"rate\":%.9g,\"gradient_norm\":%.9g,\"seconds\":%.6f,"
+                "\"wait_seconds\":%.6f,\"tokens_per_second\":%.1f}\n",
+                step->step, step->loss, step->rate, step->gradient_norm, step->seconds, step->wait_seconds,
+                report->tokens / step->seconds);
+        fflush(report->metrics);
+    }
+    bool due = report->every && (step->step % report->every == 0 || step->step == 1 || step->step == report->steps);
+    if (!due || !report->out)
+        return;
+    char left[32];
+    double each = report->seconds / (double)report->gathered;
+    time_left(each * (double)(report->steps - step->step), left, sizeof left);
+    fprintf(report->out,
+            "step %*" PRIu64 "/%" PRIu64
+            "  loss %.4f  rate %.2e  norm %.2f  %8.0f tokens/s  %5.1f GFLOP/s  waiting %4.1f%%  %s left\n",
+            snprintf(NULL, 0, "%" PRIu64, report->steps), step->step, report->steps, step->loss, step->rate,
+            step->gradient_norm, report->tokens / each, report->flops / each * 1e-9,
+            100.0 * report->wait_seconds / report->seconds, left);
+    fflush(report->out);
+    report->gathered = 0;
+    report->seconds = report->wait_seconds = 0;
+}
+
+void report_evaluation(struct report *report, uint64_t step, double loss, bool bytes)
+{
+    if (report->metrics) {
+        fprintf(report->metrics, "{\"event\":\"evaluation\",\"step\":%" PRIu64 ",\"loss\":%.9g}\n", step, loss);
+        fflush(report->metrics);
+    }
+    if (!report->out)
+        return;
+    fprintf(report->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", step, loss, exp(loss));
+    if (bytes)
+        fprintf(report->out, ", %.3f bit/byte", loss / log(2.0));
+    fputc('\n', report->out);
+    fflush(report->out);
+}
