@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/configuration.h"
+
+#include "base/text.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEETING_LIMIT_DEFAULT 60.0
+#define TIME_LIMIT_DEFAULT    600.0
+#define LIMIT_LEAST           0.001
+#define LIMIT_MOST            1e9
+
+static const struct configuration_variable variables[] = {
+    {"WEFT_FABRIC", "a libfabric provider, or none", "the best that is usable here",
+     "carry messages between nodes by this provider"},
+    {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "most memory that weft_alloc() hands out"},
+    {"WEFT_INTERFACE", "an interface or address", "the one that reaches the other ranks",
+     "bind to this network interface"},
+    {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
+    {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
+};
+
+const struct configuration_variable *configuration_variables(size_t *count)
+{
+    *count = sizeof variables / sizeof *variables;
+    return variables;
+}
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+static weft_status check_limit(const char *what, double seconds, struct error *error)
+{
+    if (seconds >= LIMIT_LEAST && seconds <= LIMIT_MOST)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "weft_config.%s is %g seconds; it must be from %g to %g, or 0 for the default", what, seconds,
+                     LIMIT_LEAST, LIMIT_MOST);
+}
+
+/* Fields are only ever added: a caller of an older header has a shorter struct. */
+static weft_status copy_given(const weft_config *given, weft_config *complete, struct error *error)
+{
+    if (!given)
+        return WEFT_OK;
+    if (given->size < offsetof(weft_config, process) || given->size > 4096)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "weft_config.size is %zu: set it to sizeof(weft_config), as WEFT_CONFIG_DEFAULT does",
+                         given->size);
+    memcpy(complete, given, given->size < sizeof *complete ? given->size : sizeof *complete);
+    return WEFT_OK;
+}
+
+weft_status configuration_complete(const weft_config *given, weft_config *complete, struct error *error)
+{
+    weft_config made = WEFT_CONFIG_DEFAULT;
+    weft_status status = copy_given(given, &made, error);
+    const char *text;
+    if (status != WEFT_OK)
+        return status;
+    if (!made.fabric)
+        made.fabric = variable("WEFT_FABRIC");
+    if (!made.interface)
+        made.interface = variable("WEFT_INTERFACE");
+    if (!made.node)
+        made.node = variable("WEFT_NODE");
+    if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
+        status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
+    if (status == WEFT_OK && made.time_limit == 0 && (text = variable("WEFT_TIME_LIMIT")))
+        status = text_parse_number(text, "WEFT_TIME_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.time_limit, error);
+    if (made.time_limit == 0)
+        made.time_limit = TIME_LIMIT_DEFAULT;
+    if (made.meeting_limit == 0)
+        made.meeting_limit = MEETING_LIMIT_DEFAULT;
+    if (status == WEFT_OK)
+        status = check_limit("time_limit", made.time_limit, error);
+    if (status == WEFT_OK)
+        status = check_limit("meeting_limit", made.meeting_limit, error);
+    if (status == WEFT_OK)
+        *complete = made;
+    return status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The configuration that a context runs with: what the caller of weft_init() said, completed from the environment.
+ *
+ * A program's own choice wins over the user's variable, which wins over the default. The table below is all that the
+ * environment can say to a context (how ranks find each other is the meeting's: control/meeting.h).
+ */
+#ifndef WEFT_COLLECTIVE_CONFIGURATION_H
+#define WEFT_COLLECTIVE_CONFIGURATION_H
+
+#include "base/error.h"
+
+/** One variable. */
+struct configuration_variable {
+    const char *name;
+    const char *range;    /**< what it may be, for people */
+    const char *standard; /**< what holds without it */
+    const char *meaning;
+};
+
+/** All variables, sorted by name; *count of them. */
+const struct configuration_variable *configuration_variables(size_t *count);
+
+/**
+ * Complete `given` (NULL: nothing said) into `*complete`, whose texts point into `given` and the environment. Errors:
+ * ARGUMENT, with a sentence that names the field or variable and its value.
+ */
+weft_status configuration_complete(const weft_config *given, weft_config *complete, struct error *error);
+
+#endif
