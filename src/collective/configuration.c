@@ -18,6 +18,7 @@ static const struct configuration_variable variables[] = {
     {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "most memory that weft_alloc() hands out"},
     {"WEFT_INTERFACE", "an interface or address", "the one that reaches the other ranks",
      "bind to this network interface"},
+    {"WEFT_MEETING_LIMIT", "seconds, from 0.001", "60", "longest wait for all ranks to arrive"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
 };
@@ -71,6 +72,9 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
         made.node = variable("WEFT_NODE");
     if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
+    if (status == WEFT_OK && made.meeting_limit == 0 && (text = variable("WEFT_MEETING_LIMIT")))
+        status =
+            text_parse_number(text, "WEFT_MEETING_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.meeting_limit, error);
     if (status == WEFT_OK && made.time_limit == 0 && (text = variable("WEFT_TIME_LIMIT")))
         status = text_parse_number(text, "WEFT_TIME_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.time_limit, error);
     if (made.time_limit == 0)

@@ -2,6 +2,7 @@
 #include "collective/context.h"
 
 #include "base/hash.h"
+#include "collective/configuration.h"
 #include "collective/execution.h"
 #include "control/meeting.h"
 #include "topology/limits.h"
@@ -12,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-
-#define DEFAULT_MEETING_LIMIT 60.0
-#define DEFAULT_TIME_LIMIT    600.0
 
 /* What weft_message() returns, so that no other thread can change it: the one thread-local of the library. */
 static _Thread_local char thread_message[ERROR_TEXT_BYTES];
@@ -309,21 +307,17 @@ static void close_all(weft_context *context)
 
 weft_status weft_init(const weft_config *config, weft_context **result)
 {
-    weft_config defaults = WEFT_CONFIG_DEFAULT, wanted = WEFT_CONFIG_DEFAULT;
+    weft_config wanted;
     struct error error;
     error_clear(&error);
     *thread_message = '\0';
-    if (!config)
-        config = &defaults;
-    /* Fields are only ever added: a caller of an older header has a shorter struct. */
-    if (config->size < offsetof(weft_config, process) || config->size > 4096 || !result) {
-        snprintf(thread_message, sizeof thread_message,
-                 result ? "weft_config.size is %zu: set it to sizeof(weft_config), as WEFT_CONFIG_DEFAULT does"
-                        : "weft_init() was given no place for the context",
-                 config->size);
-        return WEFT_ERROR_ARGUMENT;
+    weft_status complete =
+        result ? configuration_complete(config, &wanted, &error)
+               : error_set(&error, WEFT_ERROR_ARGUMENT, "weft_init() was given no place for the context");
+    if (complete != WEFT_OK) {
+        snprintf(thread_message, sizeof thread_message, "%s", error.text);
+        return complete;
     }
-    memcpy(&wanted, config, config->size < sizeof wanted ? config->size : sizeof wanted);
     weft_context *context = aligned_alloc(64, (sizeof *context + 63) & ~(size_t)63);
     if (!context) {
         snprintf(thread_message, sizeof thread_message, "no memory for a context");
@@ -333,8 +327,8 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     pthread_mutex_init(&context->message_lock, NULL);
     context->progress.caller_wake = context->progress.helper_wake = context->progress.epoll = -1;
     context->group_end = &context->group;
-    context->meeting_limit = wanted.meeting_limit > 0 ? wanted.meeting_limit : DEFAULT_MEETING_LIMIT;
-    context->time_limit = wanted.time_limit > 0 ? wanted.time_limit : DEFAULT_TIME_LIMIT;
+    context->meeting_limit = wanted.meeting_limit;
+    context->time_limit = wanted.time_limit;
     context->reduction = reduction_best();
     context->streaming_bytes = copy_streaming_threshold();
     weft_status status = open_all(context, &wanted, &error);

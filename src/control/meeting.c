@@ -115,24 +115,14 @@ static weft_status open_detected(struct meeting *meeting, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status choose_limit(struct meeting *meeting, const struct meeting_config *config, struct error *error)
-{
-    const char *text = getenv("WEFT_MEETING_LIMIT");
-    meeting->limit_seconds = config->limit_seconds > 0 ? config->limit_seconds : DEFAULT_LIMIT_SECONDS;
-    if (config->limit_seconds > 0 || !text || !*text)
-        return WEFT_OK;
-    return text_parse_number(text, "WEFT_MEETING_LIMIT", 0.1, 1e6, &meeting->limit_seconds, error);
-}
-
 weft_status meeting_open(const struct meeting_config *config, struct meeting **result, struct error *error)
 {
     struct meeting *meeting = calloc(1, sizeof *meeting);
     if (!meeting)
         return error_memory(error, sizeof *meeting, "the meeting");
     meeting->listener = meeting->stop = -1;
-    weft_status status = choose_limit(meeting, config, error);
-    if (status == WEFT_OK)
-        status = config->ranks ? open_configured(meeting, config, error) : open_detected(meeting, error);
+    meeting->limit_seconds = config->limit_seconds > 0 ? config->limit_seconds : DEFAULT_LIMIT_SECONDS;
+    weft_status status = config->ranks ? open_configured(meeting, config, error) : open_detected(meeting, error);
     if (status != WEFT_OK) {
         meeting_close(meeting);
         return status;

@@ -25,7 +25,7 @@ struct meeting_config {
     int rank, ranks;
     const char *address;
     const char *secret;
-    double limit_seconds; /**< for all ranks to come; 0: WEFT_MEETING_LIMIT, or 60 */
+    double limit_seconds; /**< for all ranks to come; 0: 60 */
 };
 
 /** Find the launcher or take the configuration; waits until somebody serves the meeting. Rank 0 may serve it itself
