@@ -250,6 +250,13 @@ WEFT_API weft_status weft_comm_set_time_limit(weft_comm *comm, double seconds);
  */
 WEFT_API weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective, const char *algorithm);
 
+/**
+ * The algorithm that serves `collective` with blocks of `count` elements of `type` on `comm` (root 0, out of place), as set
+ * or as the tuner chose: "direct", "two-level/direct+pairwise"; a static string. No communication; all ranks get the same. NULL
+ * with a sentence if there is no such collective, or the algorithm that was set cannot serve that size.
+ */
+WEFT_API const char *weft_comm_algorithm(weft_comm *comm, const char *collective, size_t count, weft_type type);
+
 /* ---- collectives, blocking ---------------------------------------------------------------------------------------
  *
  * Each returns when this rank's output is complete and its input may be reused. `count` counts elements of `type`.

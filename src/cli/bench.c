@@ -117,15 +117,14 @@ static void print_head(FILE *output, const struct command_call *call, const stru
     fprintf(output, "# weft %s, %s: %d rank%s on %d node%s, %s buffers, %s\n", weft_version(), call->words[0], ranks,
             ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", chosen.buffers,
             what->in_place ? "in place" : "out of place");
-    fprintf(output, "# %10s %11s %5s %10s %18s %11s %9s %9s %11s %7s\n", "bytes", "count", "type", "op", "algorithm",
+    fprintf(output, "# %10s %11s %5s %10s %24s %11s %9s %9s %11s %7s\n", "bytes", "count", "type", "op", "algorithm",
             "time", "algbw", "busbw", "cpu", "errors");
-    fprintf(output, "# %10s %11s %5s %10s %18s %11s %9s %9s %11s %7s\n", "", "", "", "", "", "us", "GB/s", "GB/s", "us",
-            "");
+    fprintf(output, "# %10s %11s %5s %10s %24s %11s %9s %9s %11s\n", "", "", "", "", "", "us", "GB/s", "GB/s", "us");
 }
 
 static void print_row(FILE *output, const struct line *line, const struct bench_result *result)
 {
-    fprintf(output, "%12zu %11zu %5s %10s %18s %11.2f %9.2f %9.2f %11.2f %7zu\n", result->bytes, result->count,
+    fprintf(output, "%12zu %11zu %5s %10s %24s %11.2f %9.2f %9.2f %11.2f %7zu\n", result->bytes, result->count,
             line->type, line->op, line->algorithm, result->seconds * 1e6, result->algorithm_bandwidth * 1e-9,
             result->bus_bandwidth * 1e-9, result->cpu_seconds * 1e6, result->errors);
 }
@@ -167,11 +166,14 @@ static weft_status do_size(const struct command_call *call, struct bench_case *w
 {
     struct bench_result result;
     bool moves_only = !bench_collective_reduces(what->collective);
-    struct line line = {chosen.type, moves_only ? "-" : chosen.op, chosen.algorithm ? chosen.algorithm : "chosen"};
+    struct line line = {chosen.type, moves_only ? "-" : chosen.op, NULL};
     weft_status status = bench_measure(what, &result, error);
     if (status != WEFT_OK)
         return status;
     *errors += result.errors;
+    line.algorithm = weft_comm_algorithm(what->comm, call->words[0], result.count, what->type);
+    if (!line.algorithm)
+        return error_set(error, WEFT_ERROR_STATE, "%s", weft_message(what->context));
     if (weft_comm_rank(what->comm) != 0)
         return WEFT_OK;
     if (chosen.json)
@@ -184,18 +186,19 @@ static weft_status do_size(const struct command_call *call, struct bench_case *w
 static weft_status do_sizes(const struct command_call *call, struct bench_case *what, struct error *error)
 {
     size_t errors = 0;
+    bool has_data = bench_collective_has_data(what->collective);
     size_t granule = bench_collective_granule(what->collective, what->type, weft_comm_size(what->comm));
+    uint64_t bytes = chosen.least < granule ? granule : chosen.least;
     weft_status status = WEFT_OK;
+    if (has_data && bytes > chosen.most)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--max is %" PRIu64 " bytes, but %s of %s over %d ranks has at least %zu", chosen.most,
+                         call->words[0], chosen.type, weft_comm_size(what->comm), granule);
     if (weft_comm_rank(what->comm) == 0 && !chosen.json)
         print_head(call->output, call, what);
-    if (!bench_collective_has_data(what->collective)) {
+    if (!has_data) {
         status = do_size(call, what, &errors, error);
     } else {
-        uint64_t bytes = chosen.least < granule ? granule : chosen.least;
-        if (bytes > chosen.most)
-            return error_set(error, WEFT_ERROR_ARGUMENT,
-                             "--max is %" PRIu64 " bytes, but %s of %s over %d ranks has at least %zu", chosen.most,
-                             call->words[0], chosen.type, weft_comm_size(what->comm), granule);
         for (; bytes <= chosen.most && status == WEFT_OK; bytes *= (uint64_t)chosen.factor) {
             what->bytes = bytes;
             status = do_size(call, what, &errors, error);
@@ -266,7 +269,8 @@ const struct command command_bench = {
     .group = COMMAND_MEASURE,
     .summary = "measure a collective over a range of sizes, and check every result",
     .description =
-        "COLLECTIVE is allreduce, reduce-scatter, allgather, broadcast, reduce, alltoall, sendrecv (each rank to the "
+        "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, sendreceive (each rank to "
+        "the "
         "next) or "
         "barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the mean over "
         "ranks; "

@@ -140,7 +140,7 @@ static size_t check_nothing(const struct job *job, const struct buffers *set)
 }
 
 /* Every rank sends to the next and receives from the one before. */
-static weft_status call_sendrecv(const struct job *job, const struct buffers *set)
+static weft_status call_sendreceive(const struct job *job, const struct buffers *set)
 {
     const struct bench_case *what = job->what;
     int next = (job->rank + 1) % job->ranks, before = (job->rank + job->ranks - 1) % job->ranks;
@@ -152,24 +152,24 @@ static weft_status call_sendrecv(const struct job *job, const struct buffers *se
     return status == WEFT_OK ? weft_group_end(what->context) : status;
 }
 
-static size_t check_sendrecv(const struct job *job, const struct buffers *set)
+static size_t check_sendreceive(const struct job *job, const struct buffers *set)
 {
     return bench_check_moved(&job->values, (job->rank + job->ranks - 1) % job->ranks, 0, set->output, job->block);
 }
 
 static const struct bench_collective collectives[] = {
     {"allreduce", ONE_BLOCK, ONE_BLOCK, true, false, factor_twice_share, call_allreduce, check_allreduce},
-    {"reduce-scatter", BLOCK_A_RANK, ONE_BLOCK, true, false, factor_share, call_reduce_scatter, check_reduce_scatter},
+    {"reduce_scatter", BLOCK_A_RANK, ONE_BLOCK, true, false, factor_share, call_reduce_scatter, check_reduce_scatter},
     {"allgather", ONE_BLOCK, BLOCK_A_RANK, false, false, factor_share, call_allgather, check_allgather},
     {"broadcast", NOTHING, ONE_BLOCK, false, true, factor_one, call_broadcast, check_broadcast},
     {"reduce", ONE_BLOCK, ONE_BLOCK, true, true, factor_one, call_reduce, check_reduce},
     {"alltoall", BLOCK_A_RANK, BLOCK_A_RANK, false, false, factor_share, call_alltoall, check_alltoall},
-    {"sendrecv", ONE_BLOCK, ONE_BLOCK, false, false, factor_one, call_sendrecv, check_sendrecv},
+    {"sendreceive", ONE_BLOCK, ONE_BLOCK, false, false, factor_one, call_sendreceive, check_sendreceive},
     {"barrier", NOTHING, NOTHING, false, false, factor_one, call_barrier, check_nothing},
 };
 
-const char *const bench_collective_names[] = {"allreduce", "reduce-scatter", "allgather", "broadcast", "reduce",
-                                              "alltoall",  "sendrecv",       "barrier",   NULL};
+const char *const bench_collective_names[] = {"allreduce", "reduce_scatter", "allgather", "broadcast", "reduce",
+                                              "alltoall",  "sendreceive",    "barrier",   NULL};
 
 const struct bench_collective *bench_collective_find(const char *name)
 {

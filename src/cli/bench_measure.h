@@ -28,7 +28,8 @@
 /** A collective as the bench knows it. */
 struct bench_collective;
 
-/** By name ("allreduce", "sendrecv"); NULL if there is none. The names, NULL at the end, are bench_collective_names. */
+/** By name ("allreduce", "sendreceive"); NULL if there is none. The names, NULL at the end, are bench_collective_names.
+ */
 const struct bench_collective *bench_collective_find(const char *name);
 extern const char *const bench_collective_names[];
 

@@ -454,3 +454,33 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
     progress_leave(comm->context);
     return WEFT_OK;
 }
+
+const char *weft_comm_algorithm(weft_comm *comm, const char *collective_text, size_t count, weft_type type)
+{
+    struct error error;
+    struct plan_entry *entry = NULL;
+    struct call call = {.count = count, .type = type, .op = WEFT_SUM};
+    uint64_t bytes = 0;
+    error_clear(&error);
+    weft_status status = WEFT_OK;
+    if (!collective_text)
+        status = error_set(&error, WEFT_ERROR_ARGUMENT, "weft_comm_algorithm() was given no collective");
+    else
+        status = collective_parse(collective_text, &call.collective, &error);
+    if (status == WEFT_OK && __builtin_mul_overflow(count, weft_type_size(type), &bytes))
+        status = error_set(&error, WEFT_ERROR_ARGUMENT, "weft_comm_algorithm(): %zu elements of %s overflow", count,
+                           weft_type_name(type));
+    call.output = &call; /* somewhere else than the input: out of place */
+    if (call.collective == COLLECTIVE_SENDRECEIVE)
+        call.peer = comm->size > 1;
+    if (status == WEFT_OK) {
+        progress_enter(comm->context);
+        status = plan_cache_find(comm, &call, bytes, &entry, &error);
+        progress_leave(comm->context);
+    }
+    if (status != WEFT_OK) {
+        context_note(comm->context, &error);
+        return NULL;
+    }
+    return entry->plan->algorithm;
+}
