@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loss and gradients of a small GPT-2 as PyTorch 1.13 computes them in double precision, from the same weights and
+ * tokens. The table is what model_pytorch.py prints.
+ */
+#include "model/model.h"
+
+#include "tensor_support.h"
+
+static const struct model_shape shape = {
+    .kind = "gpt", .layers = 2, .heads = 2, .width = 16, .context = 12, .vocabulary = 29};
+#define BATCH    2
+#define SEQUENCE 9
+
+static const double expected_loss = 3.49462981461572;
+
+static const struct {
+    const char *name;
+    double norm; /* of the tensor's gradient */
+    double wave; /* its product with cos(0), cos(1), ... */
+} expected[] = {
+    {"wte.weight", 0.341825945835657, 0.304992438100115},
+    {"wpe.weight", 0.0580786338735768, -0.0345902630163773},
+    {"h.0.ln_1.weight", 0.0323885426240704, 0.0302260769172085},
+    {"h.0.ln_1.bias", 0.0602897458951831, 0.0239701199641867},
+    {"h.0.attn.c_attn.weight", 0.0550283587304858, 0.0245802135405193},
+    {"h.0.attn.c_attn.bias", 0.0596770333410509, -0.0308583483150198},
+    {"h.0.attn.c_proj.weight", 0.118383145861233, 0.0308556557774863},
+    {"h.0.attn.c_proj.bias", 0.0616197164158516, -0.0348095451658035},
+    {"h.0.ln_2.weight", 0.103014550957917, -0.000177106557345305},
+    {"h.0.ln_2.bias", 0.099366898857639, 0.125616641348718},
+    {"h.0.mlp.c_fc.weight", 0.123191640350906, -0.0373544781068424},
+    {"h.0.mlp.c_fc.bias", 0.062599244218033, 0.0346924867653917},
+    {"h.0.mlp.c_proj.weight", 0.184211455392691, -0.102497934320842},
+    {"h.0.mlp.c_proj.bias", 0.043066475222835, -0.0234982526464525},
+    {"h.1.ln_1.weight", 0.0296363163325886, -0.0230364664342037},
+    {"h.1.ln_1.bias", 0.0425506658381084, -0.0030711192894372},
+    {"h.1.attn.c_attn.weight", 0.0775466092463084, 0.0091355009571195},
+    {"h.1.attn.c_attn.bias", 0.0389541089960379, 0.00635180295404511},
+    {"h.1.attn.c_proj.weight", 0.0849105472280574, 0.104093242390473},
+    {"h.1.attn.c_proj.bias", 0.0404773749255026, -0.0257715805282457},
+    {"h.1.ln_2.weight", 0.0544761783204843, 0.0128783666486326},
+    {"h.1.ln_2.bias", 0.0672245697291559, -0.112655835160832},
+    {"h.1.mlp.c_fc.weight", 0.0804376379969074, -0.000467233172907422},
+    {"h.1.mlp.c_fc.bias", 0.0470534097755173, 0.00344014772999644},
+    {"h.1.mlp.c_proj.weight", 0.0825296299233946, -0.0260861307383341},
+    {"h.1.mlp.c_proj.bias", 0.0379679267507878, -0.0210418672338697},
+    {"ln_f.weight", 0.304483997377284, -0.0877989154600036},
+    {"ln_f.bias", 0.282685107761567, 0.182957965718385},
+};
+
+static void compare(const char *name, double tolerance)
+{
+    struct device *device = open_device(name, 1);
+    struct model_description *description;
+    struct model *model;
+    assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
+    assert_int_equal(model_open(description, device, BATCH, SEQUENCE, true, &model, NULL), WEFT_OK);
+    void *parameters = make_array(device, description->elements),
+         *gradients = make_array(device, description->elements);
+    for (size_t i = 0; i < description->parameter_count; i++)
+        for (size_t k = 0; k < description->parameters[i].count; k++)
+            put(device, parameters, description->parameters[i].offset + k, 0.3 * random_normal(i, k));
+    int32_t tokens[BATCH * SEQUENCE + 1];
+    for (size_t i = 0; i <= BATCH * SEQUENCE; i++)
+        tokens[i] = (int32_t)random_below(99, i, shape.vocabulary);
+
+    double loss;
+    struct model_batch batch = {tokens, tokens + 1};
+    assert_int_equal(model_forward(model, parameters, &batch, &loss, NULL), WEFT_OK);
+    assert_int_equal(model_backward(model, parameters, gradients, NULL, NULL, NULL), WEFT_OK);
+    assert_true(fabs(loss - expected_loss) <= tolerance * expected_loss);
+    assert_int_equal(description->parameter_count, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < description->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i];
+        double square = 0, wave = 0;
+        for (size_t k = 0; k < parameter->count; k++) {
+            double gradient = get(device, gradients, parameter->offset + k);
+            square += gradient * gradient;
+            wave += gradient * cos((double)k);
+        }
+        assert_string_equal(parameter->name, expected[i].name);
+        double error = fmax(fabs(sqrt(square) - expected[i].norm), fabs(wave - expected[i].wave));
+        if (!(error <= tolerance * expected[i].norm))
+            fail_msg("%s on %s: relative error %g", parameter->name, name, error / expected[i].norm);
+    }
+    device->release(device, parameters);
+    device->release(device, gradients);
+    model_close(model);
+    model_description_free(description);
+    device->close(device);
+}
+
+static void the_reference_device_agrees_with_pytorch(void **state)
+{
+    compare("reference", 1e-12);
+}
+
+static void the_fast_device_agrees_with_pytorch(void **state)
+{
+    compare("cpu", 1e-5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_reference_device_agrees_with_pytorch),
+        cmocka_unit_test(the_fast_device_agrees_with_pytorch),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
