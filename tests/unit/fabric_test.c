@@ -106,8 +106,9 @@ static void pattern_check(const uint8_t *data, uint64_t bytes, uint64_t seed)
 
 static void exchange_sizes(struct pair *pair, bool receive_first)
 {
-    static const uint64_t sizes[] = {
-        0, 1, 8, 96, 97, 4096, FABRIC_EAGER_BYTES, FABRIC_EAGER_BYTES + 1, 65536, 256 * 1024, 256 * 1024 + 1, 5000000};
+    /* Around the limits of eager messages and of chunks. */
+    static const uint64_t sizes[] = {0,     1,      8,      4096,   FABRIC_EAGER_BYTES, FABRIC_EAGER_BYTES + 1,
+                                     65536, 524288, 524289, 5000000};
     uint8_t *input = malloc(5000000), *output = malloc(5000000);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         uint64_t bytes = sizes[i];
