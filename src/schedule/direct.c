@@ -78,11 +78,9 @@ static void await_lane(const struct acts *acts, uint32_t lane, uint32_t group, u
             .kind = STEP_AWAIT, .peer = group, .operands = (uint16_t)awaited, .stride = acts->stride, .value = value});
 }
 
-/* All others have given; this rank too. */
+/* All others have given. (Of this rank's own input nothing is needed: it reads that in place.) */
 static void await_given(const struct acts *acts)
 {
-    if (acts->work != acts->give)
-        builder_hold(acts->builder, acts->work, builder_all(acts->give, 0));
     await_lane(acts, acts->work, acts->all, acts->give, 1);
 }
 
@@ -226,6 +224,8 @@ void write_direct_alltoall(struct builder *builder)
         builder_scratch(builder, n);
     give(&acts, n, me);
     copy_own(&acts, acts.work, BUFFER_INPUT, me, me);
+    if (in_place && acts.end != acts.work) /* scratch is copied from there */
+        builder_hold(builder, acts.work, builder_all(acts.end, builder->plan->slots));
     await_given(&acts);
     for (uint32_t k = 1; k < n; k++)
         read_from(&acts, acts.work, (me + k) % n, me, in_place ? BUFFER_SCRATCH : BUFFER_OUTPUT, (me + k) % n);

@@ -140,6 +140,8 @@ static const char *check_step(const struct plan *plan, const struct step *step)
         return "names a group that does not exist";
     if (step->kind == STEP_REDUCE_SPREAD && step->operands >= plan->group_count)
         return "spreads to a group that does not exist";
+    if ((step->kind == STEP_GATHER_REDUCE || step->kind == STEP_REDUCE_SPREAD) && !plan->groups[step->peer].count)
+        return "sums over a group of nobody";
     if (step->kind == STEP_AWAIT && (step->operands >= PLAN_LANES || !step->value || step->value > step->stride))
         return "awaits signals that are never made";
     if (step->kind == STEP_REDUCE &&

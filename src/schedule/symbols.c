@@ -111,8 +111,8 @@ symbol symbols_finish(struct symbols *symbols, symbol value)
 
 symbol symbols_tree(struct symbols *symbols, const symbol *operands, uint32_t count)
 {
-    if (count == 1)
-        return operands[0];
+    if (count <= 1)
+        return count ? operands[0] : SYMBOL_NONE;
     uint32_t half = tree_split(count);
     return symbols_sum(symbols, symbols_tree(symbols, operands, half),
                        symbols_tree(symbols, operands + half, count - half));

@@ -155,7 +155,6 @@ static void give(const struct levels *levels, uint32_t width)
 static void begin_summing(const struct levels *levels)
 {
     struct builder *builder = levels->builder;
-    builder_hold(builder, SUM, builder_all(GIVE, 0));
     builder_hold(builder, SUM, builder_all(SEND, builder->plan->slots));
     builder_hold(builder, SUM, builder_all(RECEIVE, builder->plan->slots));
     builder_hold(builder, SUM, builder_all(HAND_OUT, builder->plan->slots));
@@ -331,6 +330,8 @@ void write_two_level_reduce_scatter(struct builder *builder)
     begin_giving(&levels);
     expose(&levels, 0, builder->plan->input_blocks);
     signal_mates(&levels, GIVE);
+    builder_hold(builder, SUM,
+                 builder_now(builder, GIVE)); /* in place, the sum takes the place of what is copied there */
     begin_summing(&levels);
     for (uint32_t node = 0; node < levels.nodes; node++)
         sum_into_scratch(&levels, levels.column[node], 1, node);
@@ -365,7 +366,6 @@ void write_two_level_allgather(struct builder *builder)
     struct moment own = stage_copy(&stage, RECEIVE, (struct moment){0}, &stage.input, 0, &stage.output, levels.node, 1);
     stage_ring_allgather(&stage, own);
     builder_hold(builder, HAND_OUT, builder_now(builder, RECEIVE));
-    builder_hold(builder, HAND_OUT, builder_all(GIVE, 0));
     await_mates(&levels, HAND_OUT, levels.group, GIVE);
     for (uint32_t node = 0; node < levels.nodes; node++)
         hand_out(&levels, levels.others, BUFFER_OUTPUT, levels.column[node], levels.column[node], 1);

@@ -233,10 +233,10 @@ static void fill_inputs(struct machine *machine)
 
 static void machine_close(struct machine *machine)
 {
-    void *arrays[] = {machine->first_thread, machine->threads,   machine->clocks,   machine->snapshots,
-                      machine->snapshot_of,  machine->step_base, machine->kept,     machine->signalled,
-                      machine->regions,      machine->cells,     machine->accesses, machine->channel_table,
-                      machine->operands};
+    void *arrays[] = {machine->first_thread,  machine->threads,   machine->clocks,      machine->snapshots,
+                      machine->snapshot_of,   machine->step_base, machine->data_before, machine->kept,
+                      machine->signalled,     machine->regions,   machine->cells,       machine->accesses,
+                      machine->channel_table, machine->operands};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     symbols_close(machine->symbols);
@@ -306,6 +306,12 @@ static bool machine_open(struct machine *machine)
     if (!machine->threads || !machine->kept || !machine->signalled || !machine->snapshot_of || !machine->regions ||
         !machine->operands)
         return false;
+    if (machine->flow) {
+        machine->data_before = calloc(steps ? steps : 1, sizeof *machine->data_before);
+        if (!machine->data_before)
+            return false;
+        verify_flow_prepare(machine);
+    }
     count_snapshots(machine);
     lay_out(machine);
     size_t channels = (size_t)machine->ranks * machine->ranks * machine->channels;

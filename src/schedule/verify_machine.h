@@ -26,8 +26,11 @@ struct verify_flow {
 };
 
 void verify_flow_free(struct verify_flow *flow);
-/** Whether two executions did the same: same messages of the same values, same values to the same outputs. */
-bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b);
+/**
+ * Whether two executions did the same: the same messages of the same values, the same values to the same outputs, and
+ * (unless `only_data`) the same steps about data before each step about data.
+ */
+bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b, bool only_data);
 
 /** Run under one binding and prove what verify.h lists. `flow` may be NULL; else it is filled (zero it before). */
 weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,

@@ -55,29 +55,33 @@ void verify_flow_free(struct verify_flow *flow)
 
 static bool flow_has(const struct verify_flow *flow, uint64_t fact)
 {
+    if (!flow->count)
+        return false;
     for (uint32_t at = (uint32_t)fact & flow->mask; flow->facts[at]; at = (at + 1) & flow->mask)
         if (flow->facts[at] == fact)
             return true;
     return false;
 }
 
-bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b)
+/* A fact is odd; this bit tells facts about data from those about order. */
+#define FACT_OF_DATA ((uint64_t)2)
+
+static bool flow_within(const struct verify_flow *a, const struct verify_flow *b, bool only_data)
 {
-    if (a->count != b->count)
-        return false;
     for (uint32_t i = 0; a->count && i <= a->mask; i++)
-        if (a->facts[i] && !flow_has(b, a->facts[i]))
+        if (a->facts[i] && (!only_data || (a->facts[i] & FACT_OF_DATA)) && !flow_has(b, a->facts[i]))
             return false;
     return true;
 }
 
-void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, symbol value)
+bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b, bool only_data)
+{
+    return flow_within(a, b, only_data) && flow_within(b, a, only_data);
+}
+
+static void note_fact(struct machine *machine, uint64_t fact)
 {
     struct verify_flow *flow = machine->flow;
-    if (!flow)
-        return;
-    uint64_t fact = (where * 0x9e3779b97f4a7c15u + kind) ^ symbols_hash(machine->symbols, value);
-    fact = (fact ^ (fact >> 29)) * 0xbf58476d1ce4e5b9u | 1;
     if (flow->count * 2 >= flow->mask) {
         struct verify_flow larger = {.mask = flow->mask ? flow->mask * 2 + 1 : 255};
         larger.facts = calloc((size_t)larger.mask + 1, sizeof *larger.facts);
@@ -101,6 +105,64 @@ void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, sy
         at = (at + 1) & flow->mask;
     flow->count += !flow->facts[at];
     flow->facts[at] = fact;
+}
+
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t z = (a * 0x9e3779b97f4a7c15u + b) * 0xbf58476d1ce4e5b9u;
+    return z ^ (z >> 29);
+}
+
+void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, symbol value)
+{
+    if (machine->flow)
+        note_fact(machine, mix(mix(where, kind), symbols_hash(machine->symbols, value)) | 1 | FACT_OF_DATA);
+}
+
+/* Whether a step moves or touches data; the others are there for the order only. */
+static bool is_about_data(const struct step *step)
+{
+    return step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT && !(step->kind == STEP_COPY && !step->chunks);
+}
+
+/* How many of the first `steps` steps that a lane completes (over all iterations) are about data. */
+static uint32_t data_steps(const struct machine *machine, uint32_t index, uint32_t steps)
+{
+    const struct thread *thread = &machine->threads[index];
+    const struct plan *plan = machine->plans[thread->rank];
+    uint32_t first = plan->lane_first[thread->lane], length = plan->lane_first[thread->lane + 1] - first;
+    if (!length)
+        return 0;
+    const uint32_t *before = machine->data_before + machine->step_base[thread->rank] + first;
+    uint32_t in_all = before[length - 1] + is_about_data(&plan->steps[first + length - 1]);
+    return steps / length * in_all + before[steps % length];
+}
+
+void verify_flow_prepare(struct machine *machine)
+{
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        uint32_t *before = machine->data_before + machine->step_base[rank];
+        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+            uint32_t count = 0;
+            for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
+                before[i] = count;
+                count += is_about_data(&plan->steps[i]);
+            }
+        }
+    }
+}
+
+void verify_flow_note_order(struct machine *machine, const struct thread *thread)
+{
+    if (!machine->flow || !is_about_data(verify_step_of(machine, thread)))
+        return;
+    const tick *clock = verify_clock_of(machine, thread);
+    uint64_t fact = mix((uint64_t)thread->rank << 8 | thread->lane,
+                        data_steps(machine, (uint32_t)(thread - machine->threads), thread->clock));
+    for (uint32_t i = 0; i < machine->thread_count; i++)
+        fact = mix(fact, data_steps(machine, i, (uint32_t)clock[i]));
+    note_fact(machine, (fact | 1) & ~FACT_OF_DATA);
 }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */

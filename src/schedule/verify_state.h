@@ -66,10 +66,11 @@ struct machine {
     tick *clocks;        /* [thread][component] */
     tick *snapshots;     /* [slot][component] */
     uint32_t snapshot_count;
-    int32_t *snapshot_of; /* for each step of each rank: index among its lane's snapshots, or -1 */
-    uint32_t *step_base;  /* where a rank's steps begin in snapshot_of */
-    uint32_t *kept;       /* snapshots that a thread keeps in one iteration */
-    uint32_t *signalled;  /* signals that a thread makes in one iteration */
+    int32_t *snapshot_of;  /* for each step of each rank: index among its lane's snapshots, or -1 */
+    uint32_t *step_base;   /* where a rank's steps begin in snapshot_of */
+    uint32_t *data_before; /* for each step of each rank: steps about data before it in its lane; for flows only */
+    uint32_t *kept;        /* snapshots that a thread keeps in one iteration */
+    uint32_t *signalled;   /* signals that a thread makes in one iteration */
 
     struct region *regions; /* [rank][REGIONS] */
     struct cell *cells;
@@ -93,6 +94,12 @@ bool verify_complain(struct machine *machine, const struct thread *thread, const
 
 /** Note a fact in machine->flow, if there is one. */
 void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, symbol value);
+
+/** Count steps about data, for the next. */
+void verify_flow_prepare(struct machine *machine);
+
+/** Note what comes before the step that `thread` begins: the steps about data that every thread has completed. */
+void verify_flow_note_order(struct machine *machine, const struct thread *thread);
 
 /** What the binding chose for a rank. */
 bool verify_registered(const struct machine *machine, uint32_t rank);

@@ -427,6 +427,7 @@ bool verify_advance(struct machine *machine, struct thread *thread)
     if (!verify_wait_is_over(machine, thread, step))
         return false;
     bool right = true, over = true;
+    verify_flow_note_order(machine, thread);
     switch (step->kind) {
     case STEP_SEND:
     case STEP_RECEIVE:
