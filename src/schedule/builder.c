@@ -105,7 +105,8 @@ struct moment builder_add(struct builder *builder, uint32_t lane, struct step st
 struct moment builder_add_after(struct builder *builder, uint32_t lane, struct moment after, struct step step)
 {
     bool in_order = after.lane == lane && !after.lag && after.steps != BUILDER_ALL; /* a lane is in order by itself */
-    if (!in_order) {
+    bool never = after.lag && !builder->plan->segment_bytes; /* there is no iteration before the first */
+    if (after.steps && !in_order && !never) {
         step.wait_lane = after.lane;
         step.wait_lag = after.lag;
         step.wait_steps = after.steps;
@@ -116,7 +117,7 @@ struct moment builder_add_after(struct builder *builder, uint32_t lane, struct m
 void builder_hold(struct builder *builder, uint32_t lane, struct moment after)
 {
     bool in_order = after.lane == lane && !after.lag;
-    bool never = after.lag && !builder->plan->segment_bytes; /* there is no iteration before the first */
+    bool never = after.lag && !builder->plan->segment_bytes;
     if (after.steps && !in_order && !never)
         builder_add_after(builder, lane, after,
                           (struct step){.kind = STEP_COPY, .source = BUFFER_SCRATCH, .target = BUFFER_SCRATCH});
@@ -222,9 +223,14 @@ static weft_status lay_out(struct builder *builder, struct error *error)
         if (builder->lanes[lane].count)
             memcpy(plan->steps + plan->lane_first[lane], builder->lanes[lane].steps,
                    builder->lanes[lane].count * sizeof *plan->steps);
-    for (uint32_t i = 0; i < total; i++)
-        if (plan->steps[i].wait_steps == BUILDER_ALL)
-            plan->steps[i].wait_steps = (uint16_t)builder->lanes[plan->steps[i].wait_lane].count;
+    for (uint32_t i = 0; i < total; i++) {
+        struct step *step = &plan->steps[i];
+        if (step->wait_steps != BUILDER_ALL)
+            continue;
+        step->wait_steps = (uint16_t)builder->lanes[step->wait_lane].count;
+        if (!step->wait_steps) /* a lane without steps: nothing to wait for */
+            step->wait_lane = step->wait_lag = 0;
+    }
     plan->hash = hash_of(builder);
     return WEFT_OK;
 }

@@ -34,8 +34,12 @@ void write_exchange(struct builder *builder)
         step.value = takes ? EXCHANGE_GATHER : EXCHANGE_NOTHING;
         break;
     case COLLECTIVE_BROADCAST:
-        step.value = EXCHANGE_TAKE;
-        step.operands = (uint16_t)plan->root;
+        if (takes) { /* has it already */
+            step.value = EXCHANGE_NOTHING;
+        } else {
+            step.value = EXCHANGE_TAKE;
+            step.operands = (uint16_t)plan->root;
+        }
         break;
     case COLLECTIVE_SCATTER:
         step.value = EXCHANGE_TAKE;

@@ -152,12 +152,13 @@ static void give(const struct levels *levels, uint32_t width)
 
 /* An owner's sums may begin: all mates have given, and scratch is free of the segment that used this copy of it before.
  */
-static void begin_summing(const struct levels *levels)
+static void begin_summing(const struct levels *levels, bool hands_out)
 {
     struct builder *builder = levels->builder;
     builder_hold(builder, SUM, builder_all(SEND, builder->plan->slots));
     builder_hold(builder, SUM, builder_all(RECEIVE, builder->plan->slots));
-    builder_hold(builder, SUM, builder_all(HAND_OUT, builder->plan->slots));
+    if (hands_out)
+        builder_hold(builder, SUM, builder_all(HAND_OUT, builder->plan->slots));
     await_mates(levels, SUM, levels->group, GIVE);
 }
 
@@ -241,7 +242,7 @@ static void write_allreduce(struct builder *builder, bool divided, void (*cross)
     segment(&levels, builder->plan->parts);
     give(&levels, width);
     if (owns(&levels)) {
-        begin_summing(&levels);
+        begin_summing(&levels, true);
         sum_into_scratch(&levels, own, width, 0);
         struct stage stage = between(&levels, levels.column);
         stage.input = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 0, .part = own};
@@ -293,7 +294,7 @@ void write_two_level_reduce(struct builder *builder)
     segment(&levels, builder->plan->parts);
     give(&levels, 1);
     if (owns(&levels)) {
-        begin_summing(&levels);
+        begin_summing(&levels, true);
         sum_into_scratch(&levels, levels.index, 1, 0);
         struct stage stage = between(&levels, levels.column);
         stage.input = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 0, .part = levels.index};
@@ -332,7 +333,7 @@ void write_two_level_reduce_scatter(struct builder *builder)
     signal_mates(&levels, GIVE);
     builder_hold(builder, SUM,
                  builder_now(builder, GIVE)); /* in place, the sum takes the place of what is copied there */
-    begin_summing(&levels);
+    begin_summing(&levels, false);
     for (uint32_t node = 0; node < levels.nodes; node++)
         sum_into_scratch(&levels, levels.column[node], 1, node);
     signal_mates(&levels, SUM);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier's machine: set up, run, and what must be true at the end. */
+#include "base/random.h"
 #include "schedule/verify_state.h"
 
 #include <stdlib.h>
@@ -214,20 +215,24 @@ static void lay_out(struct machine *machine)
     machine->cell_count = next;
 }
 
+static void fill_input(struct machine *machine, uint32_t rank)
+{
+    const struct plan *plan = machine->plans[rank];
+    for (uint32_t iteration = 0; has_input(machine->shape, rank) && iteration < machine->iterations; iteration++)
+        for (uint32_t chunk = 0; chunk < plan->input_blocks * machine->parts; chunk++)
+            verify_store(machine, verify_cell_at(machine, rank, REGION_INPUT, iteration, chunk),
+                         verify_size_name(machine, rank, REGION_INPUT, chunk),
+                         verify_leaf(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts));
+}
+
 static void fill_inputs(struct machine *machine)
 {
     for (uint32_t i = 0; i < machine->cell_count; i++)
         machine->cells[i].reads = NOBODY;
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        const struct plan *plan = machine->plans[rank];
-        for (uint32_t iteration = 0; has_input(machine->shape, rank) && iteration < machine->iterations; iteration++)
-            for (uint32_t chunk = 0; chunk < plan->input_blocks * machine->parts; chunk++)
-                verify_store(machine, verify_cell_at(machine, rank, REGION_INPUT, iteration, chunk),
-                             verify_size_name(machine, rank, REGION_INPUT, chunk),
-                             verify_leaf(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts));
-        for (uint32_t lane = 0; lane < plan->lane_count; lane++)
-            verify_clock_of(machine,
-                            &machine->threads[machine->first_thread[rank] + lane])[verify_begun(machine, rank)] = 1;
+        fill_input(machine, rank);
+        for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
+            verify_clock_of(machine, &machine->threads[thread])[verify_begun(machine, rank)] = 1;
     }
 }
 
@@ -349,6 +354,120 @@ weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct p
     if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
         machine.status = error_memory(error, machine.cell_count * sizeof *machine.cells, "the verifier's symbols");
     free(clock);
+    machine_close(&machine);
+    return machine.status;
+}
+
+/* ---- chaos ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t draw(struct chaos *chaos, uint32_t below)
+{
+    return (uint32_t)random_below(chaos->seed, chaos->drawn++, below);
+}
+
+/* Spoil a rank's buffers, as its caller may before it begins and after it is done; keep what the output was in
+ * `finals`. */
+static void spoil(struct machine *machine, uint32_t rank, symbol *finals)
+{
+    const struct plan *plan = machine->plans[rank];
+    for (uint32_t iteration = 0; iteration < machine->iterations; iteration++) {
+        for (uint32_t chunk = 0; finals && chunk < plan->output_blocks * machine->parts; chunk++) {
+            uint32_t index = verify_cell_at(machine, rank, REGION_OUTPUT, iteration, chunk);
+            finals[index] = machine->cells[index].value;
+        }
+        for (unsigned kind = REGION_INPUT; kind <= REGION_OUTPUT; kind++) {
+            uint32_t blocks = kind == REGION_INPUT ? plan->input_blocks : plan->output_blocks;
+            for (uint32_t chunk = 0; chunk < blocks * machine->parts; chunk++)
+                machine->cells[verify_cell_at(machine, rank, (enum region_kind)kind, iteration, chunk)].value =
+                    machine->chaos->poison;
+        }
+    }
+}
+
+static bool is_through(const struct machine *machine, uint32_t rank)
+{
+    for (uint32_t i = machine->first_thread[rank]; i < machine->first_thread[rank + 1]; i++)
+        if (machine->threads[i].iteration < machine->iterations)
+            return false;
+    return true;
+}
+
+/* One turn of one thread; its rank begins with the first turn of any of its threads. */
+static bool take_turn(struct machine *machine, struct thread *thread, symbol *finals)
+{
+    struct chaos *chaos = machine->chaos;
+    if (!chaos->started[thread->rank]) {
+        chaos->started[thread->rank] = true;
+        spoil(machine, thread->rank, NULL);
+        fill_input(machine, thread->rank);
+    }
+    bool at_begin = thread->scribbled;
+    bool moved = verify_advance(machine, thread) || at_begin != thread->scribbled;
+    if (moved && !chaos->finished[thread->rank] && is_through(machine, thread->rank)) {
+        chaos->finished[thread->rank] = true;
+        spoil(machine, thread->rank, finals);
+    }
+    return moved;
+}
+
+/* Threads take turns at random, some much more seldom than others; when nothing moves any more, all get a turn to be
+ * sure. */
+static void run_at_random(struct machine *machine, symbol *finals)
+{
+    static const uint8_t patience[] = {0, 100, 200, 250};
+    struct chaos *chaos = machine->chaos;
+    uint64_t temper = random_bits(chaos->seed, UINT32_MAX);
+    for (bool moved = true; moved && machine->status == WEFT_OK;) {
+        moved = false;
+        for (uint32_t i = 0; i < 4 * machine->thread_count && machine->status == WEFT_OK; i++) {
+            uint32_t picked = draw(chaos, machine->thread_count);
+            if (draw(chaos, 256) >= patience[random_bits(temper, picked) % 4])
+                moved = take_turn(machine, &machine->threads[picked], finals) || moved;
+        }
+        for (uint32_t i = 0; !moved && i < machine->thread_count && machine->status == WEFT_OK; i++)
+            moved = take_turn(machine, &machine->threads[i], finals);
+    }
+}
+
+static void check_finals(struct machine *machine, const symbol *finals)
+{
+    for (uint32_t rank = 0; rank < machine->ranks && machine->status == WEFT_OK; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        if (!is_through(machine, rank)) {
+            verify_complain(machine, NULL, "rank %u never ends in a random order", rank);
+            return;
+        }
+        for (uint32_t iteration = 0; iteration < machine->iterations; iteration++)
+            for (uint32_t chunk = 0; chunk < plan->output_blocks * machine->parts; chunk++) {
+                uint32_t index = verify_cell_at(machine, rank, REGION_OUTPUT, iteration, chunk);
+                machine->cells[index].value = finals[index];
+                if (!check_value(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts))
+                    return;
+            }
+    }
+}
+
+weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+                         const struct verify_binding *binding, uint64_t seed, struct error *error)
+{
+    struct chaos chaos = {.seed = seed};
+    struct machine machine = {.plans = plans, .shape = shape, .binding = binding, .ranks = ranks, .error = error};
+    if (!same_frame(&machine))
+        return machine.status;
+    symbol *finals = NULL;
+    chaos.started = calloc(2 * (size_t)ranks, sizeof *chaos.started);
+    if (!chaos.started || !machine_open(&machine) || !(finals = calloc(machine.cell_count + 1, sizeof *finals))) {
+        if (machine.status == WEFT_OK)
+            machine.status = error_memory(error, machine.cell_count * sizeof *finals, "the verifier");
+    } else {
+        chaos.finished = chaos.started + ranks;
+        chaos.poison = machine.ranks * machine.input_blocks_most * machine.parts * machine.iterations + 1;
+        machine.chaos = &chaos;
+        run_at_random(&machine, finals);
+        check_finals(&machine, finals);
+    }
+    free(finals);
+    free(chaos.started);
     machine_close(&machine);
     return machine.status;
 }

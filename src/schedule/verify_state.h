@@ -27,6 +27,7 @@ struct thread {
     uint32_t iteration, at; /* the step that is next or under way, within the lane */
     uint32_t clock;         /* steps completed, over all iterations */
     enum thread_state state;
+    bool scribbled;          /* chaos: has spoilt what its step will write */
     uint32_t next;           /* in a channel's queue */
     uint32_t signals;        /* made so far */
     uint32_t snapshot_slots; /* first of this thread's snapshots */
@@ -50,6 +51,15 @@ enum region_kind { REGION_INPUT, REGION_OUTPUT, REGION_SCRATCH, REGION_EXPOSED, 
 /** Steps that a lane has completed; small, so that clocks are compared many at a time. */
 typedef int16_t tick;
 #define TICK_MOST INT16_MAX
+
+/** A random execution instead of a proof: see verify_chaos(). */
+struct chaos {
+    uint64_t seed, drawn;
+    symbol poison;
+    bool scribbling;                /* stores spoil, loads only note what is read */
+    uint32_t reads[64], read_count; /* cells that the step under way reads */
+    bool *started, *finished;       /* of each rank */
+};
 
 struct machine {
     struct plan *const *plans;
@@ -81,6 +91,7 @@ struct machine {
 
     symbol *operands; /* room for one symbol a rank */
     struct verify_flow *flow;
+    struct chaos *chaos; /* NULL: prove */
     struct error *error;
     weft_status status;
 };
@@ -154,6 +165,9 @@ bool verify_wait_is_over(struct machine *machine, struct thread *thread, const s
 
 /** The step that a thread is at. */
 const struct step *verify_step_of(const struct machine *machine, const struct thread *thread);
+
+/** Spoil the cell as a step that is going to write it may, unless the step reads it too. */
+void verify_scribble(struct machine *machine, uint32_t index);
 
 /** Take one thread as far as one step; returns whether it moved. machine->status tells of mistakes. */
 bool verify_advance(struct machine *machine, struct thread *thread);

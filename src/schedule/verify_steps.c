@@ -17,7 +17,8 @@ static bool in_order(struct machine *machine, struct thread *thread, struct chan
 {
     uint32_t self = (uint32_t)(thread - machine->threads);
     uint32_t last = channel->last_thread[receives];
-    if (last != NOBODY && last != self && !verify_ordered(machine, thread, last, channel->last_clock[receives]))
+    if (!machine->chaos && last != NOBODY && last != self &&
+        !verify_ordered(machine, thread, last, channel->last_clock[receives]))
         return verify_complain(machine, thread, "and lane %u both %s on channel %u in no fixed order",
                                machine->threads[last].lane, receives ? "receive" : "send",
                                verify_step_of(machine, thread)->channel);
@@ -40,6 +41,8 @@ static bool transfer(struct machine *machine, struct thread *sender, struct thre
             !verify_locate(machine, receiver, receive, true, i, &to, &size))
             return false;
         value = machine->cells[from].value; /* the sender has looked at it when it began */
+        if (!value)                         /* only in chaos */
+            value = machine->chaos->poison;
         if (size != sent_size)
             return verify_complain(machine, receiver, "expects the size of part %u, but rank %u sends that of part %u",
                                    size, sender->rank, sent_size);
@@ -49,6 +52,8 @@ static bool transfer(struct machine *machine, struct thread *sender, struct thre
             if (!verify_locate(machine, receiver, receive, false, i, &source, &source_size))
                 return false;
             own = machine->cells[source].value;
+            if (!own)
+                own = machine->chaos->poison;
             if (source_size != size)
                 return verify_complain(machine, receiver, "adds parts of different sizes");
             value = receive->flags & STEP_RECEIVED_FIRST ? symbols_sum(machine->symbols, value, own)
@@ -78,6 +83,16 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
             if (!verify_locate(machine, thread, step, true, i, &index, &size) ||
                 !verify_note_write(machine, thread, index))
                 return false;
+    }
+    if (machine->chaos && receives) { /* what is received may land at any time from now on */
+        machine->chaos->read_count = 0;
+        for (uint32_t i = 0; i < step->chunks; i++) {
+            if (step->kind == STEP_RECEIVE_REDUCE && verify_locate(machine, thread, step, false, i, &index, &size))
+                machine->chaos->reads[machine->chaos->read_count++] = index;
+            if (verify_locate(machine, thread, step, true, i, &index, &size))
+                verify_scribble(machine, index);
+            machine->chaos->read_count = 0;
+        }
     }
     struct channel *channel = receives ? channel_of(machine, step->peer, thread->rank, step->channel)
                                        : channel_of(machine, thread->rank, step->peer, step->channel);
@@ -415,6 +430,12 @@ static bool spread_step(struct machine *machine, struct thread *thread, const st
     return true;
 }
 
+static bool scribbles(const struct step *step)
+{
+    return step->kind > STEP_RECEIVE_REDUCE && step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT &&
+           step->kind != STEP_EXCHANGE;
+}
+
 bool verify_advance(struct machine *machine, struct thread *thread)
 {
     if (thread->iteration == machine->iterations || thread->state == THREAD_WAITS_FOR_MATCH)
@@ -428,6 +449,11 @@ bool verify_advance(struct machine *machine, struct thread *thread)
         return false;
     bool right = true, over = true;
     verify_flow_note_order(machine, thread);
+    if (machine->chaos && scribbles(step)) {
+        /* First spoil what will be written; the step itself comes whenever this thread's turn comes again. */
+        machine->chaos->scribbling = thread->scribbled = !thread->scribbled;
+        machine->chaos->read_count = 0;
+    }
     switch (step->kind) {
     case STEP_SEND:
     case STEP_RECEIVE:
@@ -455,6 +481,10 @@ bool verify_advance(struct machine *machine, struct thread *thread)
     default:
         right = local_step(machine, thread, step);
         break;
+    }
+    if (machine->chaos && machine->chaos->scribbling) {
+        machine->chaos->scribbling = false;
+        return right;
     }
     if (!right || !over)
         return false;
