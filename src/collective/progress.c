@@ -315,7 +315,7 @@ void progress_wake_helper(weft_context *context)
 static int help(weft_context *context)
 {
     struct progress *progress = &context->progress;
-    if (!atomic_load_explicit(&progress->operations, memory_order_relaxed) || !context->world)
+    if (!atomic_load_explicit(&progress->operations, memory_order_relaxed))
         return -1;
     if (!baton_try(progress))
         return SLEEP_MOST; /* somebody drives, and will leave the rest to us */
