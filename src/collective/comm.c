@@ -100,6 +100,7 @@ void comm_discard(struct weft_comm *comm)
     free(comm->near_world);
     free(comm->sent);
     free(comm->received);
+    free(comm->subsets);
     free(comm->sources);
     free(comm->targets);
     free(comm);
@@ -325,6 +326,25 @@ static weft_status check_subset(const weft_comm *comm, const int *ranks, int cou
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "rank %u is not in the subset that it makes; only its ranks call weft_comm_subset()",
                          comm->rank);
+    return WEFT_OK;
+}
+
+/* The number of an exchange among these ranks, another one each time. */
+static weft_status subset_exchange(weft_comm *comm, const uint32_t *members, size_t count, uint64_t *exchange,
+                                   struct error *error)
+{
+    uint64_t hash = hash_bytes(members, count * sizeof *members, hash_number(comm->id, hash_text("subset", 0)));
+    uint32_t i = 0;
+    while (i < comm->subset_count && comm->subsets[i].members != hash)
+        i++;
+    if (i == comm->subset_count) {
+        struct comm_subset *more = realloc(comm->subsets, (i + 1) * sizeof *more);
+        if (!more)
+            return error_memory(error, (i + 1) * sizeof *more, "a subset");
+        comm->subsets = more;
+        comm->subsets[comm->subset_count++] = (struct comm_subset){hash, 0};
+    }
+    *exchange = hash_number(++comm->subsets[i].made, hash);
     return WEFT_OK;
 }
 

@@ -26,6 +26,11 @@ struct staging {
     uint64_t exposed_bytes, spread_bytes;
 };
 
+/** How often the ranks whose hash is `members` have made a subset. */
+struct comm_subset {
+    uint64_t members, made;
+};
+
 struct weft_comm {
     weft_context *context;
     char name[COMM_NAME_BYTES]; /**< for people: "world", "communicator 3" */
@@ -62,8 +67,10 @@ struct weft_comm {
     bool reproducible;
     double time_limit; /**< seconds; 0: the context's */
 
-    struct weft_comm *next; /**< context.comms */
-    uint64_t made;          /**< communicators made from this one, by all of its ranks together */
+    struct weft_comm *next;      /**< context.comms */
+    uint64_t made;               /**< communicators made from this one, by all of its ranks together */
+    struct comm_subset *subsets; /**< and by some of its ranks: how often by which */
+    uint32_t subset_count;
 };
 
 /** Open the world of `context`. Collective. */

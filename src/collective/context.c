@@ -151,9 +151,8 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
     return status;
 }
 
-/* All ranks of the world tell one another `bytes` bytes; *result is the caller's to free. */
-static weft_status tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
-                            struct error *error)
+weft_status context_tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
+                             struct error *error)
 {
     uint32_t *members = malloc(context->ranks * sizeof *members);
     void *all = malloc((size_t)context->ranks * bytes);
@@ -182,7 +181,7 @@ static weft_status open_near(weft_context *context, struct error *error)
     if (status != WEFT_OK)
         return status;
     near_card(context->near, &mine);
-    status = tell_all(context, "near cards", &mine, sizeof mine, (void **)&all, error);
+    status = context_tell_all(context, "near cards", &mine, sizeof mine, (void **)&all, error);
     uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
     if (status == WEFT_OK && !ranks)
         status = error_memory(error, context->ranks * sizeof *ranks, "the near ranks");
@@ -230,7 +229,7 @@ static weft_status open_fabric(weft_context *context, const weft_config *config,
     if (status != WEFT_OK)
         return status;
     fabric_card(context->fabric, &mine);
-    status = tell_all(context, "fabric cards", &mine, sizeof mine, (void **)&all, error);
+    status = context_tell_all(context, "fabric cards", &mine, sizeof mine, (void **)&all, error);
     for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
         if (!near_reaches(context->near, r))
             status = fabric_connect(context->fabric, r, &all[r], error);
@@ -364,7 +363,7 @@ weft_status weft_finalize(weft_context *context)
         /* Nobody's memory goes before everybody is done with it. */
         uint8_t nothing = 0;
         void *all = NULL;
-        status = tell_all(context, "finalize", &nothing, 1, &all, &error);
+        status = context_tell_all(context, "finalize", &nothing, 1, &all, &error);
         free(all);
     }
     snprintf(thread_message, sizeof thread_message, "%s", error.text);

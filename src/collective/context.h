@@ -79,6 +79,11 @@ static inline weft_status context_status(const weft_context *context)
 /** "rank 3 on host alpha" */
 char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size);
 
+/** All ranks tell one another `bytes` bytes, once for each `what`; *result (ranks x bytes) is the caller's to free.
+ * Collective. */
+weft_status context_tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
+                             struct error *error);
+
 /** What the transports have moved since the context was opened. Takes the baton. */
 void context_counters(weft_context *context, struct transport_counters counters[CONTEXT_TRANSPORTS]);
 

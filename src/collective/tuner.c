@@ -20,13 +20,6 @@ struct simulated_cluster tuner_default_cluster(void)
                                       .cores = 2};
 }
 
-weft_status tuner_open(struct tuner *tuner, weft_context *context, struct error *error)
-{
-    tuner->cluster = tuner_default_cluster();
-    snprintf(tuner->source, sizeof tuner->source, "numbers of a common machine");
-    return WEFT_OK;
-}
-
 static weft_status simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
                             const struct simulated_cluster *cluster, double *seconds, struct error *error)
 {
