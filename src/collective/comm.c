@@ -365,9 +365,10 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
         if ((uint32_t)ranks[i] == comm->rank)
             place = i;
     }
-    uint64_t exchange =
-        hash_bytes(members, (size_t)count * sizeof *members, hash_number(comm->id, hash_text("subset", 0)));
-    weft_status status = make(comm, exchange, members, (uint32_t)count, 0, place, result);
+    uint64_t exchange = 0;
+    weft_status status = subset_exchange(comm, members, (size_t)count, &exchange, &error);
+    status = status == WEFT_OK ? make(comm, exchange, members, (uint32_t)count, 0, place, result)
+                               : context_note(comm->context, &error);
     free(members);
     return status;
 }

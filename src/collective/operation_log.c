@@ -30,6 +30,12 @@ struct operation_entry *operation_log_add(struct operation_log *log, const struc
     return entry;
 }
 
+void operation_log_clear(struct operation_log *log)
+{
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++)
+        atomic_store_explicit(&log->entries[i].sequence, 0, memory_order_relaxed);
+}
+
 static bool is_still(const struct weft_request *request)
 {
     const struct operation_entry *entry = request->log;

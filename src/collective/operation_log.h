@@ -16,6 +16,9 @@ struct weft_request;
 /** Note a new operation; it is queued. */
 struct operation_entry *operation_log_add(struct operation_log *log, const struct weft_request *request);
 
+/** Forget all entries. */
+void operation_log_clear(struct operation_log *log);
+
 /** It has come to `phase`. An entry that has been taken over by a later operation is left alone. */
 void operation_log_phase(const struct weft_request *request, enum operation_phase phase);
 

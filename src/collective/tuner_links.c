@@ -16,14 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TINY_ROUNDS   100
-#define FAR_ROUNDS    20
-#define LARGE_BYTES   (1u << 20)
-#define LARGE_ROUNDS  4
-#define COPY_BYTES    (256u << 10)
-#define NOBODY        UINT32_MAX
-#define LINK_KEY_NEAR "near/%s"
-#define LINK_KEY_FAR  "%s/%s"
+#define TINY_ROUNDS    100
+#define FAR_ROUNDS     20
+#define LARGE_BYTES    (1u << 20)
+#define LARGE_ROUNDS   4
+#define COPY_BYTES     (256u << 10)
+#define NEAR_PLAUSIBLE 2e-6 /* seconds of a tiny message; slower: a busy machine was measured, not its link */
+#define NOBODY         UINT32_MAX
+#define LINK_KEY_NEAR  "near/%s"
+#define LINK_KEY_FAR   "%s/%s"
 
 /* What rank 0 tells all: who measures what, and what is known so far. */
 struct agreement {
@@ -155,6 +156,16 @@ static void survey(weft_context *context, struct agreement *agreement, char *kin
     links_free(&links);
 }
 
+/* The measurements were no operations of the user's: numbers and log begin anew. */
+static void forget(weft_context *context)
+{
+    progress_enter(context);
+    for (uint32_t r = 0; r < context->ranks; r++)
+        context->world->sent[r] = context->world->received[r] = 0;
+    operation_log_clear(&context->log);
+    progress_leave(context);
+}
+
 /* Measure with the peers that were named; rank 0 keeps the results. */
 static weft_status measure(weft_context *context, struct agreement *agreement, const char *kind, struct error *error)
 {
@@ -168,11 +179,13 @@ static weft_status measure(weft_context *context, struct agreement *agreement, c
         status = measure_link(context->world, first ? (int)agreement->near_peer : 0, first, true, &near, error);
     if (status == WEFT_OK && far_here)
         status = measure_link(context->world, first ? (int)agreement->far_peer : 0, first, false, &far, error);
+    forget(context);
     if (status != WEFT_OK || !first)
         return status;
     /* A cache that cannot be read or written costs a measurement next time, nothing else. */
     struct links links;
     links_load(NULL, &links, NULL);
+    near_here = near_here && near.latency + 2 * near.overhead < NEAR_PLAUSIBLE;
     if (near_here) {
         agreement->cluster.near = near_parameters(&near);
         snprintf(key, sizeof key, LINK_KEY_NEAR, kind);
