@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/placement.h"
 #include "schedule/print.h"
 #include "schedule/sweep.h"
 
@@ -30,20 +31,6 @@ static const struct cli_option show_options[] = {
     CLI_FLAG("in-place", 0, &show.in_place, "an all-to-all whose input is its output"),
 };
 
-/* Ranks in runs of (nearly) equal length; the array is the caller's to free. */
-static weft_status place_ranks(uint32_t ranks, uint32_t nodes, uint32_t **placed, struct error *error)
-{
-    if (nodes > ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--nodes is %u, but there are only %u ranks to lie on them", nodes,
-                         ranks);
-    *placed = malloc(ranks * sizeof **placed);
-    if (!*placed)
-        return error_memory(error, ranks * sizeof **placed, "the nodes of ranks");
-    for (uint32_t rank = 0; rank < ranks; rank++)
-        (*placed)[rank] = (uint32_t)((uint64_t)rank * nodes / ranks);
-    return WEFT_OK;
-}
-
 static void list_algorithms(const struct plan_shape *shape, FILE *output)
 {
     size_t count;
@@ -67,7 +54,7 @@ static weft_status run_show(struct command_call *call, struct error *error)
                          "--rank %" PRId64 " and --root %" PRId64 " must be below --ranks %" PRId64, show.rank,
                          show.root, show.ranks);
     uint32_t *nodes;
-    status = place_ranks((uint32_t)show.ranks, (uint32_t)show.nodes, &nodes, error);
+    status = placement_of((uint32_t)show.ranks, (uint32_t)show.nodes, &nodes, error);
     if (status != WEFT_OK)
         return status;
     struct plan_shape shape = {.collective = collective,
