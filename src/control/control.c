@@ -317,8 +317,10 @@ static bool handle(struct control *control, struct link *link, const struct fram
     case CONTROL_FAILURE:
         status = reader_u32(&reader);
         reader_text(&reader, sentence, sizeof sentence);
-        plane_fail(control, status ? (weft_status)status : WEFT_ERROR_PEER, sentence, link);
-        return !reader.bad;
+        if (reader.bad || !*sentence)
+            return false;
+        plane_fail(control, stream_failure(status), sentence, link);
+        return true;
     case CONTROL_LEAVING:
         note_left(control, link, frame);
         return true;

@@ -156,11 +156,11 @@ bool exchange_receive_table(struct control *control, struct reader reader)
     uint32_t status = reader_u32(&reader);
     reader_text(&reader, sentence, sizeof sentence);
     struct exchange *exchange = find(control, key);
-    if (reader.bad)
+    if (reader.bad || (status != WEFT_OK && !*sentence))
         return false;
     if (!exchange && status != WEFT_OK && (exchange = find_or_make(control, key, 1, 0)) != NULL) {
         /* It has failed before this rank has come to it: kept until then. */
-        error_set(&exchange->outcome, (weft_status)status, "%s", sentence);
+        error_set(&exchange->outcome, stream_failure(status), "%s", sentence);
         exchange->ended = true;
     }
     if (!exchange || exchange->ended)
@@ -172,7 +172,7 @@ bool exchange_receive_table(struct control *control, struct reader reader)
     if (table)
         memcpy(exchange->table, table, size);
     else
-        error_set(&exchange->outcome, (weft_status)status, "%s", sentence);
+        error_set(&exchange->outcome, stream_failure(status), "%s", sentence);
     exchange->ended = true;
     pthread_cond_broadcast(&control->changed);
     return true;

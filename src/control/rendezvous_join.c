@@ -63,7 +63,7 @@ static weft_status take_answer(const struct rendezvous_client *client, const str
         char sentence[ERROR_TEXT_BYTES];
         uint32_t status = reader_u32(&reader);
         reader_text(&reader, sentence, sizeof sentence);
-        return error_set(error, status ? (weft_status)status : WEFT_ERROR_RENDEZVOUS, "%s", sentence);
+        return error_set(error, stream_failure(status), "%s", *sentence ? sentence : "the meeting failed");
     }
     uint32_t ranks = reader_u32(&reader), bytes = reader_u32(&reader);
     const uint8_t *draw = reader_bytes(&reader, SECRET_BYTES);

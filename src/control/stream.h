@@ -98,6 +98,12 @@ static inline bool stream_wants_write(const struct stream *stream)
 /** Look at the first whole frame: 1, 0 or -1 as frame_peek(). frame_drop(&stream->in, ...) forgets it. */
 int stream_peek(const struct stream *stream, struct frame *frame);
 
+/** The status of a failure that came over a stream: what this version does not know, and "ok", count as PEER. */
+static inline weft_status stream_failure(uint32_t status)
+{
+    return status > WEFT_OK && status <= WEFT_ERROR_STATE ? (weft_status)status : WEFT_ERROR_PEER;
+}
+
 /** Append a frame to `out`; stream_write() sends it. */
 void stream_put(struct stream *stream, uint16_t kind, const void *payload, size_t size);
 
