@@ -22,7 +22,7 @@ static struct {
 
 static const struct cli_option show_options[] = {
     CLI_INTEGER("ranks", 'n', "N", &show.ranks, "4", 1, 65536, "how many ranks take part"),
-    CLI_TEXT("algorithm", 'a', "NAME", &show.algorithm, NULL, "the algorithm; without it those there are get listed"),
+    CLI_TEXT("algorithm", 'a', "NAME", &show.algorithm, "", "the algorithm; without it those there are get listed"),
     CLI_INTEGER("rank", 'r', "R", &show.rank, "0", 0, 65535, "whose plan; the others differ in their peers"),
     CLI_INTEGER("root", 0, "R", &show.root, "0", 0, 65535, "the root, or the sender of a message"),
     CLI_INTEGER("nodes", 'N', "N", &show.nodes, "1", 1, 65536, "nodes that the ranks lie on, in equal runs"),
@@ -68,7 +68,7 @@ static weft_status run_show(struct command_call *call, struct error *error)
         shape.peer = (shape.root + 1) % shape.ranks;
     const struct algorithm *algorithm = NULL;
     struct plan *plan = NULL;
-    if (!show.algorithm) {
+    if (!*show.algorithm) {
         list_algorithms(&shape, call->output);
     } else if (!(algorithm = algorithm_find(collective, show.algorithm, error))) {
         status = WEFT_ERROR_ARGUMENT;
@@ -109,7 +109,7 @@ static struct {
 static const struct cli_option verify_options[] = {
     CLI_FLAG("all", 0, &verify.all, "all collectives"),
     CLI_TEXT("ranks", 'n', "RANGE", &verify.ranks, "1..16", "numbers of ranks: 8, or 1..64"),
-    CLI_TEXT("algorithm", 'a', "NAME", &verify.algorithm, NULL, "only this algorithm"),
+    CLI_TEXT("algorithm", 'a', "NAME", &verify.algorithm, "", "only this algorithm"),
 };
 
 static weft_status parse_range(const char *text, int64_t *first, int64_t *last, struct error *error)
@@ -134,7 +134,7 @@ static weft_status verify_collective(enum collective collective, int64_t first, 
     size_t count;
     const struct algorithm *algorithms = algorithms_of(collective, &count);
     for (size_t i = 0; i < count; i++) {
-        if (verify.algorithm && strcmp(verify.algorithm, algorithms[i].name) != 0)
+        if (*verify.algorithm && strcmp(verify.algorithm, algorithms[i].name) != 0)
             continue;
         uint64_t proved = 0, start = clock_now();
         for (int64_t ranks = first; ranks <= last; ranks++) {
@@ -160,7 +160,7 @@ static weft_status run_verify(struct command_call *call, struct error *error)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "name one collective, or give --all");
     if (status == WEFT_OK && call->word_count)
         status = collective_parse(call->words[0], &only, error);
-    if (status == WEFT_OK && call->word_count && verify.algorithm && !algorithm_find(only, verify.algorithm, error))
+    if (status == WEFT_OK && call->word_count && *verify.algorithm && !algorithm_find(only, verify.algorithm, error))
         status = WEFT_ERROR_ARGUMENT;
     uint64_t total = 0, start = clock_now();
     for (unsigned i = 0; i < COLLECTIVES && status == WEFT_OK; i++)

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every plan over 1 to 33 and 64 ranks is proved; plans are small, agree by hash, and carry no more bytes than
+ * promised. */
+#include "schedule/simulate.h"
+#include "schedule/sweep.h"
+#include "schedule/verify.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+static const uint32_t rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17};
+#else
+static const uint32_t rank_counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17,
+                                       18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 64};
+#endif
+
+static weft_status check_shape(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+                               struct error *error)
+{
+    struct plan **plans;
+    weft_status status = sweep_generate(algorithm, shape, &plans, error);
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t rank = 0; rank < shape->ranks; rank++) {
+        const struct plan *plan = plans[rank];
+        assert_true(plan->hash == plans[0]->hash);
+        assert_int_equal(plan->canonical, algorithm->canonical(shape));
+        /* Kilobytes: at most some steps for each rank, whatever the size of a block. */
+        assert_true(plan->step_count <= 4 * shape->ranks + 40);
+        assert_true(plan->lane_count <= PLAN_LANES);
+    }
+    status = plan_verify(plans, shape->ranks, shape, error);
+    sweep_free(plans, shape->ranks);
+    ++*(uint64_t *)context;
+    return status;
+}
+
+static void every_plan_is_proved(void **state)
+{
+    uint64_t proved = 0;
+    for (size_t n = 0; n < sizeof rank_counts / sizeof *rank_counts; n++) {
+        for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
+            size_t count;
+            const struct algorithm *algorithms = algorithms_of((enum collective)collective, &count);
+            for (size_t i = 0; i < count; i++) {
+                struct error error = {0};
+                if (sweep_shapes((enum collective)collective, &algorithms[i], rank_counts[n], check_shape, &proved,
+                                 &error) != WEFT_OK)
+                    fail_msg("%s", error.text);
+            }
+        }
+    }
+    assert_true(proved > 1000);
+}
+
+/* Parts cover a block exactly, in order, beginning on cache lines. */
+static void parts_cover_their_block(void **state)
+{
+    static const uint64_t sizes[] = {0, 1, 2, 4, 8, 63, 64, 65, 100, 4095, 4096, 1000003};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (uint32_t parts = 1; parts <= 67; parts++) {
+            uint64_t next = 0;
+            for (uint32_t part = 0; part < parts; part++) {
+                struct plan_range range = plan_parts(sizes[i], parts, part, 1);
+                assert_true(range.offset == next);
+                assert_true(range.offset % 64 == 0 || range.bytes == 0);
+                next = range.offset + range.bytes;
+                struct plan_range rest = plan_parts(sizes[i], parts, part, parts - part);
+                assert_true(rest.offset == range.offset && rest.offset + rest.bytes == sizes[i]);
+            }
+            assert_true(next == sizes[i]);
+        }
+    }
+}
+
+/* Every algorithm that sums keeps the canonical order where it says so, and none but the documented ones says it does
+ * not. */
+static void the_canonical_order_is_the_rule(void **state)
+{
+    uint32_t nodes[24];
+    for (uint32_t width = 1; width <= 8; width *= 2) {
+        for (uint32_t rank = 0; rank < 24; rank++)
+            nodes[rank] = rank / width;
+        for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
+            size_t count;
+            const struct algorithm *algorithms = algorithms_of((enum collective)collective, &count);
+            struct plan_shape shape = {.collective = (enum collective)collective, .ranks = 24, .nodes = nodes};
+            for (size_t i = 0; i < count; i++) {
+                bool exception = strstr(algorithms[i].name, "ring") || strstr(algorithms[i].name, "double-tree");
+                bool moves_only = collective == COLLECTIVE_ALLGATHER || collective == COLLECTIVE_ALLGATHERV ||
+                                  collective == COLLECTIVE_BROADCAST;
+                assert_int_equal(algorithms[i].canonical(&shape), moves_only || !exception);
+            }
+        }
+    }
+}
+
+static void a_reproducible_communicator_refuses_other_orders(void **state)
+{
+    uint32_t nodes[6] = {0, 0, 0, 1, 1, 1};
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 6, .nodes = nodes, .block_bytes = 4096};
+    const struct algorithm *two_level = algorithm_find(COLLECTIVE_ALLREDUCE, "two-level", NULL);
+    assert_null(algorithm_refuses(two_level, &shape));
+    shape.reproducible = true;
+    struct error error = {0};
+    struct plan *plan = NULL;
+    assert_int_equal(plan_generate(two_level, &shape, 0, &plan, &error), WEFT_ERROR_ARGUMENT);
+    assert_null(plan);
+    assert_non_null(strstr(error.text, "reproducible"));
+    assert_null(algorithm_refuses(algorithm_find(COLLECTIVE_ALLREDUCE, "pairwise-tree", NULL), &shape));
+}
+
+/* Bytes that leave `node` over the network. */
+static uint64_t bytes_leaving(struct plan **plans, const struct plan_shape *shape, uint32_t node)
+{
+    uint64_t bytes = 0;
+    for (uint32_t rank = 0; rank < shape->ranks; rank++) {
+        const struct plan *plan = plans[rank];
+        for (uint32_t i = 0; i < plan->step_count && shape->nodes[rank] == node; i++) {
+            const struct step *step = &plan->steps[i];
+            if (step->kind == STEP_SEND && shape->nodes[step->peer] != node)
+                bytes += plan->parts == 1
+                             ? shape->block_bytes * step->chunks
+                             : plan_parts(shape->block_bytes, plan->parts, step->value, step->chunks).bytes;
+        }
+    }
+    return bytes;
+}
+
+/* 2 (N - 1) / N of the data leaves each node, the least there can be; (N - 1) / N for its two halves. */
+static void two_levels_carry_the_least_bytes(void **state)
+{
+    static const struct {
+        enum collective collective;
+        uint64_t blocks, times;
+    } cases[] = {{COLLECTIVE_ALLREDUCE, 1, 2}, {COLLECTIVE_REDUCE_SCATTER, 1, 1}, {COLLECTIVE_ALLGATHER, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (uint32_t count = 2; count <= 8; count++) {
+            uint32_t nodes[32], width = 4, ranks = count * width;
+            for (uint32_t rank = 0; rank < ranks; rank++)
+                nodes[rank] = rank / width;
+            uint64_t whole = 64 * 4 * 840; /* divides evenly by all numbers of parts here */
+            bool in_blocks = cases[i].collective != COLLECTIVE_ALLREDUCE;
+            struct plan_shape shape = {.collective = cases[i].collective,
+                                       .ranks = ranks,
+                                       .nodes = nodes,
+                                       .block_bytes = in_blocks ? whole / ranks : whole};
+            struct plan **plans;
+            const struct algorithm *algorithm = algorithm_find(cases[i].collective, "two-level", NULL);
+            assert_int_equal(sweep_generate(algorithm, &shape, &plans, NULL), WEFT_OK);
+            uint64_t data = in_blocks ? shape.block_bytes * ranks : whole;
+            for (uint32_t node = 0; node < count; node++)
+                assert_true(bytes_leaving(plans, &shape, node) * count == cases[i].times * (count - 1) * data);
+            sweep_free(plans, ranks);
+        }
+    }
+}
+
+static void corrupt_plans_are_refused_by_a_sentence(void **state)
+{
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .block_bytes = 4096};
+    struct plan *plan;
+    const struct algorithm *ring = algorithm_find(COLLECTIVE_ALLREDUCE, "ring", NULL);
+    assert_int_equal(plan_generate(ring, &shape, 1, &plan, NULL), WEFT_OK);
+    assert_int_equal(plan_check(plan, NULL), WEFT_OK);
+    struct error error = {0};
+    plan->steps[0].peer = 1;
+    assert_int_equal(plan_check(plan, &error), WEFT_ERROR_PLAN);
+    assert_string_equal(error.text,
+                        "allreduce by ring, rank 1, lane 0, step 0 (send): names a peer that is no other rank");
+    plan->steps[0].peer = 2;
+    plan->steps[0].kind = 99;
+    assert_int_equal(plan_check(plan, NULL), WEFT_ERROR_PLAN);
+    plan->steps[0].kind = STEP_SEND;
+    plan->lane_first[1] = 1000;
+    assert_int_equal(plan_check(plan, NULL), WEFT_ERROR_PLAN);
+    plan_free(plan);
+}
+
+static void names_are_found_and_mistyped_ones_corrected(void **state)
+{
+    struct error error = {0};
+    assert_null(algorithm_find(COLLECTIVE_ALLREDUCE, "rnig", &error));
+    assert_non_null(strstr(error.text, "did you mean 'ring'"));
+    assert_non_null(strstr(error.text, "recursive-doubling"));
+    enum collective collective;
+    error_clear(&error);
+    assert_int_equal(collective_parse("allreduse", &collective, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "did you mean 'allreduce'"));
+    assert_int_equal(collective_parse("reduce_scatter", &collective, NULL), WEFT_OK);
+    assert_int_equal(collective, COLLECTIVE_REDUCE_SCATTER);
+}
+
+static void shapes_that_make_no_sense_get_a_sentence(void **state)
+{
+    struct error error = {0};
+    struct plan *plan;
+    struct plan_shape shape = {.collective = COLLECTIVE_BROADCAST, .ranks = 4, .root = 4};
+    const struct algorithm *binomial = algorithm_find(COLLECTIVE_BROADCAST, "binomial", NULL);
+    assert_int_equal(plan_generate(binomial, &shape, 0, &plan, &error), WEFT_ERROR_ARGUMENT);
+    error_clear(&error);
+    shape = (struct plan_shape){.collective = COLLECTIVE_ALLREDUCE, .ranks = 6};
+    assert_int_equal(
+        plan_generate(algorithm_find(COLLECTIVE_ALLREDUCE, "halving-doubling", NULL), &shape, 0, &plan, &error),
+        WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "power of two"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_is_proved),
+        cmocka_unit_test(parts_cover_their_block),
+        cmocka_unit_test(the_canonical_order_is_the_rule),
+        cmocka_unit_test(a_reproducible_communicator_refuses_other_orders),
+        cmocka_unit_test(two_levels_carry_the_least_bytes),
+        cmocka_unit_test(corrupt_plans_are_refused_by_a_sentence),
+        cmocka_unit_test(names_are_found_and_mistyped_ones_corrected),
+        cmocka_unit_test(shapes_that_make_no_sense_get_a_sentence),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
