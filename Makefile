@@ -31,6 +31,11 @@ data:
 	@deps/install data
 	@tools/make-data
 
+quickstart:
+	@deps/install build data
+	@$(MAKE) --no-print-directory all data
+	@tools/quickstart $(BUILD)
+
 check:
 	@deps/install build test data
 	@$(MAKE) --no-print-directory all
