@@ -120,8 +120,6 @@ static weft_status run(struct command_call *call, struct error *error)
                           &trainer, &speaks, error);
     if (status == WEFT_OK)
         status = trainer_run(trainer, &speaks, error);
-    if (status != WEFT_OK && speaks)
-        weft_abort(context, error->text);
     trainer_close(trainer);
     weft_status end = weft_finalize(context);
     if (status == WEFT_OK && end != WEFT_OK)

@@ -43,7 +43,16 @@ struct trainer {
     struct learning_rate schedule;
     int32_t *tokens, *targets; /* of one micro-batch */
     double *square_sums;       /* a block each, for the gradient's norm */
+    bool agreed;               /* all ranks know of the failure */
 };
+
+/* Fail everywhere or nowhere: see train/agreement.h. */
+static weft_status agree(struct trainer *trainer, weft_status status, bool *speaks, struct error *error)
+{
+    status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);
+    trainer->agreed = status != WEFT_OK;
+    return status;
+}
 
 static uint32_t micro_batches_of(const struct train_config *config)
 {
@@ -187,17 +196,17 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     trainer->ranks = (uint32_t)weft_comm_size(comm);
     trainer->out = trainer->rank == 0 ? out : NULL;
 
-    weft_status status = agreement_reach(context, comm, prepare(trainer, error), error, speaks);
+    weft_status status = agree(trainer, prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
     status = data_parallel_open(&trainer->parallel, context, comm, trainer->device, trainer->description->elements,
                                 micro_batches_of(config), config->bucket_bytes, error);
-    status = agreement_reach(context, comm, status, error, speaks);
+    status = agree(trainer, status, speaks, error);
     if (status != WEFT_OK)
         goto fail;
     trainer->parallel_is_open = true;
     status = trainer->rank == 0 ? make_first_state(trainer, error) : WEFT_OK;
-    status = agreement_reach(context, comm, status, error, speaks);
+    status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
         status = share_first_state(trainer, error);
     if (status != WEFT_OK)
@@ -348,7 +357,7 @@ static weft_status save(struct trainer *trainer, bool *speaks, struct error *err
     if (trainer->rank == 0)
         status = training_state_save(&trainer->state, &trainer->config, trainer->config.checkpoint_dir, path,
                                      sizeof path, error);
-    status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);
+    status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK && trainer->out) {
         fprintf(trainer->out, "checkpoint %s\n", path);
         fflush(trainer->out);
@@ -386,7 +395,7 @@ static weft_status sample(struct trainer *trainer, struct error *error)
     return status;
 }
 
-weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
+static weft_status run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct training_state *state = &trainer->state;
@@ -394,7 +403,6 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
     uint64_t saved = UINT64_MAX, evaluated = UINT64_MAX;
     bool stopping = false;
     weft_status status = WEFT_OK;
-    *speaks = true;
     while (state->step < end && !stopping) {
         if ((status = take_step(trainer, &stopping, error)) != WEFT_OK)
             return status;
@@ -417,6 +425,16 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
     if (stopping && trainer->out)
         fprintf(trainer->out, "stopped after step %" PRIu64 " as asked; go on with --resume\n", state->step);
     if (!stopping)
-        status = agreement_reach(trainer->context, trainer->comm, sample(trainer, error), error, speaks);
+        status = agree(trainer, sample(trainer, error), speaks, error);
+    return status;
+}
+
+weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    *speaks = true;
+    weft_status status = run(trainer, speaks, error);
+    /* What failed here alone ends the job: the others would wait for this rank. */
+    if (status != WEFT_OK && !trainer->agreed)
+        weft_abort(trainer->context, error->text);
     return status;
 }
