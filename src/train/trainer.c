@@ -41,10 +41,9 @@ struct trainer {
     bool parallel_is_open;
     struct report report;
     struct learning_rate schedule;
-    int32_t *tokens, *targets;      /* of one micro-batch */
-    double *square_sums;            /* a block each, for the gradient's norm */
-    bool agreed;                    /* all ranks know of the failure */
-    struct checkpoint_claim *claim; /* of the folder of checkpoints, on rank 0 */
+    int32_t *tokens, *targets; /* of one micro-batch */
+    double *square_sums;       /* a block each, for the gradient's norm */
+    bool agreed;               /* all ranks know of the failure */
 };
 
 /* Fail everywhere or nowhere: see train/agreement.h. */
@@ -116,18 +115,14 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     return report_open(&trainer->report, trainer->out, trainer->rank == 0 ? config->metrics : NULL, error);
 }
 
-/* The state that rank 0 begins with; it alone writes checkpoints. */
+/* The state that rank 0 begins with. */
 static weft_status make_first_state(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    weft_status status;
-    if (config->checkpoint_dir &&
-        (status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error)) != WEFT_OK)
-        return status;
     if (!config->resume)
         return model_initialise(trainer->description, trainer->device, trainer->state.parameters,
                                 (uint64_t)config->seed, error);
-    status = training_state_load(&trainer->state, config, config->resume, error);
+    weft_status status = training_state_load(&trainer->state, config, config->resume, error);
     if (status == WEFT_OK && trainer->state.step > (uint64_t)config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64,
@@ -245,7 +240,6 @@ void trainer_close(struct trainer *trainer)
     if (trainer->parallel_is_open)
         data_parallel_close(&trainer->parallel);
     report_close(&trainer->report, NULL);
-    checkpoint_release(trainer->claim);
     free(trainer->tokens);
     free(trainer->targets);
     free(trainer->square_sums);
