@@ -165,11 +165,13 @@ static weft_status fabric_begin(struct transport *transport, struct transfer *tr
     return status != WEFT_OK ? status : failure_of(fabric, error);
 }
 
-static void endpoint_close(struct fabric *fabric)
+static void endpoints_close(struct fabric *fabric)
 {
+    if (fabric->bulk && fabric->bulk != fabric->endpoint)
+        fi_close(&fabric->bulk->fid);
     if (fabric->endpoint)
         fi_close(&fabric->endpoint->fid);
-    fabric->endpoint = NULL;
+    fabric->bulk = fabric->endpoint = NULL;
 }
 
 static void fabric_cancel(struct transport *transport, struct transfer *transfer)
@@ -182,7 +184,7 @@ static void fabric_cancel(struct transport *transport, struct transfer *transfer
     case FLIGHT_RECEIVE:
         transfer_list_remove(&flight->channel->receives, transfer);
         if (flight->lane != FABRIC_NO_LANE)
-            endpoint_close(fabric);
+            endpoints_close(fabric);
         bulk_retire(fabric, transfer);
         break;
     case FLIGHT_SEND:
@@ -201,7 +203,7 @@ static void fabric_cancel(struct transport *transport, struct transfer *transfer
     case FLIGHT_COMPLETING:
         transfer_list_remove(&peer->writing, transfer);
         if (flight->done < flight->posted)
-            endpoint_close(fabric);
+            endpoints_close(fabric);
         region_release(fabric, flight->region);
         break;
     default:
@@ -248,6 +250,13 @@ static weft_status refused(struct fabric *fabric, const char *what, int status, 
     return error_set(error, WEFT_ERROR_NETWORK, "%s: cannot open %s: %s", fabric->name, what, fi_strerror(-status));
 }
 
+/** Whether a connection of this provider is one stream of bytes, and cheap. */
+static bool is_stream(const struct fabric *fabric)
+{
+    const char *provider = fabric->info->fabric_attr->prov_name;
+    return strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0;
+}
+
 /**
  * The net provider (tcp before 1.20) signals its queue's own descriptor at the first completion and never takes the
  * signal back, so that a sleeper would be woken for ever. But nothing completes there but by our own progress, which
@@ -275,9 +284,7 @@ static int sockets_descriptor(struct fid_cq *queue)
 
 static weft_status open_queue(struct fabric *fabric, struct error *error)
 {
-    const char *provider = fabric->info->fabric_attr->prov_name;
-    bool keeps_signal =
-        (strcmp(provider, "net") == 0 || strcmp(provider, "tcp") == 0) && fi_version() < FI_VERSION(1, 20);
+    bool keeps_signal = is_stream(fabric) && fi_version() < FI_VERSION(1, 20);
     struct fi_cq_attr attributes = {
         .size = fabric->receive_want + fabric->info->tx_attr->size + FABRIC_LANES,
         .format = FI_CQ_FORMAT_DATA,
@@ -297,9 +304,27 @@ static weft_status open_queue(struct fabric *fabric, struct error *error)
     return status == 0 ? WEFT_OK : refused(fabric, "a completion queue", status, error);
 }
 
-static weft_status open_endpoint(struct fabric *fabric, struct error *error)
+static weft_status open_one(struct fabric *fabric, struct fid_ep **endpoint, uint8_t *address, size_t *bytes,
+                            struct error *error)
 {
-    struct fi_av_attr attributes = {.type = FI_AV_TABLE, .count = fabric->ranks};
+    int status = fi_endpoint(fabric->domain, fabric->info, endpoint, NULL);
+    if (status != 0)
+        return refused(fabric, "an endpoint", status, error);
+    status = fi_ep_bind(*endpoint, &fabric->addresses->fid, 0);
+    if (status == 0)
+        status = fi_ep_bind(*endpoint, &fabric->queue->fid, FI_TRANSMIT | FI_RECV);
+    if (status == 0)
+        status = fi_enable(*endpoint);
+    if (status != 0)
+        return refused(fabric, "the endpoint", status, error);
+    *bytes = FABRIC_ADDRESS_BYTES;
+    status = fi_getname(&(*endpoint)->fid, address, bytes);
+    return status == 0 ? WEFT_OK : refused(fabric, "the endpoint's address", status, error);
+}
+
+static weft_status open_endpoints(struct fabric *fabric, struct error *error)
+{
+    struct fi_av_attr attributes = {.type = FI_AV_TABLE, .count = 2 * (size_t)fabric->ranks};
     int status = fi_fabric(fabric->info->fabric_attr, &fabric->fabric, NULL);
     if (status != 0)
         return refused(fabric, "the network", status, error);
@@ -312,21 +337,18 @@ static weft_status open_endpoint(struct fabric *fabric, struct error *error)
     weft_status opened = open_queue(fabric, error);
     if (opened != WEFT_OK)
         return opened;
-    status = fi_endpoint(fabric->domain, fabric->info, &fabric->endpoint, NULL);
-    if (status != 0)
-        return refused(fabric, "an endpoint", status, error);
-    status = fi_ep_bind(fabric->endpoint, &fabric->addresses->fid, 0);
-    if (status == 0)
-        status = fi_ep_bind(fabric->endpoint, &fabric->queue->fid, FI_TRANSMIT | FI_RECV);
-    if (status == 0)
-        status = fi_enable(fabric->endpoint);
-    if (status != 0)
-        return refused(fabric, "the endpoint", status, error);
-
-    size_t bytes = sizeof fabric->card.address;
-    status = fi_getname(&fabric->endpoint->fid, fabric->card.address, &bytes);
-    if (status != 0)
-        return refused(fabric, "the endpoint's address", status, error);
+    size_t bytes;
+    opened = open_one(fabric, &fabric->endpoint, fabric->card.address, &bytes, error);
+    if (opened != WEFT_OK)
+        return opened;
+    fabric->bulk = fabric->endpoint;
+    memcpy(fabric->card.bulk_address, fabric->card.address, sizeof fabric->card.address);
+    if (is_stream(fabric) && !(fabric->mr_mode & FI_MR_ENDPOINT)) {
+        fabric->bulk = NULL;
+        opened = open_one(fabric, &fabric->bulk, fabric->card.bulk_address, &bytes, error);
+        if (opened != WEFT_OK)
+            return opened;
+    }
     fabric->card.address_bytes = (uint32_t)bytes;
     snprintf(fabric->card.provider, sizeof fabric->card.provider, "%s", fabric->info->fabric_attr->prov_name);
     return WEFT_OK;
@@ -384,7 +406,7 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
         fabric->receive_want = (uint32_t)fabric->info->rx_attr->size;
     fabric->mr_mode = (uint64_t)fabric->info->domain_attr->mr_mode;
 
-    status = open_endpoint(fabric, error);
+    status = open_endpoints(fabric, error);
     if (status == WEFT_OK)
         status = fabric_memory_open(fabric, error);
     if (status == WEFT_OK)
@@ -418,7 +440,7 @@ void fabric_close(struct fabric *fabric)
     while (fabric->endpoint && !fabric->cancelled && (fabric->sends || fabric->busy_peers) && clock_now() < limit)
         if (fabric_progress(&fabric->transport, NULL) != WEFT_OK)
             break;
-    endpoint_close(fabric);
+    endpoints_close(fabric);
     fabric_memory_close(fabric);
     fabric_slabs_close(fabric);
     fabric_channels_close(fabric);
@@ -459,7 +481,8 @@ weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fa
             "%s: the addresses of rank %u and rank %u are of different kinds (IPv4 and IPv6?); name an interface",
             fabric->name, rank, fabric->rank);
     struct peer *peer = &fabric->peers[rank];
-    if (fi_av_insert(fabric->addresses, card->address, 1, &peer->address, 0, NULL) != 1)
+    if (fi_av_insert(fabric->addresses, card->address, 1, &peer->address, 0, NULL) != 1 ||
+        fi_av_insert(fabric->addresses, card->bulk_address, 1, &peer->bulk_address, 0, NULL) != 1)
         return error_set(error, WEFT_ERROR_NETWORK, "%s: rank %u's address is refused", fabric->name, rank);
     peer->connected = true;
     peer_is_busy(fabric, peer);

@@ -29,10 +29,12 @@ struct fabric;
 /** Largest message that goes into a receive buffer posted ahead. */
 #define FABRIC_EAGER_BYTES 8192
 
-/** A rank's endpoint: travels in its card. */
+/** Where a rank takes messages, and where large ones are written (the same endpoint, but over TCP): travels in its
+ * card. */
 struct fabric_card {
     uint32_t address_bytes;
     uint8_t address[FABRIC_ADDRESS_BYTES];
+    uint8_t bulk_address[FABRIC_ADDRESS_BYTES];
     char provider[32]; /**< all ranks must have opened the same */
 };
 

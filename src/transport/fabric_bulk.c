@@ -126,9 +126,9 @@ static bool write_chunk(struct fabric *fabric, struct peer *peer, struct transfe
     operation->transfer = transfer;
     operation->peer = transfer->peer;
     ssize_t status =
-        fi_writedata(fabric->endpoint, (char *)transfer->data + offset, bytes,
+        fi_writedata(fabric->bulk, (char *)transfer->data + offset, bytes,
                      flight->region ? flight->region->descriptor : NULL, flight->lane << FABRIC_LANE_SHIFT | chunk,
-                     peer->address, flight->address + offset, flight->key, &operation->context);
+                     peer->bulk_address, flight->address + offset, flight->key, &operation->context);
     if (status != 0) {
         write_give(fabric, operation);
         if (status != -FI_EAGAIN)

@@ -55,7 +55,7 @@
 #define FABRIC_LANES            4096
 #define FABRIC_LANE_SHIFT       20 /**< the immediate: lane above, chunk below */
 #define FABRIC_CHUNK_BYTES      (512 * 1024)
-#define FABRIC_CHUNKS_IN_FLIGHT 4  /**< to one peer: a wire stays busy, small messages get through */
+#define FABRIC_CHUNKS_IN_FLIGHT 8  /**< to one peer: a wire stays busy while a rank does not look */
 #define FABRIC_BATCH            16 /**< completions read at once */
 #define FABRIC_NO_LANE          UINT32_MAX
 
@@ -148,7 +148,7 @@ struct channel {
 };
 
 struct peer {
-    fi_addr_t address;
+    fi_addr_t address, bulk_address;
     bool connected;
     bool busy; /**< is in the fabric's list of peers with something to post */
     struct peer *next_busy;
@@ -198,9 +198,11 @@ struct fabric {
     struct fid_domain *domain;
     struct fid_av *addresses;
     struct fid_cq *queue;
-    struct fid_ep *endpoint; /**< NULL after a cancel that had to close it */
-    bool cancelled;          /**< some transfer was: the job has failed */
-    int descriptor;          /**< of the queue; -1 where the provider cannot block */
+    struct fid_ep *endpoint; /**< of messages; NULL after a cancel that had to close it */
+    struct fid_ep *bulk; /**< of large writes: where a connection is one stream of bytes, messages shall not stand in
+                            line behind megabytes; elsewhere it is `endpoint` */
+    bool cancelled;      /**< some transfer was: the job has failed */
+    int descriptor;      /**< of the queue; -1 where the provider cannot block */
     uint64_t mr_mode;
 
     struct peer *peers;

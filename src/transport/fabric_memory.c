@@ -51,7 +51,7 @@ weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struc
     } while (status == -FI_ENOKEY && !(fabric->mr_mode & FI_MR_PROV_KEY)); /* drawn before: once in 2^64 */
 
     if (status == 0 && fabric->mr_mode & FI_MR_ENDPOINT) {
-        status = fi_mr_bind(region->memory, &fabric->endpoint->fid, 0);
+        status = fi_mr_bind(region->memory, &fabric->bulk->fid, 0);
         if (status == 0)
             status = fi_mr_enable(region->memory);
         if (status != 0)

@@ -269,6 +269,25 @@ static void measure_latency(void)
                times[BATCHES / 2]);
 }
 
+static void measure_mixed(void)
+{
+    enum { LARGE = 4 << 20, STREAMS = 64 };
+    struct transfer streams[2][STREAMS];
+    void *data[2] = {buffer_of(LARGE), buffer_of(LARGE)};
+    for (int i = 0; i < STREAMS; i++) {
+        for (int way = 0; way < 2; way++) {
+            streams[way][i] = message(way, !options.rank, 9, data[way], LARGE, 9);
+            begin(&streams[way][i]);
+        }
+    }
+    measure_latency();
+    if (streams[0][STREAMS - 1].state != TRANSFER_ACTIVE)
+        quit("the large messages ended first: ask for a smaller count");
+    for (int i = 0; i < STREAMS; i++)
+        for (int way = 0; way < 2; way++)
+            finish(&streams[way][i]);
+}
+
 static void measure_bandwidth(void)
 {
     struct transfer transfers[64];
@@ -364,6 +383,7 @@ int main(int count, char **words)
     } modes[] = {
         {"random", exchange_random},
         {"latency", measure_latency},
+        {"mixed", measure_mixed},
         {"bandwidth", measure_bandwidth},
         {"death", survive_death},
     };
