@@ -24,7 +24,8 @@ bool agent_is_local(const char *host, bool chosen);
 
 /**
  * Start `executable` (weft, the same path on every host) as the helper on `host`. `agent` is the remote shell with its
- * options, divided by spaces, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, without one. The agent
+ * options, divided by spaces, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, as a fork of this
+ * process, which must have no other threads yet. The agent
  * leads a process group of its own, so that the terminal's signals go to the launcher alone. Errors: SYSTEM, ARGUMENT
  * when it cannot be run.
  */

@@ -660,9 +660,9 @@ weft_status launch_run(const struct launch_config *config, struct launch_result 
     if (status == WEFT_OK)
         status = watch_signals(&launch, error);
     if (status == WEFT_OK)
-        status = meeting_server_start(config, remote, &launch.environment, &server, error);
-    if (status == WEFT_OK)
         status = start_stations(&launch, error);
+    if (status == WEFT_OK) /* a thread: after the forks */
+        status = meeting_server_start(config, remote, &launch.environment, &server, error);
     while (status == WEFT_OK && launch.open > 0)
         status = turn(&launch, polls, folder, error);
     if (launch.judge_at)

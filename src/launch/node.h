@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The launcher's helper on one host, this machine included: `weft run --node`, which nobody types. It starts the host's
+ * The launcher's helper on one host, this machine included: a fork of the launcher here, `weft run
+ * --node` elsewhere, which nobody types. It starts the host's
  * ranks, forwards their output, passes signals on, reports their ends, and kills everything, down to grandchildren, the
  * moment its connection to the launcher closes, in whatever way the launcher ended.
  */
