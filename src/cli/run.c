@@ -135,6 +135,7 @@ static weft_status run(struct command_call *call, struct error *error)
     struct run_record record;
     char folder[FILE_PATH_BYTES] = "";
     weft_status status = configure(call, &config, error);
+    call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 0; /* of an error so far */
     if (status == WEFT_OK) {
         if (!chosen.no_record)
             record_begin(call, config.hosts.ranks, &record, folder);
