@@ -33,6 +33,7 @@ struct near_places {
 };
 _Static_assert(sizeof(struct near_places) <= PLAN_INLINE_BYTES, "places travel in the line");
 
+/** One cache line; its neighbour stays empty, as processors fetch lines in pairs. */
 struct near_line {
     _Atomic uint64_t counter;
     uint64_t tag;
@@ -40,8 +41,9 @@ struct near_line {
         uint8_t inlined[PLAN_INLINE_BYTES];
         struct near_places places;
     };
+    uint8_t apart[64];
 };
-_Static_assert(sizeof(struct near_line) == 64, "a line is a cache line");
+_Static_assert(sizeof(struct near_line) == 128, "a line and its empty neighbour");
 
 struct near_block {
     struct near_line first[2];              /**< of the first lane, by parity of the operation's number */
