@@ -41,11 +41,8 @@ static weft_status simulate(const struct algorithm *algorithm, const struct plan
 static const char *refusal(const struct algorithm *algorithm, const struct plan_shape *shape)
 {
     const char *reason = algorithm_refuses(algorithm, shape);
-    if (!reason && !algorithm->canonical(shape) && shape->ranks > 1) {
-        /* Where nodes hold unequal or odd numbers of ranks, the byte-minimal hierarchy is the default all the same. */
-        if (strncmp(algorithm->name, "two-level", 9) != 0)
-            reason = "its sums are not in the canonical order: only on request";
-    }
+    if (!reason)
+        reason = algorithm_only_on_request(algorithm, shape);
     return reason;
 }
 

@@ -298,6 +298,18 @@ const char *algorithm_refuses(const struct algorithm *algorithm, const struct pl
     return reason;
 }
 
+const char *algorithm_only_on_request(const struct algorithm *algorithm, const struct plan_shape *shape)
+{
+    if (shape->ranks == 1 || algorithm->canonical(shape))
+        return NULL;
+    uint32_t fewest = 1, most = 1;
+    bool known = !shape->nodes || node_sizes(shape, &fewest, &most);
+    bool uneven = known && (fewest != most || (most & (most - 1)));
+    return uneven && algorithm->canonical == canonical_if_aligned
+               ? NULL
+               : "its sums are not in the canonical order: only on request";
+}
+
 /* One rank: its input is everything there is. */
 static void write_alone(struct builder *builder)
 {

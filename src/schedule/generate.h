@@ -52,6 +52,13 @@ const struct algorithm *algorithm_find(enum collective collective, const char *n
 const char *algorithm_refuses(const struct algorithm *algorithm, const struct plan_shape *shape);
 
 /**
+ * Why `algorithm` is not to be chosen for `shape` unless somebody asks for it by name, or NULL when it may be: its sums
+ * are not canonical. The exception are two levels on nodes whose sizes are not equal powers of two: there the fewest
+ * bytes come first.
+ */
+const char *algorithm_only_on_request(const struct algorithm *algorithm, const struct plan_shape *shape);
+
+/**
  * Generate the plan of `rank` by `algorithm`; WEFT_ERROR_ARGUMENT with its reason when it refuses the shape. A
  * communicator of one rank gets the same few local steps from every algorithm.
  */

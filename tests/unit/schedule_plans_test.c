@@ -117,6 +117,25 @@ static void a_reproducible_communicator_refuses_other_orders(void **state)
     assert_null(algorithm_refuses(algorithm_find(COLLECTIVE_ALLREDUCE, "pairwise-tree", NULL), &shape));
 }
 
+/* What the tuner may choose by itself: any placement on nodes of 1, 2, 4 or 8 ranks gives the canonical sum. */
+static void exceptions_are_made_on_request_only(void **state)
+{
+    uint32_t aligned[8] = {0, 0, 1, 1, 2, 2, 3, 3}, in_turn[8] = {0, 1, 2, 3, 0, 1, 2, 3},
+             uneven[8] = {0, 0, 0, 1, 1, 1, 1, 1};
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 8, .block_bytes = 1 << 20};
+    const struct algorithm *two_level = algorithm_find(COLLECTIVE_ALLREDUCE, "two-level", NULL);
+    const struct algorithm *exception = algorithm_find(COLLECTIVE_ALLREDUCE, "two-level-ring", NULL);
+    shape.nodes = aligned;
+    assert_null(algorithm_only_on_request(two_level, &shape));
+    assert_non_null(algorithm_only_on_request(exception, &shape));
+    shape.nodes = in_turn;
+    assert_non_null(algorithm_only_on_request(two_level, &shape));
+    assert_null(algorithm_refuses(two_level, &shape));
+    shape.nodes = uneven;
+    assert_null(algorithm_only_on_request(two_level, &shape));
+    assert_non_null(algorithm_only_on_request(exception, &shape));
+}
+
 /* Bytes that leave `node` over the network. */
 static uint64_t bytes_leaving(struct plan **plans, const struct plan_shape *shape, uint32_t node)
 {
@@ -220,6 +239,7 @@ int main(void)
         cmocka_unit_test(parts_cover_their_block),
         cmocka_unit_test(the_canonical_order_is_the_rule),
         cmocka_unit_test(a_reproducible_communicator_refuses_other_orders),
+        cmocka_unit_test(exceptions_are_made_on_request_only),
         cmocka_unit_test(two_levels_carry_the_least_bytes),
         cmocka_unit_test(corrupt_plans_are_refused_by_a_sentence),
         cmocka_unit_test(names_are_found_and_mistyped_ones_corrected),
