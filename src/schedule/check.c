@@ -98,6 +98,34 @@ static const char *check_wait(const struct plan *plan, const struct step *step)
     return NULL;
 }
 
+/* How many blocks the fullest rank's input, or output, has: what near steps may name of another rank. */
+static uint64_t most_input_blocks(const struct plan *plan)
+{
+    bool many = plan->collective == COLLECTIVE_REDUCE_SCATTER || plan->collective == COLLECTIVE_ALLTOALL ||
+                plan->collective == COLLECTIVE_ALLTOALLV || plan->collective == COLLECTIVE_SCATTER;
+    return many ? plan->ranks : 1;
+}
+
+static uint64_t most_output_blocks(const struct plan *plan)
+{
+    bool many = plan->collective == COLLECTIVE_ALLGATHER || plan->collective == COLLECTIVE_ALLGATHERV ||
+                plan->collective == COLLECTIVE_ALLTOALL || plan->collective == COLLECTIVE_ALLTOALLV ||
+                plan->collective == COLLECTIVE_GATHER || plan->collective == COLLECTIVE_GATHERV;
+    return many ? plan->ranks : 1;
+}
+
+/* What is read of others' input and stored into others' output. */
+static const char *check_others(const struct plan *plan, const struct step *step)
+{
+    bool reads = step->kind == STEP_READ || step->kind == STEP_GATHER_REDUCE || step->kind == STEP_REDUCE_SPREAD;
+    bool spreads = step->kind == STEP_SPREAD || step->kind == STEP_REDUCE_SPREAD;
+    if (reads && step->source_chunk + (uint64_t)step->chunks > most_input_blocks(plan) * plan->parts)
+        return "reads beyond the end of another rank's input";
+    if (spreads && step->target_chunk + (uint64_t)step->chunks > most_output_blocks(plan) * plan->parts)
+        return "reaches beyond the end of another rank's output";
+    return NULL;
+}
+
 /* What is particular to a kind. */
 static const char *check_kind(const struct plan *plan, const struct step *step)
 {
@@ -160,6 +188,8 @@ static const char *check_step(const struct plan *plan, const struct step *step)
     if ((uses & USES_PARTS) && step->value >= plan->parts)
         return "is about a part that does not exist";
     what = check_kind(plan, step);
+    if (!what)
+        what = check_others(plan, step);
     uint64_t span = step->kind == STEP_REDUCE ? (uint64_t)(step->operands - 1) * step->stride + 1 : step->chunks;
     if (!what && (uses & USES_SOURCE))
         what = check_range(plan, step, step->source, step->source_chunk, span);

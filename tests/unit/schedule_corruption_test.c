@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans with random bytes in their steps: each is refused by a sentence or runs on the verifier's machine without
+ * touching what is not its own (the address sanitizer watches).
+ */
+#include "base/random.h"
+#include "schedule/sweep.h"
+#include "schedule/verify_machine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CORRUPTIONS 300
+
+struct tally {
+    uint64_t drawn, unchecked, passed;
+};
+
+static void corrupt(struct plan *plan, struct tally *tally)
+{
+    unsigned char *bytes = (unsigned char *)plan->steps;
+    uint64_t changes = 1 + random_below(1, tally->drawn++, 3);
+    for (uint64_t i = 0; i < changes; i++) {
+        uint64_t at = random_below(2, tally->drawn++, plan->step_count * sizeof *plan->steps);
+        /* Small numbers are nearer to the truth than any numbers. */
+        uint64_t value = random_bits(3, tally->drawn++);
+        bytes[at] = (unsigned char)(value & 256 ? value & 3 : value & 255);
+    }
+}
+
+static weft_status corrupt_some(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+                                struct error *error)
+{
+    struct tally *tally = context;
+    struct plan **plans;
+    if (shape->root > 1)
+        return WEFT_OK;
+    assert_int_equal(sweep_generate(algorithm, shape, &plans, error), WEFT_OK);
+    for (unsigned i = 0; i < CORRUPTIONS; i++) {
+        struct plan *plan = plans[random_below(4, tally->drawn++, shape->ranks)];
+        if (!plan->step_count)
+            continue;
+        struct step *steps = malloc(plan->step_count * sizeof *steps);
+        memcpy(steps, plan->steps, plan->step_count * sizeof *steps);
+        corrupt(plan, tally);
+        struct error sentence = {0};
+        if (plan_check(plan, &sentence) != WEFT_OK) {
+            tally->unchecked++;
+            assert_true(strlen(sentence.text) > 20);
+        } else {
+            uint32_t count;
+            const struct verify_binding *bindings = verify_bindings(plans, shape->ranks, shape, &count);
+            bool right = true;
+            for (uint32_t k = 0; k < count && right; k++)
+                right = verify_run(plans, shape->ranks, shape, &bindings[k], NULL, &sentence) == WEFT_OK;
+            tally->passed += right;
+            if (!right)
+                assert_true(strlen(sentence.text) > 20);
+            verify_chaos(plans, shape->ranks, shape, &bindings[0], i, NULL);
+        }
+        memcpy(plan->steps, steps, plan->step_count * sizeof *steps);
+        free(steps);
+    }
+    sweep_free(plans, shape->ranks);
+    return WEFT_OK;
+}
+
+static void random_bytes_do_no_harm(void **state)
+{
+    struct tally tally = {0};
+    for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
+        size_t count;
+        const struct algorithm *algorithms = algorithms_of((enum collective)collective, &count);
+        for (size_t i = 0; i < count; i++)
+            for (uint32_t ranks = 2; ranks <= 4; ranks++)
+                sweep_shapes((enum collective)collective, &algorithms[i], ranks, corrupt_some, &tally, NULL);
+    }
+    assert_true(tally.unchecked > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_bytes_do_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
