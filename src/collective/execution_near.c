@@ -107,8 +107,10 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
         if (announce(request, error) != WEFT_OK)
             return false;
         line->tag = request->tag;
-        atomic_store_explicit(&line->counter, number << NEAR_SIGNAL_BITS, memory_order_release);
-        near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+        if (!request->entry->signals_first) { /* else the first signal publishes it */
+            atomic_store_explicit(&line->counter, number << NEAR_SIGNAL_BITS, memory_order_release);
+            near_ring_all(comm->context->near, comm->near_world, comm->near_count);
+        }
     }
     comm->near_number = number;
     return true;
@@ -231,7 +233,7 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
         uint64_t bytes = execution_step_bytes(request, lane, &piece);
         if (bytes)
             copy_bytes(staging + chunk_offset(request, lane, chunk, request->binding.room, 0),
-                       execution_chunk(request, lane, BUFFER_INPUT, chunk), bytes, request->binding.streaming);
+                       execution_chunk(request, lane, BUFFER_INPUT, chunk), bytes, false);
         done += parts;
     }
     return STEP_COMPLETE;
@@ -260,11 +262,12 @@ static uint32_t gather(const struct weft_request *request, const struct lane *la
  * any output is ordinary.
  */
 static weft_status spread_targets(struct weft_request *request, struct lane *lane, const struct step *step,
-                                  const struct plan_group *group, uint32_t *count, struct error *error)
+                                  const struct plan_group *group, uint32_t *count, bool *streaming, struct error *error)
 {
     weft_comm *comm = request->comm;
     bool ordinary = false;
     *count = 0;
+    *streaming = request->binding.streaming;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t rank = request->plan->members[group->first + i];
         if (rank == comm->rank) {
@@ -291,6 +294,7 @@ static weft_status spread_targets(struct weft_request *request, struct lane *lan
         atomic_store_explicit(&places->spread, heap_offset(comm->context->heap, staging->spread, 1),
                               memory_order_relaxed);
     }
+    *streaming = false; /* staging is read soon, from the cache */
     comm->targets[(*count)++] = (char *)staging->spread + slot_of(request, lane) * places->spread_stride +
                                 chunk_offset(request, lane, step->target_chunk, request->binding.room, 0);
     return WEFT_OK;
@@ -304,6 +308,7 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
     if (!bytes)
         return STEP_COMPLETE;
     uint32_t sources = 1, targets = 1;
+    bool streaming = request->binding.streaming;
     comm->targets[0] = execution_chunk(request, lane, step->target, step->target_chunk);
     if (step->kind == STEP_SPREAD)
         comm->sources[0] = execution_chunk(request, lane, step->source, step->source_chunk);
@@ -313,7 +318,7 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
         const struct plan_group *group = &plan->groups[step->kind == STEP_SPREAD ? step->peer : step->operands];
         struct error error;
         error_clear(&error);
-        if (spread_targets(request, lane, step, group, &targets, &error) != WEFT_OK) {
+        if (spread_targets(request, lane, step, group, &targets, &streaming, &error) != WEFT_OK) {
             progress_fail(comm->context, &error);
             return STEP_FAILED;
         }
@@ -321,12 +326,12 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
     if (step->kind == STEP_SPREAD && !(step->flags & STEP_FINISHES)) {
         for (uint32_t i = 0; i < targets; i++)
             if (comm->targets[i] != comm->sources[0])
-                copy_bytes(comm->targets[i], comm->sources[0], bytes, request->binding.streaming);
+                copy_bytes(comm->targets[i], comm->sources[0], bytes, streaming);
         return STEP_COMPLETE;
     }
     reduction_tree(comm->context->reduction, request->call.type, request->call.op.kind, comm->targets, targets,
                    comm->sources, sources, bytes / request->binding.element,
-                   step->flags & STEP_FINISHES ? &request->binding.finish : NULL, request->binding.streaming);
+                   step->flags & STEP_FINISHES ? &request->binding.finish : NULL, streaming);
     return STEP_COMPLETE;
 }
 
@@ -347,16 +352,26 @@ static void deliver(struct weft_request *request, struct lane *lane, const struc
  * ---------------------------------------------------------------------------------------------------
  */
 
+/* Where a rank's contribution lies: in the line of its flag when everybody's fits there. */
+static uint8_t *contribution_of(const struct weft_request *request, uint32_t rank)
+{
+    const struct plan *plan = request->plan;
+    bool many = plan->collective == COLLECTIVE_REDUCE_SCATTER || plan->collective == COLLECTIVE_ALLTOALL ||
+                plan->collective == COLLECTIVE_SCATTER;
+    struct near_block *block = request->comm->blocks[rank];
+    uint64_t most = request->binding.block_bytes * (many ? plan->ranks : 1);
+    return most <= PLAN_LINE_BYTES ? block->first[request->near_number & 1].inlined
+                                   : block->annex[request->near_number & 1].bytes;
+}
+
 static void exchange_publish(struct weft_request *request)
 {
     weft_comm *comm = request->comm;
     struct near_line *line = own_line(request);
     uint64_t bytes = request->plan->input_blocks * request->binding.block_bytes;
-    if (request->plan->collective == COLLECTIVE_ALLGATHERV || request->plan->collective == COLLECTIVE_GATHERV)
-        bytes = request->call.output_counts[comm->rank] * request->binding.element;
     line->tag = request->tag;
     if (bytes)
-        memcpy(line->inlined, request->binding.input, bytes);
+        memcpy(contribution_of(request, comm->rank), request->binding.input, bytes);
     atomic_store_explicit(&line->counter, (request->near_number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
     near_ring_all(comm->context->near, comm->near_world, comm->near_count);
 }
@@ -373,7 +388,7 @@ static void exchange_take(struct weft_request *request, struct lane *lane, const
         if (!binding->block_bytes)
             return;
         for (uint32_t i = 0; i < group->count; i++)
-            comm->sources[i] = line_of(request, members[i])->inlined + from;
+            comm->sources[i] = contribution_of(request, members[i]) + from;
         void *target = binding->output;
         reduction_tree(comm->context->reduction, request->call.type, request->call.op.kind, &target, 1, comm->sources,
                        group->count, binding->block_bytes / binding->element, &binding->finish, false);
@@ -385,12 +400,12 @@ static void exchange_take(struct weft_request *request, struct lane *lane, const
             uint64_t bytes = execution_step_bytes(request, lane, &block);
             if (bytes)
                 memcpy(execution_chunk(request, lane, BUFFER_OUTPUT, members[i]),
-                       line_of(request, members[i])->inlined + from, bytes);
+                       contribution_of(request, members[i]) + from, bytes);
         }
         return;
     case EXCHANGE_TAKE:
         if (binding->block_bytes)
-            memcpy(binding->output, line_of(request, members[step->operands])->inlined + from, binding->block_bytes);
+            memcpy(binding->output, contribution_of(request, members[step->operands]) + from, binding->block_bytes);
         return;
     case EXCHANGE_NOTHING:
         return;

@@ -7,7 +7,7 @@
  * reset, and a counter of a later operation satisfies every wait for an earlier one.
  *
  * The first lane's line also carries, written before its counter: the operation's tag, and either the places where near
- * ranks find this rank's buffers, or the whole contribution (STEP_EXCHANGE). It exists twice, used in turn, because a
+ * ranks find this rank's buffers, or the whole contribution (STEP_EXCHANGE; one that is too long lies in the annex). It exists twice, used in turn, because a
  * rank may begin operation n + 1 while another still reads what it said for n. It must not begin n + 2: that is granted
  * once all near ranks are seen to have begun n + 1, and so are done with n (comm.near_credit). The same grant guards
  * the two sets of staging.
@@ -31,14 +31,14 @@ struct near_places {
     uint64_t spread_stride;  /**< the same for ... */
     _Atomic uint64_t spread; /**< ... staging of what is spread to ordinary OUTPUTs; known from the first spread on */
 };
-_Static_assert(sizeof(struct near_places) <= PLAN_INLINE_BYTES, "places travel in the line");
+_Static_assert(sizeof(struct near_places) <= PLAN_LINE_BYTES, "places travel in the line");
 
 /** One cache line; its neighbour stays empty, as processors fetch lines in pairs. */
 struct near_line {
     _Atomic uint64_t counter;
     uint64_t tag;
     union {
-        uint8_t inlined[PLAN_INLINE_BYTES];
+        uint8_t inlined[PLAN_LINE_BYTES];
         struct near_places places;
     };
     uint8_t apart[64];
@@ -48,6 +48,9 @@ _Static_assert(sizeof(struct near_line) == 128, "a line and its empty neighbour"
 struct near_block {
     struct near_line first[2];              /**< of the first lane, by parity of the operation's number */
     struct near_line lanes[PLAN_LANES - 1]; /**< of the other lanes: the counter alone */
+    struct {
+        _Alignas(64) uint8_t bytes[PLAN_INLINE_BYTES];
+    } annex[2]; /**< a contribution that does not fit into first[] */
 };
 
 #endif

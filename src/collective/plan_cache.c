@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Blocks of this size travel inside control lines. */
-static uint64_t inline_bytes(const weft_comm *comm, enum collective collective)
+/* Blocks of this size travel in the lines of flags. */
+static uint64_t line_bytes(const weft_comm *comm, enum collective collective)
 {
     bool many = collective == COLLECTIVE_REDUCE_SCATTER || collective == COLLECTIVE_ALLTOALL ||
                 collective == COLLECTIVE_SCATTER;
-    return PLAN_INLINE_BYTES / (many ? comm->size : 1);
+    return PLAN_LINE_BYTES / (many ? comm->size : 1);
 }
 
 static uint8_t class_of(const weft_comm *comm, enum collective collective, uint64_t bytes)
 {
-    if (bytes <= inline_bytes(comm, collective))
+    if (bytes <= line_bytes(comm, collective))
         return 0;
     return bytes <= 8 ? 3 : (uint8_t)(64 - __builtin_clzll(bytes - 1));
 }
@@ -26,7 +26,7 @@ static uint8_t class_of(const weft_comm *comm, enum collective collective, uint6
 uint64_t plan_class_bytes(const weft_comm *comm, enum collective collective, uint8_t size_class)
 {
     if (!size_class)
-        return inline_bytes(comm, collective);
+        return line_bytes(comm, collective);
     return size_class < 63 ? (uint64_t)1 << size_class : INT64_MAX;
 }
 
@@ -85,9 +85,25 @@ static weft_status keep(struct plan_entry *entry, const struct plan *plan, struc
 /* ---- what the executor wants to know --------------------------------------------------------------------------------
  */
 
+/* Whether lane 0 comes to a signal to everybody without waiting for anybody, at least in the first iteration. */
+static bool signals_first(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->lane_first[1]; i++) {
+        const struct step *step = &plan->steps[i];
+        if (step->wait_steps && !step->wait_lag)
+            return false;
+        if (step->kind == STEP_SIGNAL)
+            return true;
+        if (step->kind != STEP_EXPOSE && (step->kind != STEP_COPY || step->chunks))
+            return false;
+    }
+    return false;
+}
+
 static weft_status survey(struct plan_entry *entry, struct error *error)
 {
     const struct plan *plan = entry->plan;
+    entry->signals_first = plan->lane_count && signals_first(plan);
     for (uint32_t lane = 0; lane < plan->lane_count; lane++)
         for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
             const struct step *step = &plan->steps[i];

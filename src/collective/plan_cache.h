@@ -21,7 +21,7 @@
 /** What a plan is found by. Compared as words, so there is no padding. */
 struct plan_key {
     uint8_t collective;
-    uint8_t size_class; /**< 0: an input fits into a control line; k: blocks of up to 2^k bytes */
+    uint8_t size_class; /**< 0: an input fits into the line of a flag; k: blocks of up to 2^k bytes */
     uint8_t in_place;   /**< alltoall only */
     uint8_t reproducible;
     uint32_t root;
@@ -41,7 +41,8 @@ struct plan_entry {
     bool near;      /**< it has near steps */
     bool exchanges; /**< it is one STEP_EXCHANGE */
     bool exposes;
-    uint32_t spread_blocks;              /**< blocks that staging for what this rank spreads must have */
+    bool signals_first;     /**< the first lane waits for nobody before its first signal, which is to all near ranks */
+    uint32_t spread_blocks; /**< blocks that staging for what this rank spreads must have */
     uint32_t arrival_chunks[PLAN_LANES]; /**< room that a lane's STEP_RECEIVE_REDUCE needs for what arrives */
 
     /* The last call's hash, without its sequence number. */
@@ -57,8 +58,8 @@ struct plan_cache {
     struct plan_entry *buckets[PLAN_CACHE_BUCKETS];
 };
 
-/** The largest block that a class of blocks serves; class 0 is what fits into a control line (all blocks of an input
- * together). */
+/** The largest block that a class of blocks serves; class 0 is what fits into the line of a flag (all blocks of an
+ * input together). */
 uint64_t plan_class_bytes(const weft_comm *comm, enum collective collective, uint8_t size_class);
 
 /**

@@ -36,7 +36,7 @@ static const char *refuses_long(const struct plan_shape *shape)
         shape->collective == COLLECTIVE_SCATTER)
         blocks = shape->ranks;
     if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
-        return "a rank's input must fit into a control line (48 bytes)";
+        return "a rank's input must fit beside its flag (2096 bytes)";
     return refuses_far(shape);
 }
 
@@ -125,7 +125,7 @@ static const char *refuses_uneven(const struct plan_shape *shape)
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
-        "exchange", "inside the control lines of near ranks, in one step; up to 48 bytes", canonical_always,           \
+        "exchange", "beside the flags of near ranks, in one step; up to 2096 bytes", canonical_always,           \
             refuses_long, write_exchange                                                                               \
     }
 #define DIRECT(write)                                                                                                  \

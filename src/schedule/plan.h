@@ -175,8 +175,9 @@ enum exchange {
     EXCHANGE_NOTHING /**< no output here: a barrier, or not the root */
 };
 
-/** Most bytes that cross in a control line. */
-#define PLAN_INLINE_BYTES 48
+/** Most bytes of a rank's whole INPUT that cross beside the flag: in its own cache line, and in those that follow it. */
+#define PLAN_LINE_BYTES   48
+#define PLAN_INLINE_BYTES 2096
 
 enum step_flag {
     STEP_RECEIVED_FIRST = 1, /**< the received operand is the left one */

@@ -285,10 +285,16 @@ static void begin_exchange(struct simulation *simulation, double now, uint32_t i
     for (uint32_t i = 0; i < group->count; i++)
         if (!simulation->runners[simulation->first[plan->members[group->first + i]]].published)
             return;
+    /* Each reads what all others have published; beyond the flag's own line that is memory of other caches. */
+    double time = simulation->cluster->near.latency, bytes = 0;
+    for (uint32_t i = 0; i < group->count; i++)
+        bytes +=
+            (double)simulation->plans[plan->members[group->first + i]]->input_blocks * (double)simulation->block_bytes;
+    if (bytes > PLAN_LINE_BYTES * (double)group->count)
+        time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->near.bandwidth;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t rank = plan->members[group->first + i];
-        push(simulation, now + simulation->cluster->near.latency * simulation->slowness[rank], EVENT_DONE,
-             simulation->first[rank]);
+        push(simulation, now + time * simulation->slowness[rank], EVENT_DONE, simulation->first[rank]);
     }
 }
 
