@@ -220,6 +220,7 @@ static weft_status open_fabric(weft_context *context, const weft_config *config,
             context->rank, cards[context->rank].host);
     const struct fabric_config wanted = {.provider = config->fabric,
                                          .interface = config->interface,
+                                         .reachable = meeting_interface_hint(context->meeting),
                                          .loopback_only = loopback,
                                          .rank = context->rank,
                                          .ranks = context->ranks,

@@ -30,50 +30,91 @@ static int address_merit(const struct machine_interface *interface, const struct
     return merit;
 }
 
-/** The best address, or the best of those that match the wanted interface's name or address. */
-static weft_status interface_choose(const char *wanted, bool loopback, char name[MACHINE_NAME_BYTES], char *chosen,
-                                    size_t size, struct error *error)
+/** Where TCP is bound, and why. */
+struct place {
+    char interface[MACHINE_NAME_BYTES], address[MACHINE_ADDRESS_BYTES];
+    const char *reason;
+};
+
+/** Find the best address among those that match `wanted` (NULL: any) and are loopback or not; false if there is none.
+ */
+static bool place_find(const struct machine_interface *interfaces, uint32_t count, const char *wanted, bool loopback,
+                       struct place *place)
+{
+    int best = -1;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct machine_interface *interface = &interfaces[i];
+        for (uint32_t a = 0; a < interface->address_count; a++) {
+            const struct machine_address *address = &interface->addresses[a];
+            int merit = address_merit(interface, address);
+            if (merit <= best || (loopback && (!interface->loopback || address->is_ipv6)))
+                continue;
+            if (wanted && strcmp(wanted, interface->name) != 0 && strcmp(wanted, address->text) != 0)
+                continue;
+            best = merit;
+            snprintf(place->interface, sizeof place->interface, "%s", interface->name);
+            snprintf(place->address, sizeof place->address, "%s", address->text);
+        }
+    }
+    return best >= 0;
+}
+
+/** "eth0 (10.0.0.1), lo (127.0.0.1)": what there is to choose from. */
+static void interfaces_name(const struct machine_interface *interfaces, uint32_t count, char *text, size_t size)
+{
+    size_t used = 0;
+    snprintf(text, size, "none");
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t a = 0; a < interfaces[i].address_count && used < size; a++)
+            if (address_merit(&interfaces[i], &interfaces[i].addresses[a]) >= 0)
+                used += (size_t)snprintf(text + used, size - used, "%s%s (%s)", used ? ", " : "", interfaces[i].name,
+                                         interfaces[i].addresses[a].text);
+}
+
+static bool is_loopback_address(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+static weft_status place_choose(const struct fabric_config *config, struct place *place, struct error *error)
 {
     struct machine_interface *interfaces;
     uint32_t count;
     weft_status status = interfaces_read(&interfaces, &count, error);
     if (status != WEFT_OK)
         return status;
-    char list[512] = "";
-    int best = -1;
-    for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t a = 0; a < interfaces[i].address_count; a++) {
-            const struct machine_address *address = &interfaces[i].addresses[a];
-            int merit = address_merit(&interfaces[i], address);
-            if (merit < 0)
-                continue;
-            size_t used = strlen(list);
-            snprintf(list + used, sizeof list - used, "%s%s (%s)", used ? ", " : "", interfaces[i].name, address->text);
-            if (wanted && strcmp(wanted, interfaces[i].name) != 0 && strcmp(wanted, address->text) != 0)
-                continue;
-            if (loopback && (!interfaces[i].loopback || address->is_ipv6))
-                continue;
-            if (merit <= best)
-                continue;
-            best = merit;
-            snprintf(name, MACHINE_NAME_BYTES, "%s", interfaces[i].name);
-            snprintf(chosen, size, "%s", address->text);
-        }
+    const char *reachable = config->reachable;
+    bool found;
+    if (config->interface) {
+        place->reason = "as asked";
+        found = place_find(interfaces, count, config->interface, false, place);
+    } else if (config->loopback_only) {
+        place->reason = "all ranks are on this machine";
+        found = place_find(interfaces, count, NULL, true, place);
+    } else if (reachable && !is_loopback_address(reachable) && place_find(interfaces, count, reachable, false, place)) {
+        place->reason = "the ranks met through it";
+        found = true;
+    } else {
+        place->reason = "the best that is up";
+        found = place_find(interfaces, count, NULL, false, place);
+    }
+    if (!found) {
+        char list[512];
+        interfaces_name(interfaces, count, list, sizeof list);
+        status =
+            config->interface ? error_set(error, WEFT_ERROR_NETWORK,
+                                          "no network interface that is up has the name or address '%s'; there are: %s",
+                                          config->interface, list)
+                              : error_set(error, WEFT_ERROR_NETWORK, "no network interface %sis up; there are: %s",
+                                          config->loopback_only ? "with a loopback address " : "", list);
     }
     interfaces_free(interfaces, count);
-    if (best >= 0)
-        return WEFT_OK;
-    if (wanted)
-        return error_set(error, WEFT_ERROR_NETWORK,
-                         "no network interface that is up has the name or address '%s'; there are: %s", wanted,
-                         *list ? list : "none");
-    return error_set(error, WEFT_ERROR_NETWORK, "no network interface %sis up; there are: %s",
-                     loopback ? "with a loopback address " : "", *list ? list : "none");
+    return status;
 }
 
 /* ---- providers -------------------------------------------------------------------------------------------------- */
 
-/** Whether a driver for RDMA has found a device; `kernel_name` begins the device's name ("" for any). */
+/** Whether there is a device of the EFA driver, or of another one for RDMA. */
 static bool rdma_device_exists(bool efa)
 {
     DIR *folder = opendir("/sys/class/infiniband");
@@ -109,6 +150,13 @@ static size_t provider_candidates(bool loopback, const char *names[4])
     return count;
 }
 
+/** Whether the provider has devices of its own, which it knows better than we do. */
+static bool has_own_devices(const char *name)
+{
+    return strncmp(name, "efa", 3) == 0 || strncmp(name, "verbs", 5) == 0;
+}
+
+/** Ask for provider `name`, bound to `address` (NULL: to whatever it likes best). */
 static weft_status provider_ask(const char *name, const char *address, uint64_t receives, struct fi_info **info,
                                 struct error *error)
 {
@@ -129,20 +177,18 @@ static weft_status provider_ask(const char *name, const char *address, uint64_t 
     hints->domain_attr->cq_data_size = 4;
     hints->fabric_attr->prov_name = strdup(name);
 
-    bool by_address = strncmp(name, "efa", 3) != 0; /* an EFA device is no IP interface */
     struct fi_info *answer = NULL;
-    int status =
-        fi_getinfo(FI_VERSION(1, 17), by_address ? address : NULL, NULL, by_address ? FI_SOURCE : 0, hints, &answer);
+    int status = fi_getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
     if (status != 0 && receives) { /* as many as it has: it then holds up the sender itself */
         hints->rx_attr->size = 0;
-        status = fi_getinfo(FI_VERSION(1, 17), by_address ? address : NULL, NULL, by_address ? FI_SOURCE : 0, hints,
-                            &answer);
+        status = fi_getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
     }
     fi_freeinfo(hints);
     if (status != 0)
         return error_set(error, WEFT_ERROR_NETWORK,
                          "libfabric %u.%u has no provider '%s' with reliable datagrams and remote writes at %s: %s",
-                         FI_MAJOR(fi_version()), FI_MINOR(fi_version()), name, address, fi_strerror(-status));
+                         FI_MAJOR(fi_version()), FI_MINOR(fi_version()), name, address ? address : "its own devices",
+                         fi_strerror(-status));
     /* The list also has layered providers that contain the name: take the one that is it. */
     *info = NULL;
     for (struct fi_info *each = answer; each && !*info; each = each->next)
@@ -154,23 +200,30 @@ static weft_status provider_ask(const char *name, const char *address, uint64_t 
     return *info ? WEFT_OK : error_memory(error, sizeof **info, "libfabric's answer");
 }
 
+/** Ask for `name` where it belongs. */
+static weft_status provider_try(const struct fabric_config *config, const char *name, const struct place *place,
+                                uint64_t receives, struct fi_info **info, struct error *error)
+{
+    bool anywhere = has_own_devices(name) && (!config->interface || strncmp(name, "efa", 3) == 0);
+    return provider_ask(name, anywhere ? NULL : place->address, receives, info, error);
+}
+
 weft_status fabric_choose(const struct fabric_config *config, uint64_t receives, struct fi_info **info, char *reason,
                           size_t size, struct error *error)
 {
-    char interface[MACHINE_NAME_BYTES], address[MACHINE_ADDRESS_BYTES];
-    bool loopback = config->loopback_only && !config->interface;
-    weft_status status = interface_choose(config->interface, loopback, interface, address, sizeof address, error);
+    struct place place;
+    weft_status status = place_choose(config, &place, error);
     if (status != WEFT_OK)
         return status;
     if (config->provider) {
-        status = provider_ask(config->provider, address, receives, info, error);
+        status = provider_try(config, config->provider, &place, receives, info, error);
     } else {
         const char *names[4];
-        size_t count = provider_candidates(loopback, names);
+        size_t count = provider_candidates(config->loopback_only, names);
         struct error refused;
         for (size_t i = 0; i < count; i++) {
             error_clear(&refused);
-            status = provider_ask(names[i], address, receives, info, &refused);
+            status = provider_try(config, names[i], &place, receives, info, &refused);
             if (status == WEFT_OK)
                 break;
         }
@@ -179,11 +232,12 @@ weft_status fabric_choose(const struct fabric_config *config, uint64_t receives,
     }
     if (status != WEFT_OK)
         return status;
-    snprintf(reason, size, "%s of libfabric %u.%u (%s) on %s, %s (%s)", (*info)->fabric_attr->prov_name,
-             FI_MAJOR(fi_version()), FI_MINOR(fi_version()), config->provider ? "as asked" : "the best here", interface,
-             address,
-             config->interface ? "as asked"
-             : loopback        ? "all ranks are on this machine"
-                               : "the best that is up");
+    const char *name = (*info)->fabric_attr->prov_name;
+    int used = snprintf(reason, size, "%s of libfabric %u.%u (%s) on ", name, FI_MAJOR(fi_version()),
+                        FI_MINOR(fi_version()), config->provider ? "as asked" : "the best here");
+    if (has_own_devices(name))
+        snprintf(reason + used, size - (size_t)used, "%s", (*info)->domain_attr->name);
+    else
+        snprintf(reason + used, size - (size_t)used, "%s, %s (%s)", place.interface, place.address, place.reason);
     return WEFT_OK;
 }
