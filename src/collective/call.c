@@ -4,24 +4,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-bool collective_reduces(enum collective collective)
-{
-    return collective == COLLECTIVE_ALLREDUCE || collective == COLLECTIVE_REDUCE_SCATTER ||
-           collective == COLLECTIVE_REDUCE;
-}
-
-bool collective_is_rooted(enum collective collective)
-{
-    return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
-           collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV;
-}
-
-bool collective_is_vector(enum collective collective)
-{
-    return collective == COLLECTIVE_ALLGATHERV || collective == COLLECTIVE_GATHERV ||
-           collective == COLLECTIVE_ALLTOALLV;
-}
-
 /* ---- sizes ----------------------------------------------------------------------------------------------------------
  */
 

@@ -32,13 +32,6 @@ struct call {
  */
 weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error);
 
-/** Whether results are combined with an op, and whether one rank is special. */
-bool collective_reduces(enum collective collective);
-bool collective_is_rooted(enum collective collective);
-
-/** Whether blocks have sizes of their own (allgatherv, gatherv, alltoallv). */
-bool collective_is_vector(enum collective collective);
-
 /** The call as an entry of the operation log has it: "allreduce(count 1024, f32, sum)"; returns `text`. */
 char *call_describe(const struct operation_entry *entry, char *text, size_t size);
 

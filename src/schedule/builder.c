@@ -5,12 +5,6 @@
 #include <string.h>
 #include <xxhash.h>
 
-static bool is_rooted(enum collective collective)
-{
-    return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
-           collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_SENDRECEIVE;
-}
-
 static uint32_t input_blocks(const struct plan_shape *shape, uint32_t rank)
 {
     switch (shape->collective) {
@@ -62,7 +56,8 @@ weft_status builder_open(struct builder *builder, const struct plan_shape *shape
         .algorithm = algorithm,
         .ranks = shape->ranks,
         .rank = rank,
-        .root = is_rooted(shape->collective) ? shape->root : 0,
+        .root =
+            collective_is_rooted(shape->collective) || shape->collective == COLLECTIVE_SENDRECEIVE ? shape->root : 0,
         .input_blocks = input_blocks(shape, rank),
         .output_blocks = output_blocks(shape, rank),
         .parts = 1,

@@ -176,17 +176,10 @@ void write_direct_reduce(struct builder *builder)
         deliver_others(&acts);
 }
 
-/* Segments such that those of all blocks together stay in the cache. */
-static uint64_t segment_of_many(const struct builder *builder)
-{
-    uint64_t bytes = 4 * NEAR_SEGMENT / builder->plan->ranks;
-    return bytes < 16384 ? 16384 : bytes & ~(uint64_t)4095;
-}
-
 void write_direct_reduce_scatter(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks, me = builder->plan->rank;
-    struct acts acts = acts_begin(builder, segment_of_many(builder));
+    struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
     give(&acts, n, me);
     await_given(&acts);
     builder_add(builder, acts.work,
@@ -219,7 +212,7 @@ void write_direct_alltoall(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks, me = builder->plan->rank;
     bool in_place = builder->shape->in_place;
-    struct acts acts = acts_begin(builder, segment_of_many(builder));
+    struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
     if (in_place)
         builder_scratch(builder, n);
     give(&acts, n, me);
@@ -258,7 +251,7 @@ void write_direct_broadcast(struct builder *builder)
 void write_direct_scatter(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks, me = builder->plan->rank, root = builder->plan->root;
-    struct acts acts = acts_rooted(builder, segment_of_many(builder));
+    struct acts acts = acts_rooted(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
     if (me == root) {
         give(&acts, n, me);
         copy_own(&acts, acts.end, BUFFER_INPUT, me, 0);

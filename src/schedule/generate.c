@@ -314,9 +314,7 @@ const char *algorithm_only_on_request(const struct algorithm *algorithm, const s
 static void write_alone(struct builder *builder)
 {
     struct stage stage = stage_whole(builder);
-    enum collective collective = builder->plan->collective;
-    stage.finishes = collective == COLLECTIVE_ALLREDUCE || collective == COLLECTIVE_REDUCE_SCATTER ||
-                     collective == COLLECTIVE_REDUCE;
+    stage.finishes = collective_reduces(builder->plan->collective);
     stage.receive_lane = 0;
     if (builder->plan->input_blocks)
         stage_alone(&stage, 1);

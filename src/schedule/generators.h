@@ -12,6 +12,14 @@
 /** Bytes of a block that near ranks work on at once: staging stays in their shared cache. */
 #define NEAR_SEGMENT ((uint64_t)256 << 10)
 
+/** Segments of blocks such that those of `blocks` blocks together are about `bytes`: pages, none very short or longer
+ * than one message. */
+static inline uint64_t segment_of_many(uint32_t blocks, uint64_t bytes)
+{
+    uint64_t least = 16384, each = bytes / blocks & ~(uint64_t)4095;
+    return each < least ? least : each > MESSAGE_SEGMENT ? MESSAGE_SEGMENT : each;
+}
+
 void write_exchange(struct builder *builder);
 
 void write_direct_allreduce(struct builder *builder);

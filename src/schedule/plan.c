@@ -53,6 +53,24 @@ weft_status collective_parse(const char *name, enum collective *collective, stru
                      nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }
 
+bool collective_reduces(enum collective collective)
+{
+    return collective == COLLECTIVE_ALLREDUCE || collective == COLLECTIVE_REDUCE_SCATTER ||
+           collective == COLLECTIVE_REDUCE;
+}
+
+bool collective_is_rooted(enum collective collective)
+{
+    return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
+           collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV;
+}
+
+bool collective_is_vector(enum collective collective)
+{
+    return collective == COLLECTIVE_ALLGATHERV || collective == COLLECTIVE_GATHERV ||
+           collective == COLLECTIVE_ALLTOALLV;
+}
+
 const char *step_kind_name(enum step_kind kind)
 {
     return (unsigned)kind < STEP_KINDS ? step_names[kind] : "unknown";

@@ -254,6 +254,13 @@ weft_status plan_check(const struct plan *plan, struct error *error);
 const char *collective_name(enum collective collective);
 weft_status collective_parse(const char *name, enum collective *collective, struct error *error);
 
+/** Whether results are combined with an op, and whether one rank is special. */
+bool collective_reduces(enum collective collective);
+bool collective_is_rooted(enum collective collective);
+
+/** Whether blocks have sizes of their own (allgatherv, gatherv, alltoallv). */
+bool collective_is_vector(enum collective collective);
+
 /** The step kind's name ("receive-reduce"). */
 const char *step_kind_name(enum step_kind kind);
 

@@ -472,9 +472,10 @@ static bool simulation_open(struct simulation *simulation)
         simulation->pipe_mask = simulation->pipe_mask * 2 + 1;
     simulation->heap_capacity = 4 * simulation->runner_count + 16;
     uint32_t runners = simulation->runner_count;
-    size_t bytes = 16 * 16 + (ranks + 1) * sizeof *simulation->first + runners * sizeof *simulation->runners +
-                   2 * ranks * sizeof *simulation->busy + (simulation->pipe_mask + 1) * sizeof *simulation->pipes +
-                   runners * sizeof *simulation->flows + 3 * simulation->nodes * sizeof *simulation->leaving +
+    size_t bytes = (size_t)16 * 16 + (ranks + (size_t)1) * sizeof *simulation->first +
+                   runners * sizeof *simulation->runners + (size_t)2 * ranks * sizeof *simulation->busy +
+                   (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes +
+                   runners * sizeof *simulation->flows + (size_t)3 * simulation->nodes * sizeof *simulation->leaving +
                    simulation->iterations * sizeof *simulation->iteration_end;
     simulation->memory = calloc(1, bytes);
     simulation->heap = malloc(simulation->heap_capacity * sizeof *simulation->heap);
@@ -485,7 +486,7 @@ static bool simulation_open(struct simulation *simulation)
     simulation->runners = take(&memory, runners * sizeof *simulation->runners);
     simulation->busy = take(&memory, ranks * sizeof *simulation->busy);
     simulation->slowness = take(&memory, ranks * sizeof *simulation->slowness);
-    simulation->pipes = take(&memory, (simulation->pipe_mask + 1) * sizeof *simulation->pipes);
+    simulation->pipes = take(&memory, (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes);
     simulation->flows = take(&memory, runners * sizeof *simulation->flows);
     simulation->leaving = take(&memory, simulation->nodes * sizeof *simulation->leaving);
     simulation->entering = take(&memory, simulation->nodes * sizeof *simulation->entering);

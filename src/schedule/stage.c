@@ -41,47 +41,46 @@ uint32_t tree_split(uint32_t n)
     return split;
 }
 
+/* A message about `chunks` pieces from `piece` on, whose size `pieces` tells. */
+static struct step message(const struct stage *stage, enum step_kind kind, uint32_t peer, const struct pieces *pieces,
+                           uint32_t piece, uint32_t chunks)
+{
+    return (struct step){.kind = (uint8_t)kind,
+                         .chunks = (uint16_t)chunks,
+                         .value = stage_part(stage, pieces, piece),
+                         .channel = stage->channel,
+                         .peer = rank_of(stage, peer)};
+}
+
 struct moment stage_send(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *from,
                          uint32_t piece, uint32_t chunks)
 {
-    return builder_add_after(stage->builder, stage->send_lane, after,
-                             (struct step){.kind = STEP_SEND,
-                                           .source = from->buffer,
-                                           .source_chunk = stage_chunk(from, piece),
-                                           .chunks = (uint16_t)chunks,
-                                           .value = stage_part(stage, from, piece),
-                                           .channel = stage->channel,
-                                           .peer = rank_of(stage, peer)});
+    struct step step = message(stage, STEP_SEND, peer, from, piece, chunks);
+    step.source = from->buffer;
+    step.source_chunk = stage_chunk(from, piece);
+    return builder_add_after(stage->builder, stage->send_lane, after, step);
 }
 
 struct moment stage_receive(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *into,
                             uint32_t piece, uint32_t chunks)
 {
-    return builder_add_after(stage->builder, stage->receive_lane, after,
-                             (struct step){.kind = STEP_RECEIVE,
-                                           .target = into->buffer,
-                                           .target_chunk = stage_chunk(into, piece),
-                                           .chunks = (uint16_t)chunks,
-                                           .value = stage_part(stage, into, piece),
-                                           .channel = stage->channel,
-                                           .peer = rank_of(stage, peer)});
+    struct step step = message(stage, STEP_RECEIVE, peer, into, piece, chunks);
+    step.target = into->buffer;
+    step.target_chunk = stage_chunk(into, piece);
+    return builder_add_after(stage->builder, stage->receive_lane, after, step);
 }
 
 struct moment stage_receive_reduce(const struct stage *stage, struct moment after, uint32_t peer,
                                    const struct pieces *from, const struct pieces *into, uint32_t piece,
                                    uint32_t chunks, unsigned flags)
 {
-    return builder_add_after(stage->builder, stage->receive_lane, after,
-                             (struct step){.kind = STEP_RECEIVE_REDUCE,
-                                           .flags = (uint8_t)flags,
-                                           .source = from->buffer,
-                                           .source_chunk = stage_chunk(from, piece),
-                                           .target = into->buffer,
-                                           .target_chunk = stage_chunk(into, piece),
-                                           .chunks = (uint16_t)chunks,
-                                           .value = stage_part(stage, into, piece),
-                                           .channel = stage->channel,
-                                           .peer = rank_of(stage, peer)});
+    struct step step = message(stage, STEP_RECEIVE_REDUCE, peer, into, piece, chunks);
+    step.flags = (uint8_t)flags;
+    step.source = from->buffer;
+    step.source_chunk = stage_chunk(from, piece);
+    step.target = into->buffer;
+    step.target_chunk = stage_chunk(into, piece);
+    return builder_add_after(stage->builder, stage->receive_lane, after, step);
 }
 
 struct moment stage_copy(const struct stage *stage, uint32_t lane, struct moment after, const struct pieces *from,

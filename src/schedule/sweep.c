@@ -51,12 +51,6 @@ static void place(enum placement placement, uint32_t ranks, uint32_t *nodes)
     }
 }
 
-static bool is_rooted(enum collective collective)
-{
-    return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
-           collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_SENDRECEIVE;
-}
-
 /* Both sizes, both ways of an all-to-all, of one placement and root. */
 static weft_status visit_sizes(const struct algorithm *algorithm, struct plan_shape shape, sweep_visit *visit,
                                void *context, struct error *error)
@@ -79,7 +73,8 @@ static weft_status visit_sizes(const struct algorithm *algorithm, struct plan_sh
 static weft_status visit_roots(const struct algorithm *algorithm, struct plan_shape shape, sweep_visit *visit,
                                void *context, struct error *error)
 {
-    uint32_t ranks = shape.ranks, roots = is_rooted(shape.collective) ? ranks : 1;
+    uint32_t ranks = shape.ranks,
+             roots = collective_is_rooted(shape.collective) || shape.collective == COLLECTIVE_SENDRECEIVE ? ranks : 1;
     for (uint32_t root = 0; root < roots; root++) {
         if (ranks > 8 && root != 0 && root != ranks / 3 && root != ranks / 2 && root != ranks - 1)
             continue;

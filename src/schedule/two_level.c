@@ -37,7 +37,7 @@ static uint32_t node_of(const struct plan_shape *shape, uint32_t rank)
     return shape->nodes ? shape->nodes[rank] : 0;
 }
 
-/* Count ranks of each node, up to `limit` nodes, into `sizes`; returns the number of nodes. */
+/* How many nodes there are. */
 static uint32_t count_nodes(const struct plan_shape *shape)
 {
     uint32_t nodes = 0;
@@ -60,7 +60,7 @@ static bool levels_open(struct levels *levels, struct builder *builder)
     uint32_t me = builder->plan->rank, ranks = shape->ranks;
     *levels =
         (struct levels){.builder = builder, .nodes = count_nodes(shape), .node = node_of(shape, me), .owners = NONE};
-    uint32_t *sizes = calloc(levels->nodes, sizeof *sizes), *others = malloc(ranks * sizeof *others);
+    uint32_t *sizes = calloc(ranks, sizeof *sizes), *others = malloc(ranks * sizeof *others);
     levels->mates = malloc(ranks * sizeof *levels->mates);
     levels->column = malloc(levels->nodes * sizeof *levels->column);
     levels->heads = malloc(levels->nodes * sizeof *levels->heads);
@@ -231,13 +231,19 @@ static void segment(const struct levels *levels, uint32_t shares)
     builder_segment(levels->builder, bytes < least ? least : bytes > most ? most : bytes, PLAN_SLOTS);
 }
 
-/* Each owner's share has `width` parts; `cross` takes it from scratch [0, width) to scratch [width, 2 width). */
-static void write_allreduce(struct builder *builder, bool divided, void (*cross)(const struct stage *stage))
+/*
+ * Sum everybody's input: to all outputs, or (`rooted`) to the root's, where only the owners of the root's node have
+ * anything to hand out. Each owner's share has one part, or as many as there are nodes; `cross` takes it from the
+ * beginning of scratch to what follows.
+ */
+static void write_sum(struct builder *builder, bool rooted, bool divided, void (*cross)(const struct stage *stage))
 {
     struct levels levels;
     if (!levels_open(&levels, builder))
         return;
+    uint32_t me = builder->plan->rank, root = builder->plan->root;
     uint32_t width = divided ? levels.nodes : 1, own = levels.index * width;
+    bool hands_out = !rooted || levels.node == node_of(builder->shape, root);
     builder->plan->parts = levels.owners * width;
     segment(&levels, builder->plan->parts);
     give(&levels, width);
@@ -251,12 +257,14 @@ static void write_allreduce(struct builder *builder, bool divided, void (*cross)
         stage.ready = builder_now(builder, SUM);
         builder_scratch(builder, stage.scratch);
         cross(&stage);
-        builder_hold(builder, HAND_OUT, builder_now(builder, RECEIVE));
-        hand_out(&levels, levels.group, BUFFER_SCRATCH, width, own, width);
+        builder_hold(builder, HAND_OUT, builder_now(builder, hands_out ? RECEIVE : SUM));
+        if (hands_out)
+            hand_out(&levels, rooted ? builder_group(builder, &root, 1) : levels.group, BUFFER_SCRATCH, width, own,
+                     width);
         signal_mates(&levels, HAND_OUT);
     }
     await_mates(&levels, END, levels.owner_group, HAND_OUT);
-    for (uint32_t mate = 0; mate < levels.owners; mate++)
+    for (uint32_t mate = 0; (!rooted || me == root) && mate < levels.owners; mate++)
         deliver(&levels, mate, mate * width, width);
     levels_close(&levels);
 }
@@ -269,49 +277,22 @@ static void cross_pairwise(const struct stage *stage)
 
 void write_two_level_allreduce(struct builder *builder)
 {
-    write_allreduce(builder, true, cross_pairwise);
+    write_sum(builder, false, true, cross_pairwise);
 }
 
 void write_two_level_allreduce_doubling(struct builder *builder)
 {
-    write_allreduce(builder, false, stage_recursive_doubling);
+    write_sum(builder, false, false, stage_recursive_doubling);
 }
 
 void write_two_level_allreduce_ring(struct builder *builder)
 {
-    write_allreduce(builder, true, stage_ring_allreduce);
+    write_sum(builder, false, true, stage_ring_allreduce);
 }
 
-/* As all-reduce, but shares meet on the root's node only, and are handed to the root only. */
 void write_two_level_reduce(struct builder *builder)
 {
-    struct levels levels;
-    if (!levels_open(&levels, builder))
-        return;
-    uint32_t root = builder->plan->root;
-    bool at_root = levels.node == node_of(builder->shape, root);
-    builder->plan->parts = levels.owners;
-    segment(&levels, builder->plan->parts);
-    give(&levels, 1);
-    if (owns(&levels)) {
-        begin_summing(&levels, true);
-        sum_into_scratch(&levels, levels.index, 1, 0);
-        struct stage stage = between(&levels, levels.column);
-        stage.input = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 0, .part = levels.index};
-        stage.output = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 1, .part = levels.index};
-        stage.scratch = 2;
-        stage.ready = builder_now(builder, SUM);
-        builder_scratch(builder, stage.scratch);
-        stage_binomial_reduce(&stage);
-        builder_hold(builder, HAND_OUT, builder_now(builder, at_root ? RECEIVE : SUM));
-        if (at_root)
-            hand_out(&levels, builder_group(builder, &root, 1), BUFFER_SCRATCH, 1, levels.index, 1);
-        signal_mates(&levels, HAND_OUT);
-    }
-    await_mates(&levels, END, levels.owner_group, HAND_OUT);
-    for (uint32_t mate = 0; builder->plan->rank == root && mate < levels.owners; mate++)
-        deliver(&levels, mate, mate, 1);
-    levels_close(&levels);
+    write_sum(builder, true, false, stage_binomial_reduce);
 }
 
 /* ---- reduce-scatter, all-gather: nodes of one size --------------------------------------------------------------- */
@@ -322,12 +303,7 @@ void write_two_level_reduce_scatter(struct builder *builder)
     struct levels levels;
     if (!levels_open(&levels, builder))
         return;
-    uint64_t bytes = 16 * MESSAGE_SEGMENT / builder->plan->ranks;
-    builder_segment(builder,
-                    bytes > MESSAGE_SEGMENT ? MESSAGE_SEGMENT
-                    : bytes < 16384         ? 16384
-                                            : bytes & ~(uint64_t)4095,
-                    PLAN_SLOTS);
+    builder_segment(builder, segment_of_many(builder->plan->ranks, 16 * MESSAGE_SEGMENT), PLAN_SLOTS);
     begin_giving(&levels);
     expose(&levels, 0, builder->plan->input_blocks);
     signal_mates(&levels, GIVE);
@@ -353,12 +329,7 @@ void write_two_level_allgather(struct builder *builder)
     struct levels levels;
     if (!levels_open(&levels, builder))
         return;
-    uint64_t bytes = 16 * MESSAGE_SEGMENT / builder->plan->ranks;
-    builder_segment(builder,
-                    bytes > MESSAGE_SEGMENT ? MESSAGE_SEGMENT
-                    : bytes < 16384         ? 16384
-                                            : bytes & ~(uint64_t)4095,
-                    PLAN_SLOTS);
+    builder_segment(builder, segment_of_many(builder->plan->ranks, 16 * MESSAGE_SEGMENT), PLAN_SLOTS);
     begin_giving(&levels);
     signal_mates(&levels, GIVE);
     struct stage stage = between(&levels, levels.column);
@@ -373,7 +344,7 @@ void write_two_level_allgather(struct builder *builder)
     signal_mates(&levels, HAND_OUT);
     await_mates(&levels, END, levels.group, HAND_OUT);
     const struct plan_shape *shape = builder->shape;
-    uint32_t *seen = calloc(levels.nodes, sizeof *seen); /* ranks of each node so far: the next one's number */
+    uint32_t *seen = calloc(shape->ranks, sizeof *seen); /* ranks of each node so far: the next one's number */
     for (uint32_t rank = 0; seen && rank < shape->ranks; rank++)
         deliver(&levels, seen[node_of(shape, rank)]++, rank, 1);
     builder->exhausted = builder->exhausted || !seen;

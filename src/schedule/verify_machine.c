@@ -43,12 +43,6 @@ static uint32_t expected(struct machine *machine, uint32_t rank, uint32_t block,
     }
 }
 
-static bool is_sum(const struct plan_shape *shape)
-{
-    return shape->collective == COLLECTIVE_ALLREDUCE || shape->collective == COLLECTIVE_REDUCE ||
-           shape->collective == COLLECTIVE_REDUCE_SCATTER;
-}
-
 static bool check_value(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
 {
     symbol value =
@@ -59,7 +53,7 @@ static bool check_value(struct machine *machine, uint32_t rank, uint32_t block, 
     uint32_t count = expected(machine, rank, block, iteration, part);
     bool right;
     symbol wanted = machine->operands[0];
-    if (!is_sum(machine->shape)) {
+    if (!collective_reduces(machine->shape->collective)) {
         right = value == wanted;
     } else if (machine->plans[rank]->canonical) {
         wanted = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, count));
@@ -74,7 +68,7 @@ static bool check_value(struct machine *machine, uint32_t rank, uint32_t block, 
     return verify_complain(machine, NULL, "rank %u ends with %s in block %u, part %u, iteration %u, where %s belongs",
                            rank, symbols_text(machine->symbols, value, machine->ranks, has, sizeof has), block, part,
                            iteration,
-                           is_sum(machine->shape) && !machine->plans[rank]->canonical
+                           collective_reduces(machine->shape->collective) && !machine->plans[rank]->canonical
                                ? "the same sum of everybody's, each once,"
                                : symbols_text(machine->symbols, wanted, machine->ranks, should, sizeof should));
 }
@@ -274,9 +268,7 @@ static bool machine_open(struct machine *machine)
 {
     uint32_t steps = 0, slots = 1;
     machine->parts = machine->plans[0]->parts;
-    machine->sized_blocks = machine->shape->collective == COLLECTIVE_ALLTOALLV ||
-                            machine->shape->collective == COLLECTIVE_ALLGATHERV ||
-                            machine->shape->collective == COLLECTIVE_GATHERV;
+    machine->sized_blocks = collective_is_vector(machine->shape->collective);
     machine->first_thread = calloc(machine->ranks + 1, sizeof *machine->first_thread);
     machine->step_base = calloc(machine->ranks, sizeof *machine->step_base);
     if (!machine->first_thread || !machine->step_base)

@@ -362,7 +362,7 @@ bool verify_locate(struct machine *machine, struct thread *thread, const struct 
 void verify_join(tick *clock, const tick *other, uint32_t components)
 {
     for (uint32_t i = 0; i < components; i++)
-        clock[i] = clock[i] > other[i] ? clock[i] : other[i];
+        clock[i] = other[i] > clock[i] ? other[i] : clock[i];
 }
 
 void verify_join_threads(struct machine *machine, const struct thread *thread, const struct thread *other)

@@ -251,9 +251,7 @@ static void judge(struct plan **plans, const struct plan_shape *shape, const str
     }
     /* Other data may only move where nothing is summed (a right value is written once more, or not again), or in sums
      * whose order is not promised. */
-    bool sums = shape->collective == COLLECTIVE_ALLREDUCE || shape->collective == COLLECTIVE_REDUCE ||
-                shape->collective == COLLECTIVE_REDUCE_SCATTER;
-    assert_true(same_data || !sums || !original->canonical);
+    assert_true(same_data || !collective_reduces(shape->collective) || !original->canonical);
     if (same_data) {
         tally->reordered++;
         tally->by_mutation[mutation]++;
