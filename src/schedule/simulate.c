@@ -291,7 +291,7 @@ static void begin_exchange(struct simulation *simulation, double now, uint32_t i
         bytes +=
             (double)simulation->plans[plan->members[group->first + i]]->input_blocks * (double)simulation->block_bytes;
     if (bytes > PLAN_LINE_BYTES * (double)group->count)
-        time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->near.bandwidth;
+        time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->copy_bandwidth;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t rank = plan->members[group->first + i];
         push(simulation, now + time * simulation->slowness[rank], EVENT_DONE, simulation->first[rank]);
@@ -351,7 +351,8 @@ static void begin(struct simulation *simulation, double now, uint32_t index)
         begin_exchange(simulation, now, index, step);
         break;
     case STEP_SIGNAL:
-        push(simulation, now + simulation->cluster->near.latency, EVENT_VISIBLE, index);
+        push(simulation, now + simulation->cluster->near.latency * simulation->slowness[runner->rank], EVENT_VISIBLE,
+             index);
         push(simulation, now, EVENT_DONE, index);
         break;
     default: {
