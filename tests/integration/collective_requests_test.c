@@ -202,13 +202,60 @@ static int communicators(weft_context *context, int rank, void *argument)
     return 0;
 }
 
+/* Two threads of a rank, each with a communicator of its own. */
+struct pair_member {
+    weft_context *context;
+    weft_comm *comm;
+    int result;
+};
+
+static void *thread_main(void *argument)
+{
+    struct pair_member *self = argument;
+    weft_context *context = self->context;
+    int ranks = weft_comm_size(self->comm);
+    double *buffer = weft_alloc(context, 9000 * sizeof *buffer);
+    for (int i = 0; i < 60 && !self->result; i++) {
+        size_t count = i % 3 ? 1 : 9000;
+        for (size_t k = 0; k < count; k++)
+            buffer[k] = (double)i;
+        weft_request *request = NULL;
+        weft_status status =
+            i % 2 ? weft_allreduce(buffer, buffer, count, WEFT_F64, WEFT_SUM, self->comm)
+                  : weft_allreduce_start(buffer, buffer, count, WEFT_F64, WEFT_SUM, self->comm, &request);
+        if (status == WEFT_OK)
+            status = weft_wait(&request);
+        for (size_t k = 0; k < count && !self->result; k++)
+            self->result = status != WEFT_OK || buffer[k] != (double)(i * ranks);
+    }
+    weft_free(context, buffer);
+    return NULL;
+}
+
+static int threads_of_a_rank(weft_context *context, int rank, void *argument)
+{
+    struct pair_member members[2] = {{.context = context}, {.context = context}};
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        CHECK(weft_comm_duplicate(weft_world(context), &members[i].comm) == WEFT_OK);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_create(&threads[i], NULL, thread_main, &members[i]) == 0);
+    for (int i = 0; i < 2; i++)
+        CHECK(pthread_join(threads[i], NULL) == 0);
+    CHECK(!members[0].result && !members[1].result);
+    for (int i = 0; i < 2; i++)
+        CHECK(weft_comm_free(members[i].comm) == WEFT_OK);
+    return 0;
+}
+
 static const struct {
     const char *name;
     world_body body;
 } bodies[] = {
-    {"different orders", different_orders}, {"many in flight", many_in_flight},
-    {"moves by itself", moves_by_itself},   {"messages", messages},
-    {"communicators", communicators},       {"messages beside collectives", messages_beside_collectives},
+    {"different orders", different_orders},   {"many in flight", many_in_flight},
+    {"moves by itself", moves_by_itself},     {"messages", messages},
+    {"communicators", communicators},         {"messages beside collectives", messages_beside_collectives},
+    {"threads of a rank", threads_of_a_rank},
 };
 
 static void run_all(const struct world *world)
