@@ -125,8 +125,8 @@ static const char *refuses_uneven(const struct plan_shape *shape)
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
-        "exchange", "beside the flags of near ranks, in one step; up to 2096 bytes", canonical_always,           \
-            refuses_long, write_exchange                                                                               \
+        "exchange", "beside the flags of near ranks, in one step; up to 2096 bytes", canonical_always, refuses_long,   \
+            write_exchange                                                                                             \
     }
 #define DIRECT(write)                                                                                                  \
     {                                                                                                                  \
@@ -183,10 +183,14 @@ static const struct algorithm broadcast[] = {
     DIRECT(write_direct_broadcast),
     {"binomial", "who has it sends it on, twice as many each round", canonical_always, refuses_nothing,
      write_binomial_broadcast},
+    {"chain", "everybody sends it on to the next, segment by segment; for long messages", canonical_always,
+     refuses_nothing, write_chain_broadcast},
     {"double-tree", "two binary trees, half of the data on each", canonical_always, refuses_nothing,
      write_double_tree_broadcast},
     {"two-level", "a binomial tree of one leader a node, through memory inside nodes", canonical_always,
      refuses_one_level, write_two_level_broadcast},
+    {"two-level-chain", "a chain of one leader a node, through memory inside nodes; for long messages",
+     canonical_always, refuses_one_level, write_two_level_broadcast_chain},
 };
 
 static const struct algorithm reduce[] = {

@@ -50,6 +50,7 @@ void write_dissemination(struct builder *builder);
 void write_binomial_allreduce(struct builder *builder);
 void write_binomial_reduce(struct builder *builder);
 void write_binomial_broadcast(struct builder *builder);
+void write_chain_broadcast(struct builder *builder);
 void write_double_tree_broadcast(struct builder *builder);
 void write_double_tree_allreduce(struct builder *builder);
 
@@ -58,7 +59,8 @@ void write_two_level_allreduce_doubling(struct builder *builder); /* recursive d
 void write_two_level_allreduce_ring(struct builder *builder);     /* a ring between nodes */
 void write_two_level_reduce_scatter(struct builder *builder);
 void write_two_level_allgather(struct builder *builder);
-void write_two_level_broadcast(struct builder *builder);
+void write_two_level_broadcast(struct builder *builder);       /* a binomial tree of leaders */
+void write_two_level_broadcast_chain(struct builder *builder); /* a chain of leaders */
 void write_two_level_reduce(struct builder *builder);
 void write_two_level_barrier(struct builder *builder);
 

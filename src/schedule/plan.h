@@ -175,7 +175,8 @@ enum exchange {
     EXCHANGE_NOTHING /**< no output here: a barrier, or not the root */
 };
 
-/** Most bytes of a rank's whole INPUT that cross beside the flag: in its own cache line, and in those that follow it. */
+/** Most bytes of a rank's whole INPUT that cross beside the flag: in its own cache line, and in those that follow it.
+ */
 #define PLAN_LINE_BYTES   48
 #define PLAN_INLINE_BYTES 2096
 

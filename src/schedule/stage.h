@@ -91,6 +91,8 @@ void stage_recursive_doubling(const struct stage *stage);
 void stage_binomial_reduce(const struct stage *stage);
 /** From the root's output to everybody's output; the root begins after `ready`. */
 void stage_binomial_broadcast(const struct stage *stage);
+/** The same, from each to the next: for long messages in many segments. */
+void stage_chain_broadcast(const struct stage *stage);
 /** Nobody is through before all have begun (D. Hensgen, R. Finkel, U. Manber, 1988). */
 void stage_dissemination(const struct stage *stage);
 

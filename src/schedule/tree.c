@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees: binomial ones, which follow the canonical order, and two binary ones that share the load. */
+/* Trees: binomial ones, which follow the canonical order; chains; and two binary ones that share the load. */
 #include "schedule/generators.h"
 
 static const struct moment now = {0};
@@ -77,6 +77,24 @@ void stage_binomial_broadcast(const struct stage *stage)
     for (distance /= 2; distance; distance /= 2)
         if (me + distance < n)
             stage_send(stage, have, (me + distance + stage->root) % n, &stage->output, 0, stage->chunks);
+}
+
+/* A tree without branches: everybody sends once, so that long messages take little more than one. */
+void stage_chain_broadcast(const struct stage *stage)
+{
+    uint32_t n = stage->ranks, me = (stage->rank + n - stage->root) % n; /* as if the root were 0 */
+    struct moment have = stage->ready;
+    if (me)
+        have = stage_receive(stage, stage->ready, (stage->rank + n - 1) % n, &stage->output, 0, stage->chunks);
+    if (me + 1 < n)
+        stage_send(stage, have, (stage->rank + 1) % n, &stage->output, 0, stage->chunks);
+}
+
+void write_chain_broadcast(struct builder *builder)
+{
+    builder_segment(builder, MESSAGE_SEGMENT, 1);
+    struct stage stage = stage_whole(builder);
+    stage_chain_broadcast(&stage);
 }
 
 void write_binomial_reduce(struct builder *builder)

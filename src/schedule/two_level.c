@@ -354,7 +354,7 @@ void write_two_level_allgather(struct builder *builder)
 
 /* ---- broadcast, barrier: one leader a node ----------------------------------------------------------------------- */
 
-void write_two_level_broadcast(struct builder *builder)
+static void write_broadcast(struct builder *builder, void (*cross)(const struct stage *stage))
 {
     struct levels levels;
     if (!levels_open(&levels, builder))
@@ -373,13 +373,23 @@ void write_two_level_broadcast(struct builder *builder)
     struct stage stage = between(&levels, levels.heads);
     stage.input = (struct pieces){.buffer = BUFFER_INPUT};
     stage.output = (struct pieces){.buffer = BUFFER_OUTPUT};
-    stage_binomial_broadcast(&stage);
+    cross(&stage);
     begin_giving(&levels);
     builder_hold(builder, GIVE, builder_now(builder, RECEIVE));
     expose(&levels, 0, 1);
     signal_mates(&levels, GIVE);
     await_mates(&levels, END, levels.group, GIVE);
     levels_close(&levels);
+}
+
+void write_two_level_broadcast(struct builder *builder)
+{
+    write_broadcast(builder, stage_binomial_broadcast);
+}
+
+void write_two_level_broadcast_chain(struct builder *builder)
+{
+    write_broadcast(builder, stage_chain_broadcast);
 }
 
 void write_two_level_barrier(struct builder *builder)
