@@ -130,6 +130,9 @@ enum step_result execution_step_message(struct weft_request *request, struct lan
 enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step);
 enum step_result execution_step_near(struct weft_request *request, struct lane *lane, const struct step *step);
 
+/** A near operation is about to be prepared: begin to fetch the line that it will write, which takes as long as preparing. */
+void execution_near_expect(const weft_comm *comm);
+
 /** Whether the near ranks have granted the control lines; then announce this operation in them. */
 bool execution_near_begin(struct weft_request *request, struct error *error);
 

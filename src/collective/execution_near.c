@@ -24,6 +24,15 @@ static uint64_t counter_of(const struct weft_request *request, uint32_t rank, ui
     return atomic_load_explicit(&line->counter, memory_order_acquire);
 }
 
+/* The line that the next near operation publishes is in the caches of those who read it two operations ago. */
+void execution_near_expect(const weft_comm *comm)
+{
+#if defined(__x86_64__)
+    if (comm->near_count)
+        __asm__ volatile("prefetchw %0" : : "m"(comm->mine->first[(comm->near_number + 1) & 1]));
+#endif
+}
+
 /* ---- beginning
  * -------------------------------------------------------------------------------------------------------
  */
@@ -376,6 +385,21 @@ static void exchange_publish(struct weft_request *request)
     near_ring_all(comm->context->near, comm->near_world, comm->near_count);
 }
 
+/*
+ * What a rank gave. This rank's own is read from its buffer: a line that others have read may have moved to their
+ * cache, and to fetch it back costs as much as the exchange itself.
+ */
+static const char *given_by(const struct weft_request *request, uint32_t rank)
+{
+    return rank == request->comm->rank ? request->binding.input : (const char *)contribution_of(request, rank);
+}
+
+static void take_bytes(char *target, const char *source, uint64_t bytes)
+{
+    if (bytes && target != source) /* in place */
+        memcpy(target, source, bytes);
+}
+
 static void exchange_take(struct weft_request *request, struct lane *lane, const struct step *step,
                           const struct plan_group *group)
 {
@@ -388,7 +412,7 @@ static void exchange_take(struct weft_request *request, struct lane *lane, const
         if (!binding->block_bytes)
             return;
         for (uint32_t i = 0; i < group->count; i++)
-            comm->sources[i] = contribution_of(request, members[i]) + from;
+            comm->sources[i] = given_by(request, members[i]) + from;
         void *target = binding->output;
         reduction_tree(comm->context->reduction, request->call.type, request->call.op.kind, &target, 1, comm->sources,
                        group->count, binding->block_bytes / binding->element, &binding->finish, false);
@@ -398,14 +422,12 @@ static void exchange_take(struct weft_request *request, struct lane *lane, const
             const struct step block = {
                 .kind = STEP_COPY, .target = BUFFER_OUTPUT, .target_chunk = members[i], .chunks = 1};
             uint64_t bytes = execution_step_bytes(request, lane, &block);
-            if (bytes)
-                memcpy(execution_chunk(request, lane, BUFFER_OUTPUT, members[i]),
-                       contribution_of(request, members[i]) + from, bytes);
+            take_bytes(execution_chunk(request, lane, BUFFER_OUTPUT, members[i]), given_by(request, members[i]) + from,
+                       bytes);
         }
         return;
     case EXCHANGE_TAKE:
-        if (binding->block_bytes)
-            memcpy(binding->output, contribution_of(request, members[step->operands]) + from, binding->block_bytes);
+        take_bytes(binding->output, given_by(request, members[step->operands]) + from, binding->block_bytes);
         return;
     case EXCHANGE_NOTHING:
         return;

@@ -48,7 +48,7 @@ struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *ke
 
 static uint64_t checksum_of(const struct plan_entry *entry)
 {
-    return hash_bytes(entry->plan, entry->bytes, entry->plan->hash);
+    return hash_bytes(entry->plan, entry->bytes, 0); /* without seed, and up to 240 bytes, it is quickest */
 }
 
 /* Copy a generated plan into a block of its own, so that one checksum covers all of it. */
@@ -61,8 +61,8 @@ static weft_status keep(struct plan_entry *entry, const struct plan *plan, struc
     uint64_t steps_at = (sizeof *plan + 31) & ~(uint64_t)31;
     uint64_t groups_at = steps_at + plan->step_count * sizeof *plan->steps;
     uint64_t members_at = groups_at + plan->group_count * sizeof *plan->groups;
-    entry->bytes = (members_at + members * sizeof *plan->members + 63) & ~(uint64_t)63;
-    char *block = aligned_alloc(64, entry->bytes);
+    entry->bytes = members_at + members * sizeof *plan->members;
+    char *block = aligned_alloc(64, (entry->bytes + 63) & ~(uint64_t)63);
     if (!block)
         return error_memory(error, entry->bytes, "a plan");
     memset(block, 0, entry->bytes);

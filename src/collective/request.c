@@ -53,6 +53,7 @@ weft_status request_run(weft_comm *comm, const struct call *call)
     if (!comm)
         return WEFT_ERROR_ARGUMENT;
     weft_context *context = comm->context;
+    execution_near_expect(comm);
     progress_enter(context);
     weft_status status = begin(comm, call, &request);
     if (status == WEFT_OK && context->grouping)

@@ -25,7 +25,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define GRANULE    64u
+#define GRANULE 128u
 #define PAGE       4096u
 #define BINS       256u
 #define BIN_WORDS  (BINS / 64)

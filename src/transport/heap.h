@@ -39,7 +39,7 @@ weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error);
 void heap_close(struct heap *heap);
 
 /**
- * `bytes` of memory, 64-byte aligned (page aligned from a page on), zeroed, touched. 0 bytes get a place of their own, too.
+ * `bytes` of memory, aligned to 128 bytes (processors fetch cache lines in pairs; page aligned from a page on), zeroed, touched. 0 bytes get a place of their own, too.
  * WEFT_ERROR_MEMORY names the limit that was met: the heap's own size, or memory that the machine has left.
  */
 weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct error *error);
@@ -47,7 +47,7 @@ weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct
 /** Take back what heap_alloc() returned; NULL is allowed. False, and nothing done, for a pointer that is not such a one. */
 bool heap_free(struct heap *heap, void *pointer);
 
-/** Bytes now handed out (rounded up to 64 each), and bytes ever touched. */
+/** Bytes now handed out (rounded up to 128 each), and bytes ever touched. */
 uint64_t heap_in_use(const struct heap *heap);
 uint64_t heap_touched(const struct heap *heap);
 
