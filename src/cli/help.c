@@ -3,6 +3,7 @@
 #include "cli/help.h"
 
 #include "cli/wrap.h"
+#include "collective/configuration.h"
 
 #include <string.h>
 
@@ -13,8 +14,9 @@ static const char *const group_titles[COMMAND_GROUPS] = {
     [COMMAND_HELP] = "Help",
 };
 
-#define NAME_COLUMN   16 /* where summaries begin */
-#define OPTION_COLUMN 30 /* where meanings of options begin */
+#define NAME_COLUMN        16 /* where summaries begin */
+#define OPTION_COLUMN      30 /* where meanings of options begin */
+#define ENVIRONMENT_COLUMN 20
 
 static void print_entry(FILE *output, const char *name, const char *summary)
 {
@@ -138,18 +140,35 @@ static weft_status print_named(struct command_call *call, struct error *error)
     return WEFT_OK;
 }
 
+/* The environment variables that every program with Weft's collectives reads. */
+static void print_environment(FILE *output)
+{
+    size_t count;
+    const struct configuration_variable *variables = configuration_variables(&count);
+    for (size_t i = 0; i < count; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s (default %s; %s)", variables[i].meaning, variables[i].standard,
+                 variables[i].range);
+        int column = fprintf(output, "%s", variables[i].name);
+        wrap_print(output, text, column, ENVIRONMENT_COLUMN);
+    }
+}
+
 static struct {
-    bool man, markdown;
+    bool environment, man, markdown;
 } chosen;
 
 static const struct cli_option options[] = {
+    CLI_FLAG("environment", 0, &chosen.environment, "print the environment variables that programs with Weft read"),
     CLI_FLAG("man", 0, &chosen.man, "print all commands as a man page, weft(1)"),
     CLI_FLAG("markdown", 0, &chosen.markdown, "print all commands as a page of Markdown"),
 };
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    if (chosen.man)
+    if (chosen.environment)
+        print_environment(call->output);
+    else if (chosen.man)
         help_manual(call->output, command_table, command_table_count);
     else if (chosen.markdown)
         help_reference(call->output, command_table, command_table_count);

@@ -2,6 +2,8 @@
 /* All commands as a man page (mdoc) and as Markdown. */
 #include "cli/help.h"
 
+#include "collective/configuration.h"
+
 #include <string.h>
 
 /* Whether a sentence ends before the blank at `text` and another begins behind it: mdoc wants each on a line of its
@@ -108,6 +110,23 @@ static void man_command(FILE *output, const char *name, const struct command *co
     }
 }
 
+static void man_environment(FILE *output)
+{
+    size_t count;
+    const struct configuration_variable *variables = configuration_variables(&count);
+    fputs(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n", output);
+    for (size_t i = 0; i < count; i++) {
+        fprintf(output, ".It Ev %s\n", variables[i].name);
+        man_text(output, variables[i].meaning);
+        fputs("; default: ", output);
+        man_text(output, variables[i].standard);
+        fputs("; ", output);
+        man_text(output, variables[i].range);
+        fputs(".\n", output);
+    }
+    fputs(".El\n", output);
+}
+
 void help_manual(FILE *output, const struct command *const *table, size_t count)
 {
     fprintf(output,
@@ -134,6 +153,7 @@ void help_manual(FILE *output, const struct command *const *table, size_t count)
         snprintf(name, sizeof name, "weft %s", table[i]->name);
         man_command(output, name, table[i]);
     }
+    man_environment(output);
     fputs(".Sh EXIT STATUS\n"
           "0 on success; 1 on a failure, told in one sentence on standard error; 2 if the command line cannot be "
           "understood.\n"
@@ -186,4 +206,10 @@ void help_reference(FILE *output, const struct command *const *table, size_t cou
         snprintf(name, sizeof name, "weft %s", table[i]->name);
         markdown_command(output, name, table[i]);
     }
+    size_t variable_count;
+    const struct configuration_variable *variables = configuration_variables(&variable_count);
+    fputs("## Environment\n\n| variable | default | range | meaning |\n|---|---|---|---|\n", output);
+    for (size_t i = 0; i < variable_count; i++)
+        fprintf(output, "| `%s` | %s | %s | %s |\n", variables[i].name, variables[i].standard, variables[i].range,
+                variables[i].meaning);
 }
