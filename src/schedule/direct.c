@@ -15,6 +15,16 @@
  */
 #include "schedule/generators.h"
 
+/*
+ * Where all ranks give, work and end alike there is nothing to gain from short segments: everybody is busy all the
+ * time, and each segment costs two rounds of signals. They are as long as staging can be with so many ranks.
+ */
+static uint64_t segment_for_all(const struct builder *builder)
+{
+    uint64_t bytes = ((uint64_t)16 << 20) / builder->plan->ranks & ~(uint64_t)4095;
+    return bytes < NEAR_SEGMENT ? NEAR_SEGMENT : bytes > 4 * NEAR_SEGMENT ? 4 * NEAR_SEGMENT : bytes;
+}
+
 /* The lanes of the three acts, and how their signals are counted. */
 struct acts {
     struct builder *builder;
@@ -153,7 +163,7 @@ void write_direct_allreduce(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks;
     builder->plan->parts = n;
-    struct acts acts = acts_begin(builder, NEAR_SEGMENT);
+    struct acts acts = acts_begin(builder, segment_for_all(builder));
     give(&acts, n, builder->plan->rank);
     await_given(&acts);
     reduce_spread(&acts, acts.all);
@@ -166,7 +176,7 @@ void write_direct_reduce(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks, root = builder->plan->root;
     builder->plan->parts = n;
-    struct acts acts = acts_begin(builder, NEAR_SEGMENT);
+    struct acts acts = acts_begin(builder, segment_for_all(builder));
     give(&acts, n, builder->plan->rank);
     await_given(&acts);
     reduce_spread(&acts, builder_group(builder, &root, 1));
@@ -197,7 +207,7 @@ void write_direct_reduce_scatter(struct builder *builder)
 void write_direct_allgather(struct builder *builder)
 {
     uint32_t n = builder->plan->ranks, me = builder->plan->rank;
-    struct acts acts = acts_begin(builder, NEAR_SEGMENT);
+    struct acts acts = acts_begin(builder, segment_for_all(builder));
     give(&acts, 1, NONE);
     copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
     await_given(&acts);

@@ -9,7 +9,7 @@
  * cache. */
 #define MESSAGE_SEGMENT ((uint64_t)256 << 10)
 
-/** Bytes of a block that near ranks work on at once: staging stays in their shared cache. */
+/** Bytes of a block that one near rank hands to others at once: while they take it, the next is made ready. */
 #define NEAR_SEGMENT ((uint64_t)256 << 10)
 
 /** Segments of blocks such that those of `blocks` blocks together are about `bytes`: pages, none very short or longer
