@@ -39,10 +39,9 @@ struct fabric_card {
 };
 
 struct fabric_config {
-    const char *provider; /**< NULL: best of efa, verbs;ofi_rxm, net or tcp (by version), tcp;ofi_rxm */
-    const char
-        *interface; /**< name ("eth0") or address ("10.0.0.1"); NULL: best that is up; "lo" when `loopback_only` */
-    const char *reachable; /**< address of this host that is known to reach the others: TCP prefers it; NULL: unknown */
+    const char *provider;  /**< NULL: best of efa, verbs;ofi_rxm, net or tcp (by version), tcp;ofi_rxm */
+    const char *interface; /**< name or address; NULL: "lo" when `loopback_only`, else `reachable`, else the best */
+    const char *reachable; /**< address of this host that is known to reach the others, for TCP; NULL: unknown */
     bool loopback_only;    /**< all ranks are known to be on this machine */
     uint32_t rank, ranks;
     struct heap *heap;     /**< borrowed; its memory needs no fabric_register(). NULL: there is none */
