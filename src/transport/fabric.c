@@ -138,6 +138,8 @@ static weft_status fabric_progress(struct transport *transport, struct error *er
         complete(fabric, &entries[i]);
     if (fabric->receive_have < fabric->receive_want)
         message_post_receives(fabric, &fabric->failure);
+    if (fabric->unrequested && !--fabric->patience)
+        channel_request(fabric);
     if (fabric->busy_peers)
         flush_busy_peers(fabric);
     return failure_of(fabric, error);
@@ -189,6 +191,7 @@ static void fabric_cancel(struct transport *transport, struct transfer *transfer
         break;
     case FLIGHT_SEND:
         transfer_list_remove(&flight->channel->sends, transfer);
+        waiting_remove(&fabric->unrequested, transfer);
         break;
     case FLIGHT_HELD:
         transfer_list_remove(&flight->channel->held, transfer);
@@ -232,6 +235,7 @@ static bool fabric_may_sleep(struct transport *transport)
         return true;
     if (fabric->shuffle && !shuffle_is_empty(fabric->shuffle))
         return false;
+    channel_request(fabric);
     if (fabric->descriptor < 0)
         return true;
     struct fid *fids[] = {&fabric->queue->fid};

@@ -27,7 +27,7 @@ struct fabric;
 #define FABRIC_ADDRESS_BYTES 64
 
 /** Largest message that goes into a receive buffer posted ahead. */
-#define FABRIC_EAGER_BYTES 8192
+#define FABRIC_EAGER_BYTES 16384
 
 /** Where a rank takes messages, and where large ones are written (the same endpoint, but over TCP): travels in its
  * card. */

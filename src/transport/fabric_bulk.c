@@ -9,30 +9,11 @@ static uint32_t chunks_of(uint64_t bytes)
 
 /* ---- the receiver ----------------------------------------------------------------------------------------------- */
 
-static void laneless_append(struct fabric *fabric, struct transfer *transfer)
-{
-    struct transfer **place = &fabric->laneless;
-    while (*place)
-        place = &flight_of(*place)->next_laneless;
-    flight_of(transfer)->next_laneless = NULL;
-    *place = transfer;
-}
-
-static void laneless_remove(struct fabric *fabric, const struct transfer *transfer)
-{
-    for (struct transfer **place = &fabric->laneless; *place; place = &flight_of(*place)->next_laneless) {
-        if (*place == transfer) {
-            *place = flight_of(*place)->next_laneless;
-            return;
-        }
-    }
-}
-
 void bulk_announce(struct fabric *fabric, struct transfer *transfer)
 {
     struct flight *flight = flight_of(transfer);
     if (!fabric->free_lane_count) {
-        laneless_append(fabric, transfer);
+        waiting_append(&fabric->laneless, transfer);
         return;
     }
     if (region_find(fabric, transfer->data, transfer->bytes, &flight->region, &fabric->failure) != WEFT_OK) {
@@ -56,7 +37,7 @@ void bulk_retire(struct fabric *fabric, struct transfer *transfer)
 {
     struct flight *flight = flight_of(transfer);
     if (flight->lane == FABRIC_NO_LANE) {
-        laneless_remove(fabric, transfer);
+        waiting_remove(&fabric->laneless, transfer);
         return;
     }
     region_release(fabric, flight->region);
@@ -65,7 +46,7 @@ void bulk_retire(struct fabric *fabric, struct transfer *transfer)
     flight->lane = FABRIC_NO_LANE;
     if (fabric->laneless) {
         struct transfer *next = fabric->laneless;
-        fabric->laneless = flight_of(next)->next_laneless;
+        fabric->laneless = flight_of(next)->next_waiting;
         bulk_announce(fabric, next);
     }
 }

@@ -94,6 +94,22 @@ void transfer_list_remove(struct transfer_list *list, struct transfer *transfer)
     }
 }
 
+void waiting_append(struct transfer **list, struct transfer *transfer)
+{
+    while (*list)
+        list = &flight_of(*list)->next_waiting;
+    flight_of(transfer)->next_waiting = NULL;
+    *list = transfer;
+}
+
+void waiting_remove(struct transfer **list, struct transfer *transfer)
+{
+    while (*list && *list != transfer)
+        list = &flight_of(*list)->next_waiting;
+    if (*list)
+        *list = flight_of(transfer)->next_waiting;
+}
+
 static struct transfer *transfer_list_find(const struct transfer_list *list, uint32_t sequence)
 {
     struct transfer *transfer = list->first;
@@ -213,7 +229,9 @@ weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer,
     if (transfer->bytes > FABRIC_EAGER_BYTES) {
         flight->phase = FLIGHT_SEND;
         transfer_list_append(&channel->sends, transfer);
-        message_control(fabric, channel, MESSAGE_REQUEST, flight->sequence, transfer->tag, transfer->bytes, NULL);
+        if (!fabric->unrequested)
+            fabric->patience = FABRIC_PATIENCE;
+        waiting_append(&fabric->unrequested, transfer);
     } else if (window_is_open(channel, flight->sequence)) {
         message_eager(fabric, transfer);
     } else {
@@ -221,6 +239,17 @@ weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer,
         transfer_list_append(&channel->held, transfer);
     }
     return WEFT_OK;
+}
+
+void channel_request(struct fabric *fabric)
+{
+    while (fabric->unrequested) {
+        struct transfer *transfer = fabric->unrequested;
+        struct flight *flight = flight_of(transfer);
+        fabric->unrequested = flight->next_waiting;
+        message_control(fabric, flight->channel, MESSAGE_REQUEST, flight->sequence, transfer->tag, transfer->bytes,
+                        NULL);
+    }
 }
 
 weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transfer, struct error *error)
@@ -300,6 +329,7 @@ static bool take_announcement(struct fabric *fabric, struct channel *channel, st
     struct fabric_announcement announcement;
     memcpy(&announcement, slot->payload, sizeof announcement);
     transfer_list_remove(&channel->sends, transfer);
+    waiting_remove(&fabric->unrequested, transfer);
     if (same_operation(transfer, header))
         bulk_write(fabric, transfer, &announcement);
     else

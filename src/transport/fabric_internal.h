@@ -18,13 +18,14 @@
  *     sender                                     receiver
  *     EAGER (at most FABRIC_EAGER_BYTES)  ─────► into a posted buffer, copied out when its receive begins
  *
- *     REQUEST (only if no announcement is here)  ANNOUNCE as soon as a large receive begins: address, key, lane
+ *     REQUEST (if no announcement comes soon)    ANNOUNCE as soon as a large receive begins: address, key, lane
  *              ─────────────────────────────►
  *              ◄─────────────────────────────
  *     fi_writedata, chunk by chunk        ─────► counts the chunks of the lane
  *
  * Whoever can compare both tags and sizes first ends its own side with TRANSFER_MISMATCH and tells the other by REFUSE.
- * The REQUEST is what lets a large send meet a small receive, which would announce nothing.
+ * The REQUEST is what lets a large send meet a small receive, which would announce nothing; there is no hurry about it,
+ * and most sends never need it.
  *
  * ## Flow control
  *
@@ -55,13 +56,14 @@
 #define FABRIC_LANES            4096
 #define FABRIC_LANE_SHIFT       20 /**< the immediate: lane above, chunk below */
 #define FABRIC_CHUNK_BYTES      (512 * 1024)
-#define FABRIC_CHUNKS_IN_FLIGHT 8  /**< to one peer: a wire stays busy while a rank does not look */
-#define FABRIC_BATCH            16 /**< completions read at once */
+#define FABRIC_CHUNKS_IN_FLIGHT 8    /**< to one peer: a wire stays busy while a rank does not look */
+#define FABRIC_PATIENCE         4096 /**< rounds of progress that a large send waits before it asks */
+#define FABRIC_BATCH            16   /**< completions read at once */
 #define FABRIC_NO_LANE          UINT32_MAX
 
 enum message_kind {
     MESSAGE_EAGER,
-    MESSAGE_REQUEST,        /**< a large send has begun and found no announcement */
+    MESSAGE_REQUEST,        /**< a large send has waited for its announcement for a while */
     MESSAGE_ANNOUNCE,       /**< a large receive has begun */
     MESSAGE_REFUSE_SEND,    /**< the receiver found a mismatch: ends the send */
     MESSAGE_REFUSE_RECEIVE, /**< the sender found a mismatch: ends the receive */
@@ -178,8 +180,8 @@ struct flight {
         struct region *region; /**< of a large one */
         struct slot *slot;     /**< that an eager one leaves in */
     };
-    struct transfer *next_laneless;
-    uint64_t address, key; /**< of the peer's announced memory */
+    struct transfer *next_waiting; /**< in fabric.laneless or fabric.unrequested */
+    uint64_t address, key;         /**< of the peer's announced memory */
     uint32_t sequence;
     uint32_t lane;
     uint32_t chunks, posted, done;
@@ -223,7 +225,9 @@ struct fabric {
     struct transfer *lanes[FABRIC_LANES];
     uint32_t free_lanes[FABRIC_LANES];
     uint32_t free_lane_count;
-    struct transfer *laneless; /**< receives that wait for a lane, by flight.next_laneless */
+    struct transfer *laneless;    /**< receives that wait for a lane, by flight.next_waiting */
+    struct transfer *unrequested; /**< large sends that wait and have not sent a REQUEST, by flight.next_waiting */
+    uint32_t patience;            /**< rounds of progress until they do */
 
     struct heap *heap;
     struct region *regions; /**< kept: the heap's, and those of fabric_register() */
@@ -302,6 +306,13 @@ weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transf
 
 /** Handle a message; returns whether its slot is kept (else it may be posted again). */
 bool channel_take_message(struct fabric *fabric, struct slot *slot);
+
+/** Ask for what large sends still wait for. */
+void channel_request(struct fabric *fabric);
+
+/** Lists by flight.next_waiting: append, and take out if it is in it. */
+void waiting_append(struct transfer **list, struct transfer *transfer);
+void waiting_remove(struct transfer **list, struct transfer *transfer);
 
 /** End `transfer` because the peer's other half has another tag or size. */
 void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t tag, uint64_t bytes);
