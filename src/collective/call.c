@@ -160,14 +160,15 @@ static weft_status check_vector(const struct call *call, const size_t *counts, c
 static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error)
 {
     uint64_t input_bytes, output_bytes, size = weft_type_size(call->type);
-    weft_status status =
-        check_vector(call, call->output_counts, call->output_displacements, ranks, "output", &output_bytes, error);
+    weft_status status = check_vector(call, call->vectors->output_counts, call->vectors->output_displacements, ranks,
+                                      "output", &output_bytes, error);
     if (status != WEFT_OK)
         return status;
     if (call->collective == COLLECTIVE_ALLTOALLV)
-        status = check_vector(call, call->input_counts, call->input_displacements, ranks, "input", &input_bytes, error);
+        status = check_vector(call, call->vectors->input_counts, call->vectors->input_displacements, ranks, "input",
+                              &input_bytes, error);
     else
-        input_bytes = call->output_counts[rank] * size;
+        input_bytes = call->vectors->output_counts[rank] * size;
     if (call->collective == COLLECTIVE_GATHERV && rank != call->root)
         output_bytes = 0;
     if (status == WEFT_OK)
@@ -180,11 +181,11 @@ static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_
     if (call->collective == COLLECTIVE_ALLTOALLV)
         return overlap(call, error);
     uint64_t own = 0;
-    if (call->output_displacements)
-        own = call->output_displacements[rank];
+    if (call->vectors->output_displacements)
+        own = call->vectors->output_displacements[rank];
     else
         for (uint32_t i = 0; i < rank; i++)
-            own += call->output_counts[i];
+            own += call->vectors->output_counts[i];
     if ((const char *)call->input != (const char *)call->output + own * size)
         return overlap(call, error);
     return WEFT_OK;

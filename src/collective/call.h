@@ -12,7 +12,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** One call. Buffers and vectors are the caller's. */
+/** Counts and displacements of the v-forms, in elements; displacements may be NULL: packed. */
+struct call_vectors {
+    const size_t *input_counts, *input_displacements; /**< alltoallv */
+    const size_t *output_counts, *output_displacements;
+};
+
+/** One call. Buffers and vectors are the caller's. A cache line, so that filling it in costs nothing. */
 struct call {
     enum collective collective;
     const void *input;
@@ -20,10 +26,9 @@ struct call {
     uint64_t count; /**< elements of a block; 0 in the v-forms */
     weft_type type;
     weft_op op;
-    uint32_t root;                                      /**< of rooted collectives; the sender of a message */
-    uint32_t peer;                                      /**< the receiver of a message */
-    const size_t *input_counts, *input_displacements;   /**< alltoallv */
-    const size_t *output_counts, *output_displacements; /**< the v-forms */
+    uint32_t root;                      /**< of rooted collectives; the sender of a message */
+    uint32_t peer;                      /**< the receiver of a message */
+    const struct call_vectors *vectors; /**< of the v-forms; NULL otherwise */
 };
 
 /**

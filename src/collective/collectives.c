@@ -184,35 +184,29 @@ weft_status weft_scatter_start(const void *input, void *output, size_t count, we
 weft_status weft_allgatherv(const void *input, void *output, const size_t *counts, const size_t *displacements,
                             weft_type type, weft_comm *comm)
 {
-    const struct call call = {.collective = COLLECTIVE_ALLGATHERV,
-                              .input = input,
-                              .output = output,
-                              .output_counts = counts,
-                              .output_displacements = displacements,
-                              .type = type};
+    const struct call_vectors vectors = {.output_counts = counts, .output_displacements = displacements};
+    const struct call call = {
+        .vectors = &vectors, .collective = COLLECTIVE_ALLGATHERV, .input = input, .output = output, .type = type};
     return request_run(comm, &call);
 }
 
 weft_status weft_allgatherv_start(const void *input, void *output, const size_t *counts, const size_t *displacements,
                                   weft_type type, weft_comm *comm, weft_request **request)
 {
-    const struct call call = {.collective = COLLECTIVE_ALLGATHERV,
-                              .input = input,
-                              .output = output,
-                              .output_counts = counts,
-                              .output_displacements = displacements,
-                              .type = type};
+    const struct call_vectors vectors = {.output_counts = counts, .output_displacements = displacements};
+    const struct call call = {
+        .vectors = &vectors, .collective = COLLECTIVE_ALLGATHERV, .input = input, .output = output, .type = type};
     return request_start(comm, &call, request);
 }
 
 weft_status weft_gatherv(const void *input, void *output, const size_t *counts, const size_t *displacements,
                          weft_type type, int root, weft_comm *comm)
 {
-    const struct call call = {.collective = COLLECTIVE_GATHERV,
+    const struct call_vectors vectors = {.output_counts = counts, .output_displacements = displacements};
+    const struct call call = {.vectors = &vectors,
+                              .collective = COLLECTIVE_GATHERV,
                               .input = input,
                               .output = output,
-                              .output_counts = counts,
-                              .output_displacements = displacements,
                               .type = type,
                               .root = rank_of(root)};
     return request_run(comm, &call);
@@ -221,11 +215,11 @@ weft_status weft_gatherv(const void *input, void *output, const size_t *counts, 
 weft_status weft_gatherv_start(const void *input, void *output, const size_t *counts, const size_t *displacements,
                                weft_type type, int root, weft_comm *comm, weft_request **request)
 {
-    const struct call call = {.collective = COLLECTIVE_GATHERV,
+    const struct call_vectors vectors = {.output_counts = counts, .output_displacements = displacements};
+    const struct call call = {.vectors = &vectors,
+                              .collective = COLLECTIVE_GATHERV,
                               .input = input,
                               .output = output,
-                              .output_counts = counts,
-                              .output_displacements = displacements,
                               .type = type,
                               .root = rank_of(root)};
     return request_start(comm, &call, request);
@@ -235,14 +229,12 @@ weft_status weft_alltoallv(const void *input, const size_t *send_counts, const s
                            const size_t *receive_counts, const size_t *receive_displacements, weft_type type,
                            weft_comm *comm)
 {
-    const struct call call = {.collective = COLLECTIVE_ALLTOALLV,
-                              .input = input,
-                              .input_counts = send_counts,
-                              .input_displacements = send_displacements,
-                              .output = output,
-                              .output_counts = receive_counts,
-                              .output_displacements = receive_displacements,
-                              .type = type};
+    const struct call_vectors vectors = {.input_counts = send_counts,
+                                         .input_displacements = send_displacements,
+                                         .output_counts = receive_counts,
+                                         .output_displacements = receive_displacements};
+    const struct call call = {
+        .vectors = &vectors, .collective = COLLECTIVE_ALLTOALLV, .input = input, .output = output, .type = type};
     return request_run(comm, &call);
 }
 
@@ -250,14 +242,12 @@ weft_status weft_alltoallv_start(const void *input, const size_t *send_counts, c
                                  void *output, const size_t *receive_counts, const size_t *receive_displacements,
                                  weft_type type, weft_comm *comm, weft_request **request)
 {
-    const struct call call = {.collective = COLLECTIVE_ALLTOALLV,
-                              .input = input,
-                              .input_counts = send_counts,
-                              .input_displacements = send_displacements,
-                              .output = output,
-                              .output_counts = receive_counts,
-                              .output_displacements = receive_displacements,
-                              .type = type};
+    const struct call_vectors vectors = {.input_counts = send_counts,
+                                         .input_displacements = send_displacements,
+                                         .output_counts = receive_counts,
+                                         .output_displacements = receive_displacements};
+    const struct call call = {
+        .vectors = &vectors, .collective = COLLECTIVE_ALLTOALLV, .input = input, .output = output, .type = type};
     return request_start(comm, &call, request);
 }
 

@@ -113,7 +113,7 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
 static struct diagnosis_operation operation_of_request(const struct weft_request *request)
 {
     const weft_comm *comm = request->comm;
-    const struct call *call = &request->call;
+    const struct call *call = request->call;
     bool sends = call->root == comm->rank;
     struct operation_entry entry = {.communicator = comm->id | (request->is_message ? COMM_MESSAGES : 0),
                                     .collective = (uint8_t)call->collective,

@@ -60,8 +60,8 @@ static uint64_t largest_block(const weft_comm *comm, const struct call *call)
     uint64_t count = call->count;
     if (call->collective == COLLECTIVE_ALLGATHERV || call->collective == COLLECTIVE_GATHERV)
         for (uint32_t i = 0; i < comm->size; i++)
-            if (call->output_counts[i] > count)
-                count = call->output_counts[i];
+            if (call->vectors->output_counts[i] > count)
+                count = call->vectors->output_counts[i];
     return count * weft_type_size(call->type);
 }
 
@@ -119,7 +119,7 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
 static weft_status bind(struct weft_request *request, uint64_t block_bytes, struct error *error)
 {
     const struct plan *plan = request->plan;
-    const struct call *call = &request->call;
+    const struct call *call = request->call;
     struct binding *binding = &request->binding;
     if (plan->most_block_bytes && block_bytes > plan->most_block_bytes)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -138,8 +138,12 @@ static weft_status bind(struct weft_request *request, uint64_t block_bytes, stru
     } else {
         binding->streaming = false;
     }
-    if (collective_reduces(call->collective))
-        binding->finish = reduction_finish_of(call->op, plan->ranks);
+    binding->finish = NULL;
+    if (collective_reduces(call->collective) &&
+        (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM)) {
+        binding->finishing = reduction_finish_of(call->op, plan->ranks);
+        binding->finish = &binding->finishing;
+    }
     return bind_scratch(request, error);
 }
 
@@ -151,11 +155,11 @@ static weft_status bind(struct weft_request *request, uint64_t block_bytes, stru
 static void vector_block(const struct weft_request *request, enum plan_buffer buffer, uint32_t block, uint64_t *first,
                          uint64_t *count)
 {
-    const struct call *call = &request->call;
-    const size_t *counts = call->output_counts, *displacements = call->output_displacements;
+    const struct call *call = request->call;
+    const size_t *counts = call->vectors->output_counts, *displacements = call->vectors->output_displacements;
     if (buffer == BUFFER_INPUT && call->collective == COLLECTIVE_ALLTOALLV) {
-        counts = call->input_counts;
-        displacements = call->input_displacements;
+        counts = call->vectors->input_counts;
+        displacements = call->vectors->input_displacements;
     } else if (buffer == BUFFER_INPUT) {
         *first = 0;
         *count = counts[request->plan->rank];
@@ -225,7 +229,7 @@ char *execution_chunk(const struct weft_request *request, const struct lane *lan
  * -------------------------------------------------------------------------------------
  */
 
-weft_status execution_prepare(weft_comm *comm, const struct call *call, struct weft_request **result,
+weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **result,
                               struct error *error)
 {
     uint64_t block_bytes = largest_block(comm, call);
@@ -237,7 +241,15 @@ weft_status execution_prepare(weft_comm *comm, const struct call *call, struct w
     if (!request)
         return WEFT_ERROR_MEMORY;
     request->comm = comm;
-    request->call = *call;
+    request->call = call;
+    if (keep) {
+        request->kept = *call;
+        request->call = &request->kept;
+        if (call->vectors) {
+            request->kept_vectors = *call->vectors;
+            request->kept.vectors = &request->kept_vectors;
+        }
+    }
     request->entry = entry;
     request->plan = entry->plan;
     request->state = EXECUTION_GROUPED;
@@ -321,7 +333,7 @@ void execution_enqueue(struct weft_request *request)
 {
     weft_comm *comm = request->comm;
     weft_context *context = comm->context;
-    const struct call *call = &request->call;
+    const struct call *call = request->call;
     progress_count(&context->progress, +1);
     if (request->is_message) {
         request->sequence = call->root == comm->rank ? ++comm->sent[call->peer] : ++comm->received[call->root];

@@ -43,12 +43,13 @@ struct binding {
     uint64_t element;     /**< bytes */
     uint64_t block_bytes; /**< of every block; of the largest in the v-forms */
     uint64_t iterations;
-    uint64_t room;              /**< bytes that a block has in a slot of staging */
-    char *scratch;              /**< slot k begins at k x scratch_bytes */
-    uint64_t scratch_bytes;     /**< of a slot */
-    char *arrivals[PLAN_LANES]; /**< where a lane's messages land before they are reduced */
-    bool streaming;             /**< store past the caches */
-    struct reduction_finish finish;
+    uint64_t room;                         /**< bytes that a block has in a slot of staging */
+    char *scratch;                         /**< slot k begins at k x scratch_bytes */
+    uint64_t scratch_bytes;                /**< of a slot */
+    char *arrivals[PLAN_LANES];            /**< where a lane's messages land before they are reduced */
+    bool streaming;                        /**< store past the caches */
+    const struct reduction_finish *finish; /**< NULL: nothing follows the sum */
+    struct reduction_finish finishing;
 };
 
 /** The part of every block that an iteration covers. */
@@ -70,7 +71,9 @@ struct lane {
 
 struct weft_request {
     struct weft_comm *comm;
-    struct call call;
+    const struct call *call; /**< of a blocking call, its caller's; else `kept` */
+    struct call kept;
+    struct call_vectors kept_vectors;
     struct plan_entry *entry;
     const struct plan *plan;
     struct binding binding;
@@ -97,8 +100,11 @@ struct weft_request {
     uint64_t scratch_room;
 };
 
-/** Find the plan, bind the buffers. The request is then EXECUTION_GROUPED, nobody's yet. */
-weft_status execution_prepare(weft_comm *comm, const struct call *call, struct weft_request **request,
+/**
+ * Find the plan, bind the buffers. The request is then EXECUTION_GROUPED, nobody's yet. `keep`: `call` will not live
+ * until the end.
+ */
+weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request,
                               struct error *error);
 
 /** Put it into its communicator's order, or begin a message. */
@@ -130,7 +136,8 @@ enum step_result execution_step_message(struct weft_request *request, struct lan
 enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step);
 enum step_result execution_step_near(struct weft_request *request, struct lane *lane, const struct step *step);
 
-/** A near operation is about to be prepared: begin to fetch the line that it will write, which takes as long as preparing. */
+/** A near operation is about to be prepared: begin to fetch the line that it will write, which takes as long as
+ * preparing. */
 void execution_near_expect(const weft_comm *comm);
 
 /** Whether the near ranks have granted the control lines; then announce this operation in them. */

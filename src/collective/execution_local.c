@@ -12,8 +12,8 @@ static void reduce(struct weft_request *request, const struct lane *lane, const 
     void *target = execution_chunk(request, lane, step->target, step->target_chunk);
     for (uint32_t i = 0; i < step->operands; i++)
         sources[i] = execution_chunk(request, lane, step->source, step->source_chunk + i * step->stride);
-    reduction_tree(request->comm->context->reduction, request->call.type, request->call.op.kind, &target, 1, sources,
-                   step->operands, count, step->flags & STEP_FINISHES ? &request->binding.finish : NULL,
+    reduction_tree(request->comm->context->reduction, request->call->type, request->call->op.kind, &target, 1, sources,
+                   step->operands, count, step->flags & STEP_FINISHES ? request->binding.finish : NULL,
                    request->binding.streaming);
 }
 
@@ -29,16 +29,17 @@ enum step_result execution_step_local(struct weft_request *request, struct lane 
         return STEP_COMPLETE;
     }
     if (step->kind == STEP_FINISH) {
-        reduction_finish(request->comm->context->reduction, request->call.type, target, count,
-                         &request->binding.finish);
+        if (request->binding.finish)
+            reduction_finish(request->comm->context->reduction, request->call->type, target, count,
+                             request->binding.finish);
         return STEP_COMPLETE;
     }
     const char *source = execution_chunk(request, lane, step->source, step->source_chunk);
-    if (step->flags & STEP_FINISHES) {
+    if (step->flags & STEP_FINISHES && request->binding.finish) {
         void *targets[1] = {target};
         const void *sources[1] = {source};
-        reduction_tree(request->comm->context->reduction, request->call.type, request->call.op.kind, targets, 1,
-                       sources, 1, count, &request->binding.finish, false);
+        reduction_tree(request->comm->context->reduction, request->call->type, request->call->op.kind, targets, 1,
+                       sources, 1, count, request->binding.finish, false);
     } else if (source != target) {
         copy_bytes(target, source, bytes, request->binding.streaming);
     }

@@ -54,7 +54,7 @@ static enum step_result begin(struct weft_request *request, struct lane *lane, c
 /* What arrived is combined with what was here. */
 static void reduce(struct weft_request *request, struct lane *lane, const struct step *step)
 {
-    const struct call *call = &request->call;
+    const struct call *call = request->call;
     void *target = execution_chunk(request, lane, step->target, step->target_chunk);
     const void *here = execution_chunk(request, lane, step->source, step->source_chunk);
     const void *arrived = lane->transfer.data;
@@ -66,7 +66,7 @@ static void reduce(struct weft_request *request, struct lane *lane, const struct
     if (lane->transfer.bytes)
         reduction_tree(request->comm->context->reduction, call->type, call->op.kind, &target, 1, sources, 2,
                        lane->transfer.bytes / request->binding.element,
-                       step->flags & STEP_FINISHES ? &request->binding.finish : NULL, false);
+                       step->flags & STEP_FINISHES ? request->binding.finish : NULL, false);
 }
 
 enum step_result execution_step_message(struct weft_request *request, struct lane *lane, const struct step *step)

@@ -79,7 +79,7 @@ static weft_status announce(struct weft_request *request, struct error *error)
     bool vector = collective_is_vector(plan->collective);
     uint64_t input_bytes = binding->block_bytes * plan->input_blocks;
     if (vector)
-        input_bytes = request->call.output_counts[plan->rank] * binding->element;
+        input_bytes = request->call->vectors->output_counts[plan->rank] * binding->element;
     places->input = input_bytes ? heap_offset(heap, binding->input, input_bytes) : HEAP_NOWHERE;
     places->output = HEAP_NOWHERE;
     if (!vector && plan->output_blocks)
@@ -338,9 +338,9 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
                 copy_bytes(comm->targets[i], comm->sources[0], bytes, streaming);
         return STEP_COMPLETE;
     }
-    reduction_tree(comm->context->reduction, request->call.type, request->call.op.kind, comm->targets, targets,
+    reduction_tree(comm->context->reduction, request->call->type, request->call->op.kind, comm->targets, targets,
                    comm->sources, sources, bytes / request->binding.element,
-                   step->flags & STEP_FINISHES ? &request->binding.finish : NULL, streaming);
+                   step->flags & STEP_FINISHES ? request->binding.finish : NULL, streaming);
     return STEP_COMPLETE;
 }
 
@@ -414,8 +414,8 @@ static void exchange_take(struct weft_request *request, struct lane *lane, const
         for (uint32_t i = 0; i < group->count; i++)
             comm->sources[i] = given_by(request, members[i]) + from;
         void *target = binding->output;
-        reduction_tree(comm->context->reduction, request->call.type, request->call.op.kind, &target, 1, comm->sources,
-                       group->count, binding->block_bytes / binding->element, &binding->finish, false);
+        reduction_tree(comm->context->reduction, request->call->type, request->call->op.kind, &target, 1, comm->sources,
+                       group->count, binding->block_bytes / binding->element, binding->finish, false);
         return;
     case EXCHANGE_GATHER:
         for (uint32_t i = 0; i < group->count; i++) {

@@ -9,7 +9,7 @@
 
 struct operation_entry *operation_log_add(struct operation_log *log, const struct weft_request *request)
 {
-    const struct call *call = &request->call;
+    const struct call *call = request->call;
     uint64_t number = atomic_load_explicit(&log->next, memory_order_relaxed);
     struct operation_entry *entry = &log->entries[number % OPERATION_LOG_ENTRIES];
     bool sends = call->root == request->comm->rank;

@@ -18,7 +18,7 @@
 
 #define PLAN_CACHE_BUCKETS 64
 
-/** What a plan is found by. Compared as words, so there is no padding. */
+/** What a plan is found by. */
 struct plan_key {
     uint8_t collective;
     uint8_t size_class; /**< 0: an input fits into the line of a flag; k: blocks of up to 2^k bytes */
@@ -28,15 +28,20 @@ struct plan_key {
     uint32_t peer;
     uint32_t algorithm; /**< 0: the tuner's choice; i + 1: number i of algorithms_of() */
 };
-_Static_assert(sizeof(struct plan_key) == 16, "compared as two words");
+
+/** A key as two words, which compare faster than fields. */
+struct plan_key_words {
+    uint64_t what, who;
+};
 
 /** A plan in the cache, and what the executor works out from it once. */
 struct plan_entry {
     struct plan_key key;
-    struct plan_entry *next; /**< of the bucket */
-    struct plan *plan;       /**< one block of memory: frame, groups, members, steps */
-    uint64_t bytes;          /**< of that block */
-    uint64_t checksum;       /**< of that block */
+    struct plan_key_words words; /**< the same */
+    struct plan_entry *next;     /**< of the bucket */
+    struct plan *plan;           /**< one block of memory: frame, groups, members, steps */
+    uint64_t bytes;              /**< of that block */
+    uint64_t checksum;           /**< of that block */
 
     bool near;      /**< it has near steps */
     bool exchanges; /**< it is one STEP_EXCHANGE */

@@ -15,7 +15,7 @@ static weft_status refuse(weft_context *context, const struct error *error)
 }
 
 /* With the baton: check, prepare, and put into order unless a group is open. */
-static weft_status begin(weft_comm *comm, const struct call *call, struct weft_request **request)
+static weft_status begin(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request)
 {
     weft_context *context = comm->context;
     struct error error;
@@ -24,7 +24,7 @@ static weft_status begin(weft_comm *comm, const struct call *call, struct weft_r
     if (status != WEFT_OK)
         return status;
     if (call_check(call, comm->rank, comm->size, &error) != WEFT_OK ||
-        execution_prepare(comm, call, request, &error) != WEFT_OK)
+        execution_prepare(comm, call, keep, request, &error) != WEFT_OK)
         return refuse(context, &error);
     if (!context->grouping) {
         execution_enqueue(*request);
@@ -55,7 +55,7 @@ weft_status request_run(weft_comm *comm, const struct call *call)
     weft_context *context = comm->context;
     execution_near_expect(comm);
     progress_enter(context);
-    weft_status status = begin(comm, call, &request);
+    weft_status status = begin(comm, call, context->grouping, &request);
     if (status == WEFT_OK && context->grouping)
         request->is_blocking = true;
     else if (status == WEFT_OK)
@@ -77,7 +77,7 @@ weft_status request_start(weft_comm *comm, const struct call *call, weft_request
         return context_note(comm->context, &error);
     }
     progress_enter(comm->context);
-    weft_status status = begin(comm, call, &request);
+    weft_status status = begin(comm, call, true, &request);
     progress_leave(comm->context);
     if (status == WEFT_OK)
         *result = request;
