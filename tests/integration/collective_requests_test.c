@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests, messages and groups: what is started completes, in whatever order, on however many communicators. */
 #include "../world.h"
+#include "collective/context.h"
 
 #include <stdarg.h>
 
@@ -281,9 +282,56 @@ static void test_two_nodes(void **state)
     run_all(&(struct world){.ranks = 4, .ranks_per_node = 2});
 }
 
+/* The same sums wherever the ranks lie; what each placement moved through which transport. */
+enum { PLACED_RANKS = 4, PLACED_COUNT = 5000 };
+
+struct placed {
+    float sums[PLACED_COUNT];
+    struct transport_counters moved[CONTEXT_TRANSPORTS];
+};
+
+static int sum_and_count(weft_context *context, int rank, void *argument)
+{
+    struct placed *placed = argument; /* rank 0's alone */
+    float mine[PLACED_COUNT], sums[PLACED_COUNT];
+    struct transport_counters before[CONTEXT_TRANSPORTS], after[CONTEXT_TRANSPORTS];
+    for (int k = 0; k < PLACED_COUNT; k++)
+        mine[k] = 1.0f / (float)(3 + k * PLACED_RANKS + rank);
+    context_counters(context, before);
+    CHECK(weft_allreduce(mine, sums, PLACED_COUNT, WEFT_F32, WEFT_SUM, weft_world(context)) == WEFT_OK);
+    context_counters(context, after);
+    if (rank == 0) {
+        memcpy(placed->sums, sums, sizeof sums);
+        for (int i = 0; i < CONTEXT_TRANSPORTS; i++) {
+            placed->moved[i].bytes_sent = after[i].bytes_sent - before[i].bytes_sent;
+            placed->moved[i].messages_sent = after[i].messages_sent - before[i].messages_sent;
+        }
+    }
+    return 0;
+}
+
+static void test_the_same_bits_wherever_ranks_lie(void **state)
+{
+    static struct placed one_node, two_nodes, four_nodes;
+    assert_int_equal(world_run(&(struct world){.ranks = PLACED_RANKS}, sum_and_count, &one_node), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = PLACED_RANKS, .ranks_per_node = 2}, sum_and_count, &two_nodes),
+                     0);
+    assert_int_equal(world_run(&(struct world){.ranks = PLACED_RANKS, .ranks_per_node = 1}, sum_and_count, &four_nodes),
+                     0);
+    assert_memory_equal(one_node.sums, two_nodes.sums, sizeof one_node.sums);
+    assert_memory_equal(one_node.sums, four_nodes.sums, sizeof one_node.sums);
+    assert_int_equal(one_node.moved[CONTEXT_FABRIC].messages_sent, 0);
+    assert_true(two_nodes.moved[CONTEXT_FABRIC].bytes_sent > 0);
+    assert_true(four_nodes.moved[CONTEXT_FABRIC].bytes_sent > 0);
+    assert_int_equal(four_nodes.moved[CONTEXT_NEAR].messages_sent, 0);
+    /* A hierarchy sends no more over the slow links than ranks that are all apart. */
+    assert_true(two_nodes.moved[CONTEXT_FABRIC].bytes_sent <= four_nodes.moved[CONTEXT_FABRIC].bytes_sent);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_same_bits_wherever_ranks_lie),
         cmocka_unit_test(test_threads_on_one_node),
         cmocka_unit_test(test_processes),
         cmocka_unit_test(test_two_nodes),
