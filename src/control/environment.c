@@ -95,16 +95,23 @@ bool environment_first_host(const char *list, char *host, size_t room)
     return true;
 }
 
-/* The port and the secret, where a launcher gives neither. */
+/* Where the ranks meet and the secret, unless the user says otherwise. */
 static weft_status finish(struct environment *environment, const char *host, int64_t port, const char *derived,
                           struct error *error)
 {
+    char chosen[ENVIRONMENT_HOST_BYTES];
+    if (variable("WEFT_MEETING_HOST"))
+        host = variable("WEFT_MEETING_HOST");
+    if (snprintf(chosen, sizeof chosen, "%s", host) >= (int)sizeof chosen)
+        return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                         "the meeting's host name '%.40s...' is longer than %d characters", host,
+                         ENVIRONMENT_HOST_BYTES - 1);
     if (variable("WEFT_MEETING_PORT")) {
         weft_status status = number("the environment", "WEFT_MEETING_PORT", 1, 65535, &port, error);
         if (status != WEFT_OK)
             return status;
     }
-    snprintf(environment->addresses, sizeof environment->addresses, strchr(host, ':') ? "[%s]:%d" : "%s:%d", host,
+    snprintf(environment->addresses, sizeof environment->addresses, strchr(chosen, ':') ? "[%s]:%d" : "%s:%d", chosen,
              (int)port);
     const char *secret = variable("WEFT_SECRET");
     return copy(environment->secret, secret ? secret : derived, "WEFT_SECRET", error);
@@ -113,18 +120,21 @@ static weft_status finish(struct environment *environment, const char *host, int
 bool environment_slurm(struct environment *environment, weft_status *status, struct error *error)
 {
     const char *job = variable("SLURM_JOB_ID"), *step = variable("SLURM_STEP_ID");
-    const char *list = variable("SLURM_STEP_NODELIST");
+    const char *list = variable("SLURM_STEP_NODELIST"), *nodes = variable("SLURM_STEP_NUM_NODES");
     if (!variable("SLURM_PROCID") || !variable("SLURM_STEP_NUM_TASKS") || !job || !step ||
         strtoul(step, NULL, 10) >= SLURM_STEP_SPECIAL)
         return false;
     *environment = (struct environment){.launcher = "Slurm"};
     *status = numbers(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", error);
-    char host[256], derived[128];
+    char host[ENVIRONMENT_HOST_BYTES], derived[128];
     if (*status == WEFT_OK && !environment_first_host(list ? list : "", host, sizeof host))
         *status = error_set(error, WEFT_ERROR_RENDEZVOUS,
                             "Slurm's SLURM_STEP_NODELIST is '%s', which is no list of hosts", list ? list : "");
     if (*status != WEFT_OK)
         return true;
+    /* Slurm's names of nodes need not be names that hosts resolve; on a single node, none is needed. */
+    if (nodes && strcmp(nodes, "1") == 0)
+        strcpy(host, "127.0.0.1");
     snprintf(derived, sizeof derived, "slurm job %.40s step %.40s user %u", job, step, (unsigned)getuid());
     int64_t port = SLURM_PORT_FIRST + (int64_t)(hash_text(derived, 0) % SLURM_PORTS);
     *status = finish(environment, host, port, derived, error);

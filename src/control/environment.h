@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define ENVIRONMENT_TEXT_BYTES 1024
+#define ENVIRONMENT_HOST_BYTES 256 /**< a host name and its end */
 
 /** A meeting by TCP, as the environment describes it. */
 struct environment {
@@ -25,12 +26,13 @@ struct environment {
  * is missing or wrong.
  *
  * weft run: WEFT_RANK, WEFT_RANKS, WEFT_MEETING, WEFT_SECRET; WEFT_MEETING_SERVED=1 says that the launcher serves.
- * Slurm (srun without MPI): SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID.
+ * Slurm (srun without MPI): SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_JOB_ID, SLURM_STEP_ID;
+ * the ranks meet at the first node of the list, or at 127.0.0.1 where SLURM_STEP_NUM_NODES is 1.
  * torchrun: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, TORCHELASTIC_USE_AGENT_STORE, TORCHELASTIC_RUN_ID.
  *
- * Under the last two, rank 0 serves, at WEFT_MEETING_PORT if that is set, and the secret is WEFT_SECRET if that is set.
- * If it is not, it is derived from job id and user (Slurm) or run id and master (torchrun), which other users of the
- * hosts may guess: enough to keep jobs apart, no protection.
+ * Under the last two, rank 0 serves, at WEFT_MEETING_HOST and WEFT_MEETING_PORT if these are set, and the secret is
+ * WEFT_SECRET if that is set. If it is not, it is derived from job id and user (Slurm) or run id and master (torchrun),
+ * which other users of the hosts may guess: enough to keep jobs apart, no protection.
  */
 bool environment_weft(struct environment *environment, weft_status *status, struct error *error);
 bool environment_slurm(struct environment *environment, weft_status *status, struct error *error);

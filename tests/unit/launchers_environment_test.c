@@ -24,12 +24,14 @@ static const char *const names[] = {
     "WEFT_MEETING",
     "WEFT_SECRET",
     "WEFT_MEETING_SERVED",
+    "WEFT_MEETING_HOST",
     "WEFT_MEETING_PORT",
     "SLURM_PROCID",
     "SLURM_JOB_ID",
     "SLURM_STEP_ID",
     "SLURM_STEP_NUM_TASKS",
     "SLURM_STEP_NODELIST",
+    "SLURM_STEP_NUM_NODES",
     "RANK",
     "WORLD_SIZE",
     "MASTER_ADDR",
@@ -129,6 +131,15 @@ static void slurm(void **state)
     assert_true(environment_slurm(&second, &status, &error));
     assert_string_not_equal(first.addresses, second.addresses); /* steps of one job do not meet */
     assert_string_not_equal(first.secret, second.secret);
+    set("SLURM_STEP_NUM_NODES", "2");
+    assert_true(environment_slurm(&second, &status, &error));
+    assert_memory_equal(second.addresses, "n2:2", 4);
+    set("SLURM_STEP_NUM_NODES", "1"); /* n2 need not be a name that hosts resolve */
+    assert_true(environment_slurm(&second, &status, &error));
+    assert_memory_equal(second.addresses, "127.0.0.1:2", 11);
+    set("WEFT_MEETING_HOST", "fd00::7");
+    assert_true(environment_slurm(&second, &status, &error));
+    assert_memory_equal(second.addresses, "[fd00::7]:2", 11);
     unsetenv("SLURM_STEP_NODELIST");
     assert_true(environment_slurm(&second, &status, &error));
     assert_non_null(strstr(error.text, "SLURM_STEP_NODELIST is '', which is no list of hosts"));
