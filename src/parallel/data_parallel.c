@@ -22,6 +22,11 @@ weft_status data_parallel_open(struct data_parallel *parallel, weft_context *con
     status = library_error(parallel, weft_comm_duplicate(comm, &parallel->comm), error);
     if (status != WEFT_OK)
         return status;
+    /* Launchers may deal out ranks unevenly (srun -N 2 -n 4: 3 and 1): the sum is what one rank would get there, too.
+     */
+    status = library_error(parallel, weft_comm_set_reproducible(parallel->comm, true), error);
+    if (status != WEFT_OK)
+        goto fail;
     parallel->gradients = weft_alloc(context, length * sizeof *parallel->gradients);
     if (!parallel->gradients) {
         status = library_error(parallel, WEFT_ERROR_MEMORY, error);
