@@ -295,6 +295,8 @@ static void close_all(weft_context *context)
     if (context->fabric)
         fabric_close(context->fabric);
     near_close(context->near);
+    if (context->control && control_failed(context->control))
+        meeting_abandon(context->meeting);
     if (context->control)
         control_close(context->control);
     if (context->heap_is_own)

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "control/secret.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,7 +23,8 @@ struct kvs {
     weft_status (*put)(struct kvs *kvs, const char *key, const char *value, struct error *error);
     weft_status (*fence)(struct kvs *kvs, double limit_seconds, struct error *error);
     weft_status (*get)(struct kvs *kvs, uint32_t rank, const char *key, char *value, size_t room, struct error *error);
-    void (*close)(struct kvs *kvs);
+    /** `farewell`: tell the launcher, which may take seconds to answer or never do where it is ending the job. */
+    void (*close)(struct kvs *kvs, bool farewell);
 };
 
 /** Whether the environment says that the launcher offers it. */

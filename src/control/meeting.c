@@ -26,6 +26,7 @@ struct meeting {
     int listener; /* >= 0: this rank serves the others */
     int stop;
     bool serving;
+    bool abandoned;
     pthread_t server;
     char local_address[64];
 };
@@ -152,8 +153,13 @@ void meeting_close(struct meeting *meeting)
     if (meeting->stop >= 0)
         close(meeting->stop);
     if (meeting->kvs)
-        meeting->kvs->close(meeting->kvs);
+        meeting->kvs->close(meeting->kvs, !meeting->abandoned);
     free(meeting);
+}
+
+void meeting_abandon(struct meeting *meeting)
+{
+    meeting->abandoned = true;
 }
 
 uint32_t meeting_rank(const struct meeting *meeting)
@@ -275,6 +281,7 @@ weft_status meeting_exchange(struct meeting *meeting, const struct card *card, s
     if (status == WEFT_OK)
         status = check_cards(meeting, cards, error);
     if (status != WEFT_OK) {
+        meeting_abandon(meeting);
         free(cards);
         return status;
     }

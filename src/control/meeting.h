@@ -33,6 +33,9 @@ struct meeting_config {
 weft_status meeting_open(const struct meeting_config *config, struct meeting **meeting, struct error *error);
 void meeting_close(struct meeting *meeting);
 
+/** After a failure: meeting_close() shall not say farewell to the launcher, which may be busy with ending the job. */
+void meeting_abandon(struct meeting *meeting);
+
 uint32_t meeting_rank(const struct meeting *meeting);
 uint32_t meeting_ranks(const struct meeting *meeting);
 const char *

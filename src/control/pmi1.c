@@ -84,10 +84,11 @@ static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *va
     return status;
 }
 
-static void finish(struct kvs *kvs)
+static void finish(struct kvs *kvs, bool farewell)
 {
     char answer[PMI_MESSAGE_BYTES];
-    (void)ask((struct pmi1 *)kvs, "cmd=finalize\n", "finalize_ack", answer, ANSWER_SECONDS, NULL);
+    if (farewell)
+        (void)ask((struct pmi1 *)kvs, "cmd=finalize\n", "finalize_ack", answer, ANSWER_SECONDS, NULL);
     free(kvs);
 }
 

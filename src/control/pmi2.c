@@ -81,10 +81,11 @@ static weft_status get(struct kvs *kvs, uint32_t rank, const char *key, char *va
     return WEFT_OK;
 }
 
-static void finish(struct kvs *kvs)
+static void finish(struct kvs *kvs, bool farewell)
 {
     char answer[PMI_MESSAGE_BYTES];
-    (void)ask((struct pmi2 *)kvs, "cmd=finalize;", "finalize-response", answer, ANSWER_SECONDS, NULL);
+    if (farewell)
+        (void)ask((struct pmi2 *)kvs, "cmd=finalize;", "finalize-response", answer, ANSWER_SECONDS, NULL);
     free(kvs);
 }
 

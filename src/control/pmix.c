@@ -19,7 +19,7 @@ struct pmix {
     pmix_proc_t self;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool fenced;
+    bool fenced; /* no fence is under way */
     pmix_status_t fence_status;
     __typeof__(PMIx_Init) *init;
     __typeof__(PMIx_Finalize) *finalize;
@@ -71,10 +71,10 @@ static weft_status fence(struct kvs *kvs, double limit_seconds, struct error *er
     pmix->fenced = false;
     if (status == PMIX_SUCCESS)
         status = pmix->fence(&everybody, 1, &collect, 1, fence_done, pmix);
-    if (status == PMIX_OPERATION_SUCCEEDED)
-        return WEFT_OK;
-    if (status != PMIX_SUCCESS)
-        return failed(pmix, "begin a fence", status, error);
+    if (status != PMIX_SUCCESS) {
+        pmix->fenced = true;
+        return status == PMIX_OPERATION_SUCCEEDED ? WEFT_OK : failed(pmix, "begin a fence", status, error);
+    }
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += (time_t)limit_seconds + 1;
@@ -120,11 +120,16 @@ static void release(struct pmix *pmix)
     free(pmix); /* the library stays loaded: it has threads of its own */
 }
 
-static void finish(struct kvs *kvs)
+static void finish(struct kvs *kvs, bool farewell)
 {
     struct pmix *pmix = (struct pmix *)kvs;
-    pmix->finalize(NULL, 0);
-    release(pmix);
+    if (farewell)
+        pmix->finalize(NULL, 0); /* waits for the launcher */
+    pthread_mutex_lock(&pmix->lock);
+    bool fenced = pmix->fenced;
+    pthread_mutex_unlock(&pmix->lock);
+    if (farewell || fenced)
+        release(pmix); /* else the library's thread may still call fence_done() */
 }
 
 static weft_status load(struct pmix *pmix, struct error *error)
@@ -174,6 +179,7 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error)
         return error_memory(error, sizeof *pmix, "the launcher's PMIx");
     pmix->kvs =
         (struct kvs){.name = "PMIx", .value_most = 4096, .put = put, .fence = fence, .get = get, .close = finish};
+    pmix->fenced = true;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
@@ -193,7 +199,7 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error)
     status = job_size(pmix, error);
     pmix->kvs.rank = pmix->self.rank;
     if (status != WEFT_OK) {
-        finish(&pmix->kvs);
+        finish(&pmix->kvs, true);
         return status;
     }
     *kvs = &pmix->kvs;

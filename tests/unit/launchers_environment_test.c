@@ -260,7 +260,7 @@ static void *manage(void *argument)
     return NULL;
 }
 
-static void exchange_through(bool second)
+static void exchange_through(bool second, bool fails)
 {
     int pair[2];
     char number[16];
@@ -288,22 +288,26 @@ static void exchange_through(bool second)
     assert_int_equal(meeting_exchange(meeting, &card, &cards, &error), WEFT_OK);
     assert_memory_equal(&cards[0], &card, sizeof card);
     assert_int_equal(manager.count, second ? 2 : 5); /* card and secret; a card is longer than PMI-1's value here */
+    if (fails)
+        meeting_abandon(meeting);
     meeting_close(meeting);
     free(cards);
     close(pair[0]);
     pthread_join(thread, NULL);
     close(pair[1]);
-    assert_true(manager.finished);
+    assert_int_equal(manager.finished, !fails); /* a launcher that is ending the job may never answer a farewell */
 }
 
 static void pmi1(void **state)
 {
-    exchange_through(false);
+    exchange_through(false, false);
+    exchange_through(false, true);
 }
 
 static void pmi2(void **state)
 {
-    exchange_through(true);
+    exchange_through(true, false);
+    exchange_through(true, true);
 }
 
 static void pmi_that_is_wrong(void **state)
