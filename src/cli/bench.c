@@ -57,8 +57,10 @@ static weft_status launch(const struct command_call *call, struct error *error)
     if (!words)
         return error_memory(error, (count + 16) * sizeof *words, "the command line of weft run");
     snprintf(ranks, sizeof ranks, "%" PRId64, chosen.ranks);
-    char *start[] = {"weft", "run", "-n", ranks, "--no-prefix", "--no-record", "--", "/proc/self/exe", "bench"};
-    char **self_word = &start[7];
+    /* Bound, so that the kernel does not measure two ranks on one core while another idles. */
+    char *start[] = {"weft",           "run",  "-n", ranks, "--bind", "cores", "--no-prefix", "--no-record", "--",
+                     "/proc/self/exe", "bench"};
+    char **self_word = &start[9];
     char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     if (length > 0) {

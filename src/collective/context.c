@@ -106,10 +106,19 @@ void weft_process_close(weft_process *process)
  * ---------------------------------------------------------------------------------------------------------
  */
 
-/* What a rank's card tells about its wishes. */
-struct wishes {
-    uint8_t fabric; /* it asked for a provider by name */
+/* What the collectives add to a rank's card. */
+struct extra {
+    uint8_t fabric;         /* it asked for a provider by name */
+    uint32_t processors;    /* how many it may keep busy ... */
+    uint64_t processor_set; /* ... and which: see struct limits */
 };
+
+static struct extra extra_of(const struct card *card)
+{
+    struct extra extra;
+    memcpy(&extra, card->extra, sizeof extra);
+    return extra;
+}
 
 /* The length of what names the kernel and network namespace: the first two fields of an identity. */
 static size_t machine_length(const char *machine)
@@ -138,8 +147,14 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
     status = card_begin(&card, context->rank, config->node, error);
     if (status != WEFT_OK)
         return status;
-    const struct wishes wishes = {config->fabric && strcmp(config->fabric, "none") != 0};
-    memcpy(card.extra, &wishes, sizeof wishes);
+    struct limits limits;
+    status = limits_read(&limits, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct extra extra = {.fabric = config->fabric && strcmp(config->fabric, "none") != 0,
+                                .processors = limits_processors(&limits),
+                                .processor_set = limits.processor_set};
+    memcpy(card.extra, &extra, sizeof extra);
     const struct control_config control = {
         .rank = context->rank, .ranks = context->ranks, .connect_limit = context->meeting_limit};
     const char *interface = config->interface ? config->interface : meeting_interface_hint(context->meeting);
@@ -204,9 +219,7 @@ static weft_status open_fabric(weft_context *context, const weft_config *config,
     const struct card *cards = context->cards;
     bool far = false, asked = false, loopback = true;
     for (uint32_t r = 0; r < context->ranks; r++) {
-        struct wishes wishes;
-        memcpy(&wishes, cards[r].extra, sizeof wishes);
-        asked |= wishes.fabric;
+        asked |= extra_of(&cards[r]).fabric;
         far |= strcmp(cards[r].machine, cards[0].machine) != 0;
         loopback &= same_machine(&cards[r], &cards[0]);
     }
@@ -240,14 +253,26 @@ static weft_status open_fabric(weft_context *context, const weft_config *config,
     return status;
 }
 
-/* Ranks that share this machine's cores, whatever else keeps them apart. */
-static bool is_crowded(const weft_context *context)
+/*
+ * Count the ranks on this machine, whatever else keeps them apart, and the cores that they have together: ranks that
+ * are bound apart each bring their own, ranks with the same set of processors share it.
+ */
+static void count_cores(weft_context *context)
 {
-    struct limits limits;
+    const struct card *cards = context->cards, *own = &cards[context->rank];
     uint32_t here = 0;
-    for (uint32_t r = 0; r < context->ranks; r++)
-        here += same_machine(&context->cards[r], &context->cards[context->rank]);
-    return limits_read(&limits, NULL) == WEFT_OK && here > limits_processors(&limits);
+    context->cores = 0;
+    for (uint32_t r = 0; r < context->ranks; r++) {
+        if (!same_machine(&cards[r], own))
+            continue;
+        bool counted = false;
+        for (uint32_t q = 0; q < r && !counted; q++)
+            counted =
+                same_machine(&cards[q], own) && extra_of(&cards[q]).processor_set == extra_of(&cards[r]).processor_set;
+        context->cores += counted ? 0 : extra_of(&cards[r]).processors;
+        here++;
+    }
+    context->progress.crowded = here > context->cores;
 }
 
 static weft_status open_memory(weft_context *context, const weft_config *config, struct error *error)
@@ -265,7 +290,7 @@ static weft_status open_all(weft_context *context, const weft_config *config, st
     weft_status status = meet(context, config, error);
     if (status != WEFT_OK)
         return status;
-    context->progress.crowded = is_crowded(context);
+    count_cores(context);
     control_publish_log(context->control, &context->log);
     status = progress_open(context, error);
     if (status == WEFT_OK)

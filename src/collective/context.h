@@ -28,6 +28,7 @@ enum { CONTEXT_NEAR, CONTEXT_FABRIC, CONTEXT_TRANSPORTS };
 
 struct weft_context {
     uint32_t rank, ranks;
+    uint32_t cores; /**< that the ranks of this machine have together */
     struct meeting *meeting;
     struct control *control;
     struct card *cards;

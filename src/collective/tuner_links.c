@@ -131,11 +131,11 @@ static void survey(weft_context *context, struct agreement *agreement, char *kin
     snprintf(kind, size, "unknown");
     if (machine_discover(&machine, NULL) == WEFT_OK) {
         machine_kind(machine, kind, size);
-        agreement->cluster.cores = limits_processors(&machine->limits);
         if (machine->cache_count)
             agreement->cluster.cache_bytes = 2 * context->streaming_bytes;
     }
     machine_free(machine);
+    agreement->cluster.cores = context->cores;
     double copied = measure_copy();
     agreement->cluster.copy_bandwidth = clamp(copied, 5e9, 200e9);
     agreement->cluster.memory_bandwidth = agreement->cluster.copy_bandwidth * 0.4;

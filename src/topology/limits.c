@@ -2,6 +2,7 @@
 #include "topology/limits.h"
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "topology/control_group.h"
 
@@ -33,8 +34,8 @@ static uint64_t resource_limit(int resource)
     return limit.rlim_cur;
 }
 
-/* The size of the affinity set, also on machines with more processors than a cpu_set_t holds. */
-static uint32_t affinity_processors(void)
+/* The affinity set's size and hash, also on machines with more processors than a cpu_set_t holds. */
+static uint32_t affinity_processors(uint64_t *hash)
 {
     for (int room = 1024; room <= 1 << 20; room *= 4) {
         cpu_set_t *set = CPU_ALLOC((size_t)room);
@@ -43,6 +44,7 @@ static uint32_t affinity_processors(void)
         size_t size = CPU_ALLOC_SIZE((size_t)room);
         int result = sched_getaffinity(0, size, set);
         uint32_t count = result == 0 ? (uint32_t)CPU_COUNT_S(size, set) : 0;
+        *hash = result == 0 ? hash_bytes(set, size, 0) : 0;
         CPU_FREE(set);
         if (count)
             return count;
@@ -59,6 +61,7 @@ weft_status limits_read_below(const char *root, struct limits *limits, struct er
     char *text = NULL;
     size_t size = 0;
     struct control_group group;
+    uint64_t set = 0;
 
     weft_status status = file_join(path, root, "proc/meminfo", error);
     if (status == WEFT_OK)
@@ -68,7 +71,8 @@ weft_status limits_read_below(const char *root, struct limits *limits, struct er
     *limits = (struct limits){
         .address_space_limit = resource_limit(RLIMIT_AS),
         .locked_limit = resource_limit(RLIMIT_MEMLOCK),
-        .processors = affinity_processors(),
+        .processors = affinity_processors(&set),
+        .processor_set = set,
     };
     limits->memory_total = find_kibibytes(text, "MemTotal", LIMITS_NONE);
     limits->memory_available = find_kibibytes(text, "MemAvailable", limits->memory_total);

@@ -22,6 +22,7 @@ struct limits {
     uint64_t address_space_used;  /**< bytes mapped by this process now */
     uint64_t locked_limit;        /**< RLIMIT_MEMLOCK (verbs and efa pin memory), or LIMITS_NONE */
     uint32_t processors;          /**< processors this process may run on (sched_getaffinity) */
+    uint64_t processor_set;       /**< which processors they are, as a hash: equal for equal sets */
     double processor_quota;       /**< processors' worth of time the control groups allow; 0: no limit */
 };
 

@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "topology/limits.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -147,6 +148,28 @@ static void the_real_address_space_limit_is_seen(void **state)
     assert_true(limits_mappable(&after) <= 2 * GIB);
 }
 
+static void processors_are_told_apart(void **state)
+{
+    cpu_set_t before, one;
+    struct limits all, bound, again;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    if (CPU_COUNT(&before) < 2)
+        skip();
+    assert_int_equal(limits_read(&all, NULL), WEFT_OK);
+    int processor = 0;
+    while (!CPU_ISSET(processor, &before))
+        processor++;
+    CPU_ZERO(&one);
+    CPU_SET(processor, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(limits_read(&bound, NULL), WEFT_OK);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(limits_read(&again, NULL), WEFT_OK);
+    assert_int_equal(bound.processors, 1);
+    assert_true(bound.processor_set != all.processor_set);
+    assert_true(again.processor_set == all.processor_set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -156,6 +179,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(odd_files_count_as_no_limit, make_machine, remove_machine),
         cmocka_unit_test(what_does_not_fit_is_told_with_its_limit),
         cmocka_unit_test(the_real_address_space_limit_is_seen),
+        cmocka_unit_test(processors_are_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
