@@ -24,25 +24,27 @@
  * ## The same bits
  *
  * A sum is bit-identical on every rank and from run to run. Unless a documented exception (the algorithms "ring" and
- * "double-tree") is asked for, contributions are added in one canonical order: the left-full binary tree over the ranks,
- * T(lo, n), split at the largest power of two below n: ((0+1)+(2+3))+(4+5). bf16 and f16 are rounded to their type at
- * every node of that tree, each addition being done in f32. Averages divide, and scaled sums multiply, after the sum.
- * Where nodes hold equal numbers of ranks that are powers of two, every placement gives these bits; elsewhere the result is
- * deterministic for the placement, and weft_comm_set_reproducible() buys the canonical order for any placement.
+ * "double-tree") is asked for, contributions are added in one canonical order: the left-full binary tree over the
+ * ranks, T(lo, n), split at the largest power of two below n: ((0+1)+(2+3))+(4+5). bf16 and f16 are rounded to their
+ * type at every node of that tree, each addition being done in f32. Averages divide, and scaled sums multiply, after
+ * the sum. Where nodes hold equal numbers of ranks that are powers of two, every placement gives these bits; elsewhere
+ * the result is deterministic for the placement, and weft_comm_set_reproducible() buys the canonical order for any
+ * placement.
  *
  * ## Threads
  *
  * One context belongs to one rank. Different contexts may be used by different threads at the same time. On one
  * context, calls may come from several threads, but operations on one communicator must be started in the same order
- * on all its ranks, which is the caller's to arrange (one thread a communicator does). weft_alloc, weft_free, weft_abort,
- * weft_message and the queries are safe from any thread. Creating and freeing communicators, weft_finalize and group
- * calls must not run concurrently with other calls on the same context.
+ * on all its ranks, which is the caller's to arrange (one thread a communicator does). weft_alloc, weft_free,
+ * weft_abort, weft_message and the queries are safe from any thread. Creating and freeing communicators, weft_finalize
+ * and group calls must not run concurrently with other calls on the same context.
  *
  * ## Order
  *
  * All ranks of a communicator start the same operations on it in the same order. Operations on *different*
- * communicators may be started in different orders on different ranks as requests and will complete; blocking calls that
- * cross (one rank blocked in A then B, another in B then A) are a mistake, and are named as the cycle that they are.
+ * communicators may be started in different orders on different ranks as requests and will complete; blocking calls
+ * that cross (one rank blocked in A then B, another in B then A) are a mistake, and are named as the cycle that they
+ * are.
  */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
@@ -107,7 +109,7 @@ WEFT_API const char *weft_type_name(weft_type type);
 
 typedef enum weft_op_kind {
     WEFT_OP_SUM,
-    WEFT_OP_AVERAGE,    /**< the sum, then divided by the number of ranks (integers: rounded towards zero) */
+    WEFT_OP_AVERAGE, /**< the sum, then divided by the number of ranks (integers: rounded towards zero) */
     WEFT_OP_PRODUCT,
     WEFT_OP_MIN,
     WEFT_OP_MAX,
@@ -148,20 +150,23 @@ typedef struct weft_process weft_process;
  * or NULL field means "as detected". Fields are only ever added at the end.
  */
 typedef struct weft_config {
-    size_t size;             /**< sizeof(weft_config) */
-    int rank;                /**< this rank, with `ranks` set; ignored when `ranks` is 0 */
-    int ranks;               /**< number of ranks; 0: detect the launcher */
-    const char *meeting;     /**< "host:port" where the ranks meet, with `ranks` set */
-    const char *secret;      /**< job secret shared by the ranks (any text), with `ranks` set */
-    const char *node;        /**< an identity added to the machine's own: ranks that differ in it never share memory */
-    const char *fabric;      /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
-    const char *interface;   /**< network interface or address to bind to */
-    double meeting_limit;    /**< seconds to wait for all ranks to arrive; default 60 */
-    double time_limit;       /**< seconds one operation may wait for a peer that is alive; default 600 */
-    uint64_t heap_bytes;     /**< most bytes weft_alloc() may hand out; default: from the machine's limits */
-    weft_process *process;   /**< shared by ranks that are threads of one process; NULL: this context has its own */
+    size_t size;           /**< sizeof(weft_config) */
+    int rank;              /**< this rank, with `ranks` set; ignored when `ranks` is 0 */
+    int ranks;             /**< number of ranks; 0: detect the launcher */
+    const char *meeting;   /**< "host:port" where the ranks meet, with `ranks` set */
+    const char *secret;    /**< job secret shared by the ranks (any text), with `ranks` set */
+    const char *node;      /**< an identity added to the machine's own: ranks that differ in it never share memory */
+    const char *fabric;    /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
+    const char *interface; /**< network interface or address to bind to */
+    double meeting_limit;  /**< seconds to wait for all ranks to arrive; default 60 */
+    double time_limit;     /**< seconds one operation may wait for a peer that is alive; default 600 */
+    uint64_t heap_bytes;   /**< most bytes weft_alloc() may hand out; default: from the machine's limits */
+    weft_process *process; /**< shared by ranks that are threads of one process; NULL: this context has its own */
 } weft_config;
-#define WEFT_CONFIG_DEFAULT {sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL}
+#define WEFT_CONFIG_DEFAULT                                                                                            \
+    {                                                                                                                  \
+        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL                                         \
+    }
 
 /**
  * What ranks that are threads of one process have in common: the memory of weft_alloc(). Open one, put it into each
@@ -171,8 +176,8 @@ WEFT_API weft_status weft_process_open(uint64_t heap_bytes, weft_process **proce
 WEFT_API void weft_process_close(weft_process *process);
 
 /**
- * Meet the other ranks and open the world communicator. `config` may be NULL. Collective: returns when all have arrived,
- * or an error that names who has not. On failure the sentence is weft_message(NULL), of the calling thread.
+ * Meet the other ranks and open the world communicator. `config` may be NULL. Collective: returns when all have
+ * arrived, or an error that names who has not. On failure the sentence is weft_message(NULL), of the calling thread.
  */
 WEFT_API weft_status weft_init(const weft_config *config, weft_context **context);
 
@@ -182,10 +187,12 @@ WEFT_API weft_status weft_init(const weft_config *config, weft_context **context
  */
 WEFT_API weft_status weft_finalize(weft_context *context);
 
-/** End the job: every rank's operations return WEFT_ERROR_ABORTED with `reason` and this rank's name within a second. */
+/** End the job: every rank's operations return WEFT_ERROR_ABORTED with `reason` and this rank's name within a second.
+ */
 WEFT_API void weft_abort(weft_context *context, const char *reason);
 
-/** The sentence of the last error of `context`, or of the calling thread's last failed weft_init() for NULL; "" if none. */
+/** The sentence of the last error of `context`, or of the calling thread's last failed weft_init() for NULL; "" if
+ * none. */
 WEFT_API const char *weft_message(const weft_context *context);
 
 /** The version of the library that is loaded, "0.1.0". */
@@ -194,8 +201,8 @@ WEFT_API const char *weft_version(void);
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
 /**
- * `bytes` of zeroed memory, aligned to 64 bytes, in this process's shared heap: ranks of the same machine read and write it
- * in place, networks register it once. NULL with a sentence on failure. Any thread.
+ * `bytes` of zeroed memory, aligned to 64 bytes, in this process's shared heap: ranks of the same machine read and
+ * write it in place, networks register it once. NULL with a sentence on failure. Any thread.
  */
 WEFT_API void *weft_alloc(weft_context *context, size_t bytes);
 
@@ -203,8 +210,8 @@ WEFT_API void *weft_alloc(weft_context *context, size_t bytes);
 WEFT_API void weft_free(weft_context *context, void *pointer);
 
 /**
- * Register memory that came from elsewhere with the network, so that it is sent from in place. Local ranks still copy it.
- * Undo with weft_deregister() before freeing it.
+ * Register memory that came from elsewhere with the network, so that it is sent from in place. Local ranks still copy
+ * it. Undo with weft_deregister() before freeing it.
  */
 WEFT_API weft_status weft_register(weft_context *context, void *pointer, size_t bytes);
 WEFT_API weft_status weft_deregister(weft_context *context, void *pointer);
@@ -214,12 +221,12 @@ WEFT_API weft_status weft_deregister(weft_context *context, void *pointer);
 /** All ranks of the job; owned by the context. */
 WEFT_API weft_comm *weft_world(weft_context *context);
 
-WEFT_API int weft_comm_rank(const weft_comm *comm);        /**< this rank's number in `comm`, from 0 */
-WEFT_API int weft_comm_size(const weft_comm *comm);        /**< how many ranks `comm` has */
-WEFT_API int weft_comm_local_rank(const weft_comm *comm);  /**< this rank's number among those of `comm` on its node */
-WEFT_API int weft_comm_local_size(const weft_comm *comm);  /**< how many ranks of `comm` are on this node */
-WEFT_API int weft_comm_node(const weft_comm *comm);        /**< this rank's node, from 0, in order of first appearance */
-WEFT_API int weft_comm_nodes(const weft_comm *comm);       /**< how many nodes `comm` spans */
+WEFT_API int weft_comm_rank(const weft_comm *comm);       /**< this rank's number in `comm`, from 0 */
+WEFT_API int weft_comm_size(const weft_comm *comm);       /**< how many ranks `comm` has */
+WEFT_API int weft_comm_local_rank(const weft_comm *comm); /**< this rank's number among those of `comm` on its node */
+WEFT_API int weft_comm_local_size(const weft_comm *comm); /**< how many ranks of `comm` are on this node */
+WEFT_API int weft_comm_node(const weft_comm *comm);       /**< this rank's node, from 0, in order of first appearance */
+WEFT_API int weft_comm_nodes(const weft_comm *comm);      /**< how many nodes `comm` spans */
 WEFT_API int weft_comm_node_of(const weft_comm *comm, int rank); /**< the node of another rank; -1 if there is none */
 WEFT_API const char *weft_comm_host(const weft_comm *comm, int rank); /**< host name of a rank; NULL if there is none */
 
@@ -238,36 +245,40 @@ WEFT_API weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int cou
 /** Free a communicator that split, duplicate or subset made. Collective over its ranks. NULL is allowed. */
 WEFT_API weft_status weft_comm_free(weft_comm *comm);
 
-/** Keep the canonical order of sums on any placement, at the price of bytes where nodes split its subtrees. All ranks alike. */
+/** Keep the canonical order of sums on any placement, at the price of bytes where nodes split its subtrees. All ranks
+ * alike. */
 WEFT_API weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducible);
 
 /** Seconds that each later operation on `comm` may wait for a peer that is alive; 0: the context's limit. */
 WEFT_API weft_status weft_comm_set_time_limit(weft_comm *comm, double seconds);
 
 /**
- * Use `algorithm` for later operations `collective` ("allreduce", "broadcast", ...) on `comm`; NULL: let the tuner choose.
- * All ranks alike. WEFT_ERROR_ARGUMENT names the algorithms there are, or why this one cannot serve this communicator.
+ * Use `algorithm` for later operations `collective` ("allreduce", "broadcast", ...) on `comm`; NULL: let the tuner
+ * choose. All ranks alike. WEFT_ERROR_ARGUMENT names the algorithms there are, or why this one cannot serve this
+ * communicator.
  */
 WEFT_API weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective, const char *algorithm);
 
 /**
- * The algorithm that serves `collective` with blocks of `count` elements of `type` on `comm` (root 0, out of place), as set
- * or as the tuner chose: "direct", "two-level/direct+pairwise"; a static string. No communication; all ranks get the same. NULL
- * with a sentence if there is no such collective, or the algorithm that was set cannot serve that size.
+ * The algorithm that serves `collective` with blocks of `count` elements of `type` on `comm` (root 0, out of place), as
+ * set or as the tuner chose: "direct", "two-level/direct+pairwise"; a static string. No communication; all ranks get
+ * the same. NULL with a sentence if there is no such collective, or the algorithm that was set cannot serve that size.
  */
 WEFT_API const char *weft_comm_algorithm(weft_comm *comm, const char *collective, size_t count, weft_type type);
 
 /* ---- collectives, blocking ---------------------------------------------------------------------------------------
  *
  * Each returns when this rank's output is complete and its input may be reused. `count` counts elements of `type`.
- * Input and output may be the same place where "in place" is described, and must not overlap otherwise. A count of 0 is allowed.
+ * Input and output may be the same place where "in place" is described, and must not overlap otherwise. A count of 0 is
+ * allowed.
  */
 
 /** The sum (or other op) of `count` elements over all ranks, at every rank. In place: input == output. */
 WEFT_API weft_status weft_allreduce(const void *input, void *output, size_t count, weft_type type, weft_op op,
                                     weft_comm *comm);
 
-/** Rank r gets block r, `count` elements, of the sum of inputs of ranks x count. In place: output == input + rank x count. */
+/** Rank r gets block r, `count` elements, of the sum of inputs of ranks x count. In place: output == input + rank x
+ * count. */
 WEFT_API weft_status weft_reduce_scatter(const void *input, void *output, size_t count, weft_type type, weft_op op,
                                          weft_comm *comm);
 
@@ -281,7 +292,8 @@ WEFT_API weft_status weft_broadcast(void *buffer, size_t count, weft_type type, 
 WEFT_API weft_status weft_reduce(const void *input, void *output, size_t count, weft_type type, weft_op op, int root,
                                  weft_comm *comm);
 
-/** Block j of rank i's input becomes block i of rank j's output; blocks of `count` elements. In place: input == output. */
+/** Block j of rank i's input becomes block i of rank j's output; blocks of `count` elements. In place: input == output.
+ */
 WEFT_API weft_status weft_alltoall(const void *input, void *output, size_t count, weft_type type, weft_comm *comm);
 
 /** Root gets every rank's `count` elements in rank order. In place at root: input == output + root x count. */
@@ -294,10 +306,11 @@ WEFT_API weft_status weft_scatter(const void *input, void *output, size_t count,
 
 /**
  * All-gather of blocks of different sizes: rank r gives counts[r] elements, which land at output + displacements[r]
- * (in elements; NULL: packed in rank order). `counts` and `displacements` have an entry for each rank; counts are the same everywhere.
+ * (in elements; NULL: packed in rank order). `counts` and `displacements` have an entry for each rank; counts are the
+ * same everywhere.
  */
-WEFT_API weft_status weft_allgatherv(const void *input, void *output, const size_t *counts,
-                                     const size_t *displacements, weft_type type, weft_comm *comm);
+WEFT_API weft_status weft_allgatherv(const void *input, void *output, const size_t *counts, const size_t *displacements,
+                                     weft_type type, weft_comm *comm);
 
 /** Gather of blocks of different sizes to `root`; as weft_allgatherv(). */
 WEFT_API weft_status weft_gatherv(const void *input, void *output, const size_t *counts, const size_t *displacements,
@@ -314,7 +327,8 @@ WEFT_API weft_status weft_alltoallv(const void *input, const size_t *send_counts
 /** Returns when every rank has called it. */
 WEFT_API weft_status weft_barrier(weft_comm *comm);
 
-/** Send to, receive from one rank. Messages between two ranks of one communicator arrive in order; counts must agree. */
+/** Send to, receive from one rank. Messages between two ranks of one communicator arrive in order; counts must agree.
+ */
 WEFT_API weft_status weft_send(const void *input, size_t count, weft_type type, int peer, weft_comm *comm);
 WEFT_API weft_status weft_receive(void *output, size_t count, weft_type type, int peer, weft_comm *comm);
 
@@ -334,8 +348,8 @@ WEFT_API weft_status weft_broadcast_start(void *buffer, size_t count, weft_type 
                                           weft_request **request);
 WEFT_API weft_status weft_reduce_start(const void *input, void *output, size_t count, weft_type type, weft_op op,
                                        int root, weft_comm *comm, weft_request **request);
-WEFT_API weft_status weft_alltoall_start(const void *input, void *output, size_t count, weft_type type,
-                                         weft_comm *comm, weft_request **request);
+WEFT_API weft_status weft_alltoall_start(const void *input, void *output, size_t count, weft_type type, weft_comm *comm,
+                                         weft_request **request);
 WEFT_API weft_status weft_gather_start(const void *input, void *output, size_t count, weft_type type, int root,
                                        weft_comm *comm, weft_request **request);
 WEFT_API weft_status weft_scatter_start(const void *input, void *output, size_t count, weft_type type, int root,
@@ -347,9 +361,9 @@ WEFT_API weft_status weft_gatherv_start(const void *input, void *output, const s
                                         const size_t *displacements, weft_type type, int root, weft_comm *comm,
                                         weft_request **request);
 WEFT_API weft_status weft_alltoallv_start(const void *input, const size_t *send_counts,
-                                          const size_t *send_displacements, void *output,
-                                          const size_t *receive_counts, const size_t *receive_displacements,
-                                          weft_type type, weft_comm *comm, weft_request **request);
+                                          const size_t *send_displacements, void *output, const size_t *receive_counts,
+                                          const size_t *receive_displacements, weft_type type, weft_comm *comm,
+                                          weft_request **request);
 WEFT_API weft_status weft_barrier_start(weft_comm *comm, weft_request **request);
 WEFT_API weft_status weft_send_start(const void *input, size_t count, weft_type type, int peer, weft_comm *comm,
                                      weft_request **request);
@@ -370,8 +384,8 @@ WEFT_API weft_status weft_wait_all(weft_request **requests, int count);
 
 /**
  * Calls between group start and end are begun together at the end, so that sends and receives in any order cannot
- * block each other. Blocking calls in a group return at once and complete in weft_group_end(), which returns the first error.
- * Groups do not nest.
+ * block each other. Blocking calls in a group return at once and complete in weft_group_end(), which returns the first
+ * error. Groups do not nest.
  */
 WEFT_API weft_status weft_group_start(weft_context *context);
 WEFT_API weft_status weft_group_end(weft_context *context);

@@ -22,7 +22,8 @@ static inline uint64_t clock_process_cpu(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/** Ticks of the cycle counter: cheap, comparable within a machine, of unknown rate (the caller pairs it with clock_now). */
+/** Ticks of the cycle counter: cheap, comparable within a machine, of unknown rate (the caller pairs it with
+ * clock_now). */
 static inline uint64_t clock_ticks(void)
 {
 #if defined(__x86_64__)

@@ -67,6 +67,6 @@ weft_status error_system(struct error *error, const char *format, ...)
 
 weft_status error_memory(struct error *error, size_t bytes, const char *what)
 {
-    return error_set(error, WEFT_ERROR_MEMORY, "no memory for %s: %zu bytes were refused; free memory or use less", what,
-                     bytes);
+    return error_set(error, WEFT_ERROR_MEMORY, "no memory for %s: %zu bytes were refused; free memory or use less",
+                     what, bytes);
 }

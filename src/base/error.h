@@ -2,9 +2,9 @@
 /**
  * The one error style of Weft: a status and a sentence.
  *
- * A function that can fail returns weft_status and takes a `struct error *` as its last argument. Whoever *first* sees what
- * is wrong builds the sentence with error_set(): what failed, where, with which value, what to do. Callers add nothing but
- * pass the status up. `error` may be NULL where nobody will read the sentence.
+ * A function that can fail returns weft_status and takes a `struct error *` as its last argument. Whoever *first* sees
+ * what is wrong builds the sentence with error_set(): what failed, where, with which value, what to do. Callers add
+ * nothing but pass the status up. `error` may be NULL where nobody will read the sentence.
  *
  *     if (fd < 0)
  *         return error_system(error, "cannot open '%s'", path);

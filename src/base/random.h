@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Counter-based random numbers: value n of stream `seed` is a function of (seed, n) alone, so that any rank can make any
- * part of a sequence. SplitMix64: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
- * Not for secrets: those come from the operating system. Thread-safe.
+ * Counter-based random numbers: value n of stream `seed` is a function of (seed, n) alone, so that any rank can make
+ * any part of a sequence. SplitMix64: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators",
+ * OOPSLA 2014. Not for secrets: those come from the operating system. Thread-safe.
  */
 #ifndef WEFT_BASE_RANDOM_H
 #define WEFT_BASE_RANDOM_H

@@ -12,14 +12,15 @@
 
 weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes, struct error *error)
 {
-    static const char *const endings[] = {"", "B", "K", "KB", "KiB", "M", "MB", "MiB", "G", "GB", "GiB", "T", "TB", "TiB"};
+    static const char *const endings[] = {"",    "B", "K",  "KB",  "KiB", "M",  "MB",
+                                          "MiB", "G", "GB", "GiB", "T",   "TB", "TiB"};
     static const unsigned shifts[] = {0, 0, 10, 10, 10, 20, 20, 20, 30, 30, 30, 40, 40, 40};
     char *end = NULL;
     errno = 0;
     unsigned long long value = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
     if (!end)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no size; write for example 4096, 64K, 16M or 1G",
-                         what, text);
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s is '%s', which is no size; write for example 4096, 64K, 16M or 1G", what, text);
     for (size_t i = 0; i < sizeof shifts / sizeof *shifts; i++) {
         if (strcasecmp(end, endings[i]) != 0)
             continue;
@@ -28,7 +29,8 @@ weft_status text_parse_bytes(const char *text, const char *what, uint64_t *bytes
         *bytes = (uint64_t)value << shifts[i];
         return WEFT_OK;
     }
-    return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', and '%s' is no unit of size; use K, M, G or T", what, text, end);
+    return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', and '%s' is no unit of size; use K, M, G or T", what,
+                     text, end);
 }
 
 weft_status text_parse_integer(const char *text, const char *what, int64_t least, int64_t most, int64_t *number,
@@ -40,8 +42,8 @@ weft_status text_parse_integer(const char *text, const char *what, int64_t least
     if (end == text || *end || isspace((unsigned char)*text))
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no whole number", what, text);
     if (errno == ERANGE || value < least || value > most)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is %s, but must be from %" PRId64 " to %" PRId64, what, text, least,
-                         most);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is %s, but must be from %" PRId64 " to %" PRId64, what, text,
+                         least, most);
     *number = value;
     return WEFT_OK;
 }

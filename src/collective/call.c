@@ -4,8 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* ---- sizes ----------------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ---- */
 
 /* Where a buffer of the caller's begins and ends. */
 struct extent {
@@ -131,8 +130,7 @@ static weft_status check_uniform(const struct call *call, uint32_t rank, uint32_
     return WEFT_OK;
 }
 
-/* ---- sizes in the v-forms -------------------------------------------------------------------------------------------
- */
+/* ---- sizes in the v-forms ---- */
 
 static weft_status check_vector(const struct call *call, const size_t *counts, const size_t *displacements,
                                 uint32_t ranks, const char *which, uint64_t *bytes, struct error *error)
@@ -223,8 +221,7 @@ weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, s
                                                   : check_uniform(call, rank, ranks, error);
 }
 
-/* ---- for people -----------------------------------------------------------------------------------------------------
- */
+/* ---- for people ---- */
 
 char *call_describe(const struct operation_entry *entry, char *text, size_t size)
 {

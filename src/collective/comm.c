@@ -43,9 +43,7 @@ static int by_key(const void *left, const void *right)
     return a->place < b->place ? -1 : a->place > b->place;
 }
 
-/* ---- nodes
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes ---- */
 
 /* Number the nodes of these world ranks in order of first appearance. */
 static weft_status number_nodes(struct weft_comm *comm, struct error *error)
@@ -72,9 +70,7 @@ static weft_status number_nodes(struct weft_comm *comm, struct error *error)
     return WEFT_OK;
 }
 
-/* ---- making
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- making ---- */
 
 void comm_discard(struct weft_comm *comm)
 {
@@ -231,9 +227,7 @@ weft_status comm_open_world(weft_context *context, struct error *error)
     return status;
 }
 
-/* ---- the public functions
- * --------------------------------------------------------------------------------------------
- */
+/* ---- the public functions ---- */
 
 int weft_comm_rank(const weft_comm *comm)
 {

@@ -73,8 +73,7 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
     if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
     if (status == WEFT_OK && made.meeting_limit == 0 && (text = variable("WEFT_MEETING_LIMIT")))
-        status =
-            text_parse_number(text, "WEFT_MEETING_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.meeting_limit, error);
+        status = text_parse_number(text, "WEFT_MEETING_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.meeting_limit, error);
     if (status == WEFT_OK && made.time_limit == 0 && (text = variable("WEFT_TIME_LIMIT")))
         status = text_parse_number(text, "WEFT_TIME_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.time_limit, error);
     if (made.time_limit == 0)

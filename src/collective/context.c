@@ -17,9 +17,7 @@
 /* What weft_message() returns, so that no other thread can change it: the one thread-local of the library. */
 static _Thread_local char thread_message[ERROR_TEXT_BYTES];
 
-/* ---- messages
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- messages ---- */
 
 static void keep_message(weft_context *context, const char *text)
 {
@@ -74,9 +72,7 @@ void context_counters(weft_context *context, struct transport_counters counters[
     progress_leave(context);
 }
 
-/* ---- processes
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- processes ---- */
 
 weft_status weft_process_open(uint64_t heap_bytes, weft_process **result)
 {
@@ -102,9 +98,7 @@ void weft_process_close(weft_process *process)
     free(process);
 }
 
-/* ---- opening
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ---- */
 
 /* What the collectives add to a rank's card. */
 struct extra {
@@ -368,9 +362,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     return WEFT_OK;
 }
 
-/* ---- leaving
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- leaving ---- */
 
 weft_status weft_finalize(weft_context *context)
 {
@@ -414,9 +406,7 @@ weft_comm *weft_world(weft_context *context)
     return context->world;
 }
 
-/* ---- memory
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- memory ---- */
 
 void *weft_alloc(weft_context *context, size_t bytes)
 {

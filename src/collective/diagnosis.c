@@ -16,9 +16,7 @@
 #define ANSWER_LIMIT   2000000000u /* ns to wait for a log */
 #define SENTENCE_BYTES ERROR_TEXT_BYTES
 
-/* ---- describing
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- describing ---- */
 
 static struct diagnosis_operation operation_of(uint32_t rank, const struct operation_entry *entry)
 {
@@ -105,9 +103,7 @@ static void end_with_limit(weft_context *context, const struct operation_log *lo
     end_job(context, WEFT_ERROR_TIMEOUT, sentence);
 }
 
-/* ---- reporting, with the baton
- * ---------------------------------------------------------------------------------------
- */
+/* ---- reporting, with the baton ---- */
 
 /* Describe the request as the log would, whether it is still in it or not. */
 static struct diagnosis_operation operation_of_request(const struct weft_request *request)
@@ -167,9 +163,7 @@ void diagnosis_watch(struct weft_request *request, double seconds)
     }
 }
 
-/* ---- looking into it, in the helper thread
- * ---------------------------------------------------------------------------
- */
+/* ---- looking into it, in the helper thread ---- */
 
 static void give_up_for_now(struct diagnosis *diagnosis)
 {

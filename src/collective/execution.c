@@ -11,9 +11,7 @@
 /* Data moved in one call of execution_advance(), about: others shall get their turn, too. */
 #define ADVANCE_BYTES (2u << 20)
 
-/* ---- requests
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- requests ---- */
 
 static struct weft_request *request_take(weft_context *context, struct error *error)
 {
@@ -51,9 +49,7 @@ void execution_free_all(weft_context *context)
     context->all = context->idle = NULL;
 }
 
-/* ---- binding
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- binding ---- */
 
 static uint64_t largest_block(const weft_comm *comm, const struct call *call)
 {
@@ -147,9 +143,7 @@ static weft_status bind(struct weft_request *request, uint64_t block_bytes, stru
     return bind_scratch(request, error);
 }
 
-/* ---- where chunks lie
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- where chunks lie ---- */
 
 /* Elements before block `block`, and in it, in the v-forms. */
 static void vector_block(const struct weft_request *request, enum plan_buffer buffer, uint32_t block, uint64_t *first,
@@ -225,9 +219,7 @@ char *execution_chunk(const struct weft_request *request, const struct lane *lan
            (chunk % plan->parts) * lane->segment.width;
 }
 
-/* ---- from preparation to the end
- * -------------------------------------------------------------------------------------
- */
+/* ---- from preparation to the end ---- */
 
 weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **result,
                               struct error *error)
@@ -377,9 +369,7 @@ void execution_cancel(struct weft_request *request, weft_status status)
     complete(request, status);
 }
 
-/* ---- advancing
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- advancing ---- */
 
 static bool lane_may_step(const struct weft_request *request, const struct lane *lane, const struct step *step)
 {

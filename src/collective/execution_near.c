@@ -33,9 +33,7 @@ void execution_near_expect(const weft_comm *comm)
 #endif
 }
 
-/* ---- beginning
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- beginning ---- */
 
 static bool is_granted(struct weft_request *request, uint64_t number)
 {
@@ -125,9 +123,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
     return true;
 }
 
-/* ---- signals
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- signals ---- */
 
 static void signal(struct weft_request *request, struct lane *lane, const struct plan_group *group)
 {
@@ -182,9 +178,7 @@ static enum step_result await(struct weft_request *request, struct lane *lane, c
     return STEP_COMPLETE;
 }
 
-/* ---- where near ranks' chunks lie
- * ------------------------------------------------------------------------------------
- */
+/* ---- where near ranks' chunks lie ---- */
 
 /* Offset of a chunk in a row of blocks that are `stride` bytes apart and of which the present segment begins at
  * `begin`. */
@@ -217,9 +211,7 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
            chunk_offset(request, lane, chunk, request->binding.room, 0);
 }
 
-/* ---- moving data
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- moving data ---- */
 
 static enum step_result expose(struct weft_request *request, struct lane *lane, const struct step *step)
 {
@@ -357,9 +349,7 @@ static void deliver(struct weft_request *request, struct lane *lane, const struc
                bytes, request->binding.streaming);
 }
 
-/* ---- tiny messages
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- tiny messages ---- */
 
 /* Where a rank's contribution lies: in the line of its flag when everybody's fits there. */
 static uint8_t *contribution_of(const struct weft_request *request, uint32_t rank)

@@ -7,10 +7,10 @@
  * reset, and a counter of a later operation satisfies every wait for an earlier one.
  *
  * The first lane's line also carries, written before its counter: the operation's tag, and either the places where near
- * ranks find this rank's buffers, or the whole contribution (STEP_EXCHANGE; one that is too long lies in the annex). It exists twice, used in turn, because a
- * rank may begin operation n + 1 while another still reads what it said for n. It must not begin n + 2: that is granted
- * once all near ranks are seen to have begun n + 1, and so are done with n (comm.near_credit). The same grant guards
- * the two sets of staging.
+ * ranks find this rank's buffers, or the whole contribution (STEP_EXCHANGE; one that is too long lies in the annex). It
+ * exists twice, used in turn, because a rank may begin operation n + 1 while another still reads what it said for n. It
+ * must not begin n + 2: that is granted once all near ranks are seen to have begun n + 1, and so are done with n
+ * (comm.near_credit). The same grant guards the two sets of staging.
  */
 #ifndef WEFT_COLLECTIVE_NEAR_LINES_H
 #define WEFT_COLLECTIVE_NEAR_LINES_H

@@ -43,8 +43,7 @@ struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *ke
                                    plan_class_bytes(comm, (enum collective)key->collective, key->size_class)};
 }
 
-/* ---- one block of memory --------------------------------------------------------------------------------------------
- */
+/* ---- one block of memory ---- */
 
 /*
  * Four sums of products side by side over the words of the block, whose number is a multiple of 8: nanoseconds for a
@@ -92,8 +91,7 @@ static weft_status keep(struct plan_entry *entry, const struct plan *plan, struc
     return WEFT_OK;
 }
 
-/* ---- what the executor wants to know --------------------------------------------------------------------------------
- */
+/* ---- what the executor wants to know ---- */
 
 /* Whether lane 0 comes to a signal to everybody without waiting for anybody, at least in the first iteration. */
 static bool signals_first(const struct plan *plan)
@@ -170,9 +168,7 @@ static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan
     return WEFT_OK;
 }
 
-/* ---- finding
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- finding ---- */
 
 static inline struct plan_key_words words_of(struct plan_key key)
 {

@@ -21,9 +21,7 @@
 #define HELD_TIME      1500000000u /* ns that an error of the network waits for its cause to be named */
 #define HELPER_ROUNDS  50u
 
-/* ---- the baton
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- the baton ---- */
 
 static bool baton_try(struct progress *progress)
 {
@@ -66,9 +64,7 @@ static void baton_lend(struct progress *progress)
     baton_take(progress);
 }
 
-/* ---- failure
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- failure ---- */
 
 /* The job has failed: complete everything that is in flight. */
 static void end_everything(weft_context *context)
@@ -98,9 +94,7 @@ void progress_fail(weft_context *context, const struct error *error)
     control_abort(context->control, error->status, error->text);
 }
 
-/* ---- rounds
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- rounds ---- */
 
 static void move_transports(weft_context *context)
 {
@@ -170,9 +164,7 @@ static void watch(weft_context *context)
         watch_one(message, now);
 }
 
-/* ---- sleeping
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- sleeping ---- */
 
 static void wake_up(weft_context *context)
 {
@@ -259,9 +251,7 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
     caller_sleep(context);
 }
 
-/* ---- entering and leaving
- * --------------------------------------------------------------------------------------------
- */
+/* ---- entering and leaving ---- */
 
 void progress_enter(weft_context *context)
 {
@@ -307,9 +297,7 @@ void progress_wake_helper(weft_context *context)
     eventfd_write(context->progress.helper_wake, 1);
 }
 
-/* ---- the helper
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- the helper ---- */
 
 /* Drive what is in flight while it moves; milliseconds until the next look, or -1. */
 static int help(weft_context *context)

@@ -44,7 +44,8 @@
 /** The kernels for one instruction set. */
 struct reduction;
 
-/** The best that this machine runs. Ask once and keep it: asking the processor takes some 50 us in a virtual machine. */
+/** The best that this machine runs. Ask once and keep it: asking the processor takes some 50 us in a virtual machine.
+ */
 const struct reduction *reduction_best(void);
 
 /** By name ("portable", "x86-64-v3", "x86-64-v4"); NULL when it is unknown, not built in or not runnable here. */

@@ -84,9 +84,7 @@ weft_status request_start(weft_comm *comm, const struct call *call, weft_request
     return status;
 }
 
-/* ---- waiting
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- waiting ---- */
 
 /* A request of a group that is still open can never end. */
 static weft_status check_begun(const struct weft_request *request)
@@ -175,9 +173,7 @@ weft_status weft_wait_all(weft_request **requests, int count)
     return first;
 }
 
-/* ---- groups
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- groups ---- */
 
 weft_status weft_group_start(weft_context *context)
 {

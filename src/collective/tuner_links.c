@@ -38,9 +38,7 @@ static double clamp(double value, double least, double most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* ---- measuring
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- measuring ---- */
 
 /* Best time of one message of `bytes` there and back, halved; both ranks call it. */
 static weft_status ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first, double *seconds)
@@ -119,9 +117,7 @@ static struct link_parameters far_parameters(const struct link_cost *cost)
                                     .bandwidth = clamp(cost->bytes_per_second, 1e6, 200e9)};
 }
 
-/* ---- agreeing
- * --------------------------------------------------------------------------------------------------------
- */
+/* ---- agreeing ---- */
 
 /* What rank 0 knows without measuring. */
 static void survey(weft_context *context, struct agreement *agreement, char *kind, size_t size)

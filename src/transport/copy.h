@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Copying between buffers that are shared with other processes: as memcpy, but the caller says when to store past the caches.
+ * Copying between buffers that are shared with other processes: as memcpy, but the caller says when to store past the
+ * caches.
  *
- * Non-temporal stores win beyond the last-level cache (by up to 40 %) and lose by a factor below it, so a transfer decides once,
- * by its whole size, however it is cut into pieces. Thread-safe.
+ * Non-temporal stores win beyond the last-level cache (by up to 40 %) and lose by a factor below it, so a transfer
+ * decides once, by its whole size, however it is cut into pieces. Thread-safe.
  */
 #ifndef WEFT_TRANSPORT_COPY_H
 #define WEFT_TRANSPORT_COPY_H
@@ -11,7 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Transfers of at least so many bytes should be streamed here: both copies do not fit the last-level cache. Ask once and keep it. */
+/** Transfers of at least so many bytes should be streamed here: both copies do not fit the last-level cache. Ask once
+ * and keep it. */
 uint64_t copy_streaming_threshold(void);
 
 /** target = source, `bytes` bytes; they do not overlap. Streamed stores are fenced before return. */

@@ -25,7 +25,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define GRANULE 128u
+#define GRANULE    128u
 #define PAGE       4096u
 #define BINS       256u
 #define BIN_WORDS  (BINS / 64)
@@ -271,8 +271,7 @@ static struct block *take_from(struct heap_books *books, struct block *block, ui
     return block;
 }
 
-/* ---- growing -------------------------------------------------------------------------------------------------------
- */
+/* ---- growing ---- */
 
 static weft_status out_of_heap(const struct heap *heap, uint64_t bytes, struct error *error)
 {
@@ -412,8 +411,7 @@ uint64_t heap_touched(const struct heap *heap)
     return bytes;
 }
 
-/* ---- opening and closing -------------------------------------------------------------------------------------------
- */
+/* ---- opening and closing ---- */
 
 static uint64_t least_of(uint64_t a, uint64_t b)
 {
@@ -537,8 +535,7 @@ void heap_close(struct heap *heap)
     free(heap);
 }
 
-/* ---- peers' heaps ---------------------------------------------------------------------------------------------------
- */
+/* ---- peers' heaps ---- */
 
 static weft_status attach_new(int descriptor, uint64_t identity, uint64_t bytes, struct attachment **attachment,
                               struct error *error)

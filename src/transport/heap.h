@@ -3,8 +3,9 @@
  * The heap: one large sparse memfd per process, mapped once here and once by each local peer process.
  *
  * weft_alloc() hands out of it, and so do communicators for their control lines and staging. What is handed out is
- * zeroed and already touched (first touch is slow); what is given back is kept, touched, for the next. The books are kept outside
- * of the shared memory, so that no peer can spoil them. A peer can spoil what is handed out: ranks of one job trust each other.
+ * zeroed and already touched (first touch is slow); what is given back is kept, touched, for the next. The books are
+ * kept outside of the shared memory, so that no peer can spoil them. A peer can spoil what is handed out: ranks of one
+ * job trust each other.
  *
  * Nothing is left behind by a process that dies: a memfd has no name and vanishes with its last user.
  *
@@ -30,8 +31,8 @@ struct heap {
 };
 
 /**
- * Open a heap that may hand out up to `bytes`. 0: from the machine's limits (physical memory, control group, address space).
- * WEFT_ERROR_MEMORY says which limit is too small and how to raise it.
+ * Open a heap that may hand out up to `bytes`. 0: from the machine's limits (physical memory, control group, address
+ * space). WEFT_ERROR_MEMORY says which limit is too small and how to raise it.
  */
 weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error);
 
@@ -39,12 +40,14 @@ weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error);
 void heap_close(struct heap *heap);
 
 /**
- * `bytes` of memory, aligned to 128 bytes (processors fetch cache lines in pairs; page aligned from a page on), zeroed, touched. 0 bytes get a place of their own, too.
- * WEFT_ERROR_MEMORY names the limit that was met: the heap's own size, or memory that the machine has left.
+ * `bytes` of memory, aligned to 128 bytes (processors fetch cache lines in pairs; page aligned from a page on), zeroed,
+ * touched. 0 bytes get a place of their own, too. WEFT_ERROR_MEMORY names the limit that was met: the heap's own size,
+ * or memory that the machine has left.
  */
 weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct error *error);
 
-/** Take back what heap_alloc() returned; NULL is allowed. False, and nothing done, for a pointer that is not such a one. */
+/** Take back what heap_alloc() returned; NULL is allowed. False, and nothing done, for a pointer that is not such a
+ * one. */
 bool heap_free(struct heap *heap, void *pointer);
 
 /** Bytes now handed out (rounded up to 128 each), and bytes ever touched. */
@@ -79,8 +82,8 @@ static inline uint64_t heap_identity(const struct heap *heap)
 }
 
 /**
- * Map a peer process's heap, of which `descriptor` (stays the caller's) was received, or find the mapping that another rank
- * of this process has made already. *base is valid until as many heap_detach() as attaches have been made.
+ * Map a peer process's heap, of which `descriptor` (stays the caller's) was received, or find the mapping that another
+ * rank of this process has made already. *base is valid until as many heap_detach() as attaches have been made.
  */
 weft_status heap_attach(struct heap *heap, int descriptor, uint64_t identity, uint64_t bytes, char **base,
                         struct error *error);

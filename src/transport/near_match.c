@@ -10,8 +10,7 @@
 #define SMALL_PAYLOAD 192u
 #define LARGE_PAYLOAD 4096u
 
-/* ---- channels -----------------------------------------------------------------------------------------------------
- */
+/* ---- channels ---- */
 
 static uint32_t bucket_of(const struct channel_table *table, uint32_t communicator, uint8_t number)
 {
@@ -150,8 +149,7 @@ bool transfer_unlink(struct transfer **first, struct transfer **last, struct tra
     return true;
 }
 
-/* ---- early messages ------------------------------------------------------------------------------------------------
- */
+/* ---- early messages ---- */
 
 struct early *early_take(struct early_pool *pool, uint64_t payload)
 {
@@ -193,8 +191,7 @@ void early_pool_close(struct early_pool *pool)
     *pool = (struct early_pool){0};
 }
 
-/* ---- handles --------------------------------------------------------------------------------------------------------
- */
+/* ---- handles ---- */
 
 static bool handles_grow(struct handle_table *table)
 {

@@ -162,8 +162,7 @@ static weft_status nonsense(const struct near_dialogue *dialogue, const char *wh
         dialogue->peer->rank, what);
 }
 
-/* ---- sending records ------------------------------------------------------------------------------------------------
- */
+/* ---- sending records ---- */
 
 static void write_record(struct near_dialogue *dialogue, const struct record *record)
 {

@@ -2,14 +2,17 @@
 /**
  * A transport carries messages between this rank and its peers. Two exist: near (shared memory) and fabric (libfabric).
  *
- * Messages between two ranks match in order within one (communicator, channel); different channels are independent and never
- * block one another, however many messages wait on one of them. Each message carries a `tag`, a hash of the operation that
- * it belongs to: a receive whose tag differs from the message's fails as a mismatch with both tags known.
+ * Messages between two ranks match in order within one (communicator, channel); different channels are independent and
+ * never block one another, however many messages wait on one of them. Each message carries a `tag`, a hash of the
+ * operation that it belongs to: a receive whose tag differs from the message's fails as a mismatch with both tags
+ * known.
  *
- * A transfer is one send or one receive in flight. Its memory is the caller's; it must stay where it is until the transfer
- * is complete or has been cancelled. Nothing on the way of a small message allocates, locks or calls the system.
+ * A transfer is one send or one receive in flight. Its memory is the caller's; it must stay where it is until the
+ * transfer is complete or has been cancelled. Nothing on the way of a small message allocates, locks or calls the
+ * system.
  *
- * Threads: all functions of one transport are called by one thread at a time (whoever holds the context's progress baton).
+ * Threads: all functions of one transport are called by one thread at a time (whoever holds the context's progress
+ * baton).
  */
 #ifndef WEFT_TRANSPORT_TRANSPORT_H
 #define WEFT_TRANSPORT_TRANSPORT_H
@@ -33,9 +36,9 @@ struct transfer {
     uint32_t communicator; /**< id, equal on all its ranks */
     uint8_t channel;
     bool is_send;
-    void *data;            /**< the message, or where it goes; read only for a send; NULL only with bytes 0 */
-    uint64_t bytes;        /**< exactly what is sent or expected */
-    uint64_t tag;          /**< the operation's */
+    void *data;     /**< the message, or where it goes; read only for a send; NULL only with bytes 0 */
+    uint64_t bytes; /**< exactly what is sent or expected */
+    uint64_t tag;   /**< the operation's */
 
     enum transfer_state state;
     uint64_t peer_tag, peer_bytes; /**< with TRANSFER_MISMATCH */
@@ -63,8 +66,9 @@ struct transport {
     void (*counters)(const struct transport *transport, struct transport_counters *counters);
 
     /**
-     * For sleeping: a descriptor to poll, or -1 when the rank's doorbell covers it; and whether sleeping is allowed right now
-     * (false: something has arrived, make progress first). May be NULL together: always allowed, nothing to poll.
+     * For sleeping: a descriptor to poll, or -1 when the rank's doorbell covers it; and whether sleeping is allowed
+     * right now (false: something has arrived, make progress first). May be NULL together: always allowed, nothing to
+     * poll.
      */
     int (*wait_descriptor)(const struct transport *transport);
     bool (*may_sleep)(struct transport *transport);

@@ -38,9 +38,7 @@ struct coverage {
     bool uneven;     /* nodes that split canonical subtrees: half of the trials are on a reproducible communicator */
 };
 
-/* ---- inputs
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- inputs ---- */
 
 /* Element `index` of what `rank` contributes. */
 static void make_element(weft_type type, uint64_t seed, uint64_t index, void *element)
@@ -85,9 +83,7 @@ static void make_input(const struct trial *trial, int rank, size_t elements, cha
         make_element(trial->type, seed_of(trial, rank), i, input + i * size);
 }
 
-/* ---- expected outputs
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- expected outputs ---- */
 
 /* The canonical sum of elements [first, first + count) of all ranks' inputs of `elements` elements. */
 static void expect_sum(const struct trial *trial, int ranks, size_t elements, size_t first, size_t count,
@@ -222,9 +218,7 @@ static void expect(const struct trial *trial, int rank, int ranks, char *expecte
     }
 }
 
-/* ---- one trial
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- one trial ---- */
 
 static weft_status call(const struct trial *trial, int rank, int ranks, const void *input, void *output,
                         weft_comm *comm)
@@ -339,9 +333,7 @@ static int run_trial(const struct trial *trial, int rank, int ranks, struct buff
     return 0;
 }
 
-/* ---- all of them
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- all of them ---- */
 
 static struct trial draw(uint64_t number, enum collective collective, const struct algorithm *algorithm, int ranks,
                          size_t most)

@@ -381,11 +381,8 @@ int main(int count, char **words)
         const char *name;
         void (*run)(void);
     } modes[] = {
-        {"random", exchange_random},
-        {"latency", measure_latency},
-        {"mixed", measure_mixed},
-        {"bandwidth", measure_bandwidth},
-        {"death", survive_death},
+        {"random", exchange_random},      {"latency", measure_latency}, {"mixed", measure_mixed},
+        {"bandwidth", measure_bandwidth}, {"death", survive_death},
     };
     if (count < 5)
         quit("usage: fabric_rank MODE RANK RANKS FOLDER [NAME=VALUE...]");
