@@ -8,7 +8,6 @@
 #include <string.h>
 
 /* Beyond so many ranks simulating every candidate takes too long for a first call: the rule of thumb decides. */
-#define SIMULATED_RANKS 64
 
 struct simulated_cluster tuner_default_cluster(void)
 {
@@ -20,8 +19,8 @@ struct simulated_cluster tuner_default_cluster(void)
                                       .cores = 2};
 }
 
-static weft_status simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
-                            const struct simulated_cluster *cluster, double *seconds, struct error *error)
+weft_status tuner_simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
+                           const struct simulated_cluster *cluster, double *seconds, struct error *error)
 {
     struct plan **plans = calloc(shape->ranks, sizeof *plans);
     if (!plans)
@@ -63,8 +62,8 @@ weft_status tuner_price(const struct simulated_cluster *cluster, const struct pl
         struct tuner_price *price = &prices->prices[i];
         if (price->refusal)
             continue;
-        if (shape->ranks <= SIMULATED_RANKS && (candidates > 1 || shape->ranks > 1)) {
-            weft_status status = simulate(price->algorithm, shape, cluster, &price->seconds, error);
+        if (shape->ranks <= TUNER_SIMULATED_RANKS && (candidates > 1 || shape->ranks > 1)) {
+            weft_status status = tuner_simulate(price->algorithm, shape, cluster, &price->seconds, error);
             if (status != WEFT_OK)
                 return status;
         }
@@ -76,9 +75,9 @@ weft_status tuner_price(const struct simulated_cluster *cluster, const struct pl
         return error_set(error, WEFT_ERROR_ARGUMENT, "no algorithm can do %s among these %u ranks: %s",
                          collective_name(shape->collective), shape->ranks,
                          prices->count ? prices->prices[0].refusal : "there is none");
-    prices->reason = candidates == 1                  ? "the only candidate"
-                     : shape->ranks > SIMULATED_RANKS ? "the first that serves so many ranks"
-                                                      : "the least predicted time";
+    prices->reason = candidates == 1                        ? "the only candidate"
+                     : shape->ranks > TUNER_SIMULATED_RANKS ? "the first that serves so many ranks"
+                                                            : "the least predicted time";
     return WEFT_OK;
 }
 

@@ -46,9 +46,17 @@ weft_status tuner_open(struct tuner *tuner, weft_context *context, struct error 
 weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
                          struct tuner_prices *prices, struct error *error);
 
+/** Among more ranks than these nothing is simulated to choose: the first algorithm that serves is taken, its price left
+ * 0. */
+#define TUNER_SIMULATED_RANKS 64
+
 /** The same without a communicator: every price on a described cluster. */
 weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape,
                         struct tuner_prices *prices, struct error *error);
+
+/** Seconds that `algorithm`, which must serve `shape`, takes for shape->block_bytes on a described cluster. */
+weft_status tuner_simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
+                           const struct simulated_cluster *cluster, double *seconds, struct error *error);
 
 /** Numbers of a common machine and network, used where nothing was measured. */
 struct simulated_cluster tuner_default_cluster(void);

@@ -2,6 +2,7 @@
 #include "train/state.h"
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/folder.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,7 +121,7 @@ static cJSON *training_configuration(const struct train_config *config)
 }
 
 weft_status training_state_save(const struct training_state *state, const struct train_config *config,
-                                const char *folder, char *path, size_t path_size, struct error *error)
+                                const char *folder, char path[FILE_PATH_BYTES], struct error *error)
 {
     struct tensor_list weights, moments;
     weft_status status = list_state(state, &weights, &moments, error);
@@ -136,7 +137,7 @@ weft_status training_state_save(const struct training_state *state, const struct
         status = checkpoint_save(folder, &written, weights.tensors, weights.count, moments.tensors, moments.count,
                                  (unsigned)config->checkpoint_keep, error);
         if (status == WEFT_OK)
-            snprintf(path, path_size, "%s/step-%08" PRIu64, folder, state->step);
+            status = folder_of_step(folder, state->step, path, error);
         cJSON_Delete(model);
         cJSON_Delete(training);
     }

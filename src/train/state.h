@@ -6,6 +6,7 @@
 #ifndef WEFT_TRAIN_STATE_H
 #define WEFT_TRAIN_STATE_H
 
+#include "base/file.h"
 #include "model/model.h"
 #include "train/config.h"
 
@@ -26,7 +27,7 @@ void training_state_close(struct training_state *state);
 /** Write a checkpoint of `state` below `folder`, whole or not at all; `path` receives its place. One rank calls this.
  */
 weft_status training_state_save(const struct training_state *state, const struct train_config *config,
-                                const char *folder, char *path, size_t path_size, struct error *error);
+                                const char *folder, char path[FILE_PATH_BYTES], struct error *error);
 
 /**
  * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.

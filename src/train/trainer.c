@@ -352,11 +352,10 @@ static weft_status evaluate(struct trainer *trainer, struct error *error)
 /* Rank 0 writes; all agree whether it could. */
 static weft_status save(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    char path[4096];
+    char path[FILE_PATH_BYTES];
     weft_status status = WEFT_OK;
     if (trainer->rank == 0)
-        status = training_state_save(&trainer->state, &trainer->config, trainer->config.checkpoint_dir, path,
-                                     sizeof path, error);
+        status = training_state_save(&trainer->state, &trainer->config, trainer->config.checkpoint_dir, path, error);
     status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK && trainer->out) {
         fprintf(trainer->out, "checkpoint %s\n", path);
