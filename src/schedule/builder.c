@@ -195,6 +195,9 @@ static uint64_t hash_of(const struct builder *builder)
     hash = XXH3_64bits_withSeed(words, sizeof words, hash);
     if (shape->nodes)
         hash = XXH3_64bits_withSeed(shape->nodes, shape->ranks * sizeof *shape->nodes, hash);
+    for (uint32_t level = 1; level < shape_levels(shape); level++)
+        hash = XXH3_64bits_withSeed(shape->above[level - 1],
+                                    shape_units(shape, level - 1) * sizeof *shape->above[level - 1], hash);
     return hash;
 }
 

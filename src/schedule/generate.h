@@ -8,23 +8,7 @@
 #ifndef WEFT_SCHEDULE_GENERATE_H
 #define WEFT_SCHEDULE_GENERATE_H
 
-#include "schedule/plan.h"
-
-/** What the ranks of a communicator look like to a generator. */
-struct plan_shape {
-    enum collective collective;
-    uint32_t ranks;
-    uint32_t root; /**< of rooted collectives, the sender of a message (sendreceive); 0 otherwise */
-    uint32_t peer; /**< the receiver of a message (sendreceive), another rank than root; 0 otherwise */
-    const uint32_t
-        *nodes; /**< nodes[r]: the node of rank r, numbered from 0 in order of first appearance; NULL: all near */
-    bool reproducible; /**< only canonical plans */
-    bool in_place;     /**< alltoall: this rank's INPUT is its OUTPUT. Not agreed, not in the hash; no other collective
-                          looks at it */
-    uint64_t block_bytes; /**< the size to plan for (segment sizes, inline or not), a block's; agreed: derived from
-                             count x type, in v-forms from agreed counts or 0. The plan serves blocks of other sizes too
-                             (plan.most_block_bytes) */
-};
+#include "schedule/shape.h"
 
 struct builder;
 

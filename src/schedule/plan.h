@@ -185,7 +185,7 @@ enum step_flag {
     STEP_FINISHES = 2,       /**< this step makes the final value: the binding also applies average or scale to it */
 };
 
-#define PLAN_LANES    8
+#define PLAN_LANES    16
 #define PLAN_CHANNELS 256
 #define PLAN_SLOTS    2
 

@@ -124,7 +124,7 @@ static struct event pop(struct simulation *simulation)
 
 static uint32_t node_of(const struct simulation *simulation, uint32_t rank)
 {
-    return simulation->shape->nodes ? simulation->shape->nodes[rank] : 0;
+    return shape_node(simulation->shape, rank);
 }
 
 /* Move all flows up to `now`, and share the interfaces anew. */

@@ -32,21 +32,6 @@ struct levels {
     uint32_t group, owner_group, others; /* groups: all mates; owners; mates but this one */
 };
 
-static uint32_t node_of(const struct plan_shape *shape, uint32_t rank)
-{
-    return shape->nodes ? shape->nodes[rank] : 0;
-}
-
-/* How many nodes there are. */
-static uint32_t count_nodes(const struct plan_shape *shape)
-{
-    uint32_t nodes = 0;
-    for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        if (node_of(shape, rank) >= nodes)
-            nodes = node_of(shape, rank) + 1;
-    return nodes;
-}
-
 static void levels_close(struct levels *levels)
 {
     free(levels->mates);
@@ -58,8 +43,8 @@ static bool levels_open(struct levels *levels, struct builder *builder)
 {
     const struct plan_shape *shape = builder->shape;
     uint32_t me = builder->plan->rank, ranks = shape->ranks;
-    *levels =
-        (struct levels){.builder = builder, .nodes = count_nodes(shape), .node = node_of(shape, me), .owners = NONE};
+    *levels = (struct levels){
+        .builder = builder, .nodes = shape_units(shape, 0), .node = shape_node(shape, me), .owners = NONE};
     uint32_t *sizes = calloc(ranks, sizeof *sizes), *others = malloc(ranks * sizeof *others);
     levels->mates = malloc(ranks * sizeof *levels->mates);
     levels->column = malloc(levels->nodes * sizeof *levels->column);
@@ -72,12 +57,12 @@ static bool levels_open(struct levels *levels, struct builder *builder)
         return false;
     }
     for (uint32_t rank = 0; rank < me; rank++)
-        levels->index += node_of(shape, rank) == levels->node;
+        levels->index += shape_node(shape, rank) == levels->node;
     for (uint32_t node = 0; node < levels->nodes; node++)
         levels->column[node] = NONE;
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint32_t node = node_of(shape, rank), index = sizes[node]++;
+        uint32_t node = shape_node(shape, rank), index = sizes[node]++;
         if (index == 0)
             levels->heads[node] = rank;
         if (index == levels->index)
@@ -88,7 +73,7 @@ static bool levels_open(struct levels *levels, struct builder *builder)
         if (rank != me)
             others[count++] = rank;
     }
-    levels->heads[node_of(shape, builder->plan->root)] = builder->plan->root;
+    levels->heads[shape_node(shape, builder->plan->root)] = builder->plan->root;
     for (uint32_t node = 0; node < levels->nodes; node++)
         if (sizes[node] < levels->owners)
             levels->owners = sizes[node];
@@ -213,7 +198,7 @@ static struct stage between(const struct levels *levels, const uint32_t *members
         .builder = levels->builder,
         .ranks = levels->nodes,
         .rank = levels->node,
-        .root = node_of(levels->builder->shape, levels->builder->plan->root),
+        .root = shape_node(levels->builder->shape, levels->builder->plan->root),
         .members = members,
         .chunks = 1,
         .send_lane = SEND,
@@ -243,7 +228,7 @@ static void write_sum(struct builder *builder, bool rooted, bool divided, void (
         return;
     uint32_t me = builder->plan->rank, root = builder->plan->root;
     uint32_t width = divided ? levels.nodes : 1, own = levels.index * width;
-    bool hands_out = !rooted || levels.node == node_of(builder->shape, root);
+    bool hands_out = !rooted || levels.node == shape_node(builder->shape, root);
     builder->plan->parts = levels.owners * width;
     segment(&levels, builder->plan->parts);
     give(&levels, width);
@@ -346,7 +331,7 @@ void write_two_level_allgather(struct builder *builder)
     const struct plan_shape *shape = builder->shape;
     uint32_t *seen = calloc(shape->ranks, sizeof *seen); /* ranks of each node so far: the next one's number */
     for (uint32_t rank = 0; seen && rank < shape->ranks; rank++)
-        deliver(&levels, seen[node_of(shape, rank)]++, rank, 1);
+        deliver(&levels, seen[shape_node(shape, rank)]++, rank, 1);
     builder->exhausted = builder->exhausted || !seen;
     free(seen);
     levels_close(&levels);
