@@ -162,10 +162,12 @@ typedef struct weft_config {
     double time_limit;     /**< seconds one operation may wait for a peer that is alive; default 600 */
     uint64_t heap_bytes;   /**< most bytes weft_alloc() may hand out; default: from the machine's limits */
     weft_process *process; /**< shared by ranks that are threads of one process; NULL: this context has its own */
+    double late_seconds;   /**< seconds after which a rank that others wait for is named on stderr; default 10 */
+    double liveness_limit; /**< seconds without a sign of life after which a rank is taken for dead; default 1.5 */
 } weft_config;
 #define WEFT_CONFIG_DEFAULT                                                                                            \
     {                                                                                                                  \
-        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL                                         \
+        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0                                   \
     }
 
 /**

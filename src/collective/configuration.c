@@ -9,6 +9,8 @@
 
 #define MEETING_LIMIT_DEFAULT 60.0
 #define TIME_LIMIT_DEFAULT    600.0
+#define LATE_DEFAULT          10.0
+#define LIVENESS_DEFAULT      1.5
 #define LIMIT_LEAST           0.001
 #define LIMIT_MOST            1e9
 
@@ -18,6 +20,10 @@ static const struct configuration_variable variables[] = {
     {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "most memory that weft_alloc() hands out"},
     {"WEFT_INTERFACE", "an interface or address", "the one that reaches the other ranks",
      "bind to this network interface"},
+    {"WEFT_LATE_SECONDS", "seconds, from 0.001", "10",
+     "name a rank on stderr when another has waited so long for it in an operation"},
+    {"WEFT_LIVENESS_LIMIT", "seconds, from 0.001", "1.5",
+     "take a rank for dead after so long without a sign of life; raise it to stop a rank in a debugger"},
     {"WEFT_MEETING_LIMIT", "seconds, from 0.001", "60", "longest wait for all ranks to arrive"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
@@ -42,6 +48,18 @@ static weft_status check_limit(const char *what, double seconds, struct error *e
     return error_set(error, WEFT_ERROR_ARGUMENT,
                      "weft_config.%s is %g seconds; it must be from %g to %g, or 0 for the default", what, seconds,
                      LIMIT_LEAST, LIMIT_MOST);
+}
+
+/* A field that is 0 is completed from its variable, or by what is standard. */
+static weft_status complete_limit(const char *field, const char *name, double standard, double *seconds,
+                                  struct error *error)
+{
+    const char *text = variable(name);
+    if (*seconds == 0 && !text)
+        *seconds = standard;
+    if (*seconds == 0)
+        return text_parse_number(text, name, LIMIT_LEAST, LIMIT_MOST, seconds, error);
+    return check_limit(field, *seconds, error);
 }
 
 /* Fields are only ever added: a caller of an older header has a shorter struct. */
@@ -72,18 +90,17 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
         made.node = variable("WEFT_NODE");
     if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
-    if (status == WEFT_OK && made.meeting_limit == 0 && (text = variable("WEFT_MEETING_LIMIT")))
-        status = text_parse_number(text, "WEFT_MEETING_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.meeting_limit, error);
-    if (status == WEFT_OK && made.time_limit == 0 && (text = variable("WEFT_TIME_LIMIT")))
-        status = text_parse_number(text, "WEFT_TIME_LIMIT", LIMIT_LEAST, LIMIT_MOST, &made.time_limit, error);
-    if (made.time_limit == 0)
-        made.time_limit = TIME_LIMIT_DEFAULT;
-    if (made.meeting_limit == 0)
-        made.meeting_limit = MEETING_LIMIT_DEFAULT;
-    if (status == WEFT_OK)
-        status = check_limit("time_limit", made.time_limit, error);
-    if (status == WEFT_OK)
-        status = check_limit("meeting_limit", made.meeting_limit, error);
+    const struct {
+        const char *field, *variable;
+        double standard, *seconds;
+    } limits[] = {
+        {"time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit},
+        {"meeting_limit", "WEFT_MEETING_LIMIT", MEETING_LIMIT_DEFAULT, &made.meeting_limit},
+        {"late_seconds", "WEFT_LATE_SECONDS", LATE_DEFAULT, &made.late_seconds},
+        {"liveness_limit", "WEFT_LIVENESS_LIMIT", LIVENESS_DEFAULT, &made.liveness_limit},
+    };
+    for (size_t i = 0; status == WEFT_OK && i < sizeof limits / sizeof *limits; i++)
+        status = complete_limit(limits[i].field, limits[i].variable, limits[i].standard, limits[i].seconds, error);
     if (status == WEFT_OK)
         *complete = made;
     return status;

@@ -150,7 +150,11 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
                                 .processor_set = limits.processor_set};
     memcpy(card.extra, &extra, sizeof extra);
     const struct control_config control = {
-        .rank = context->rank, .ranks = context->ranks, .connect_limit = context->meeting_limit};
+        .rank = context->rank,
+        .ranks = context->ranks,
+        .connect_limit = context->meeting_limit,
+        .liveness_limit = config->liveness_limit,
+    };
     const char *interface = config->interface ? config->interface : meeting_interface_hint(context->meeting);
     status = control_open(&control, interface, &context->control, &card, error);
     if (status == WEFT_OK)
@@ -285,7 +289,7 @@ static weft_status open_all(weft_context *context, const weft_config *config, st
     if (status != WEFT_OK)
         return status;
     count_cores(context);
-    control_publish_log(context->control, &context->log);
+    control_publish_log(context->control, &context->log, operation_log_describe);
     status = progress_open(context, error);
     if (status == WEFT_OK)
         status = open_memory(context, config, error);
@@ -350,6 +354,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     context->group_end = &context->group;
     context->meeting_limit = wanted.meeting_limit;
     context->time_limit = wanted.time_limit;
+    context->late_seconds = wanted.late_seconds;
     context->reduction = reduction_best();
     context->streaming_bytes = copy_streaming_threshold();
     weft_status status = open_all(context, &wanted, &error);

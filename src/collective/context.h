@@ -40,7 +40,7 @@ struct weft_context {
     uint32_t transfers[CONTEXT_TRANSPORTS]; /**< in flight */
     const struct reduction *reduction;
     uint64_t streaming_bytes; /**< operations that touch more are stored past the caches */
-    double meeting_limit, time_limit;
+    double meeting_limit, time_limit, late_seconds;
 
     struct weft_comm *world;
     struct weft_comm *comms; /**< all of them */

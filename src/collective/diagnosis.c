@@ -30,14 +30,9 @@ static struct diagnosis_operation operation_of(uint32_t rank, const struct opera
     return operation;
 }
 
-/* "operation 7 of world", "message 3 of communicator 2" */
 static char *place_name(const struct diagnosis_operation *operation, char *text, size_t size)
 {
-    uint32_t id = operation->communicator & ~COMM_MESSAGES;
-    char name[COMM_NAME_BYTES];
-    snprintf(text, size, "%s %" PRIu64 " of %s", operation->communicator & COMM_MESSAGES ? "message" : "operation",
-             operation->sequence, comm_name(id, name, sizeof name));
-    return text;
+    return operation_place_name(operation->communicator, operation->sequence, text, size);
 }
 
 static void end_job(weft_context *context, weft_status status, const char *sentence)
@@ -49,12 +44,13 @@ static void end_job(weft_context *context, weft_status status, const char *sente
 static void end_with_mismatch(weft_context *context, const struct diagnosis_operation *mine,
                               const struct diagnosis_operation *theirs)
 {
-    char sentence[SENTENCE_BYTES], place[128], name[128];
-    snprintf(sentence, sizeof sentence,
-             "ranks disagree: rank %u calls %s as %s, rank %s calls %s; all ranks of a communicator must make the same "
-             "calls in the same order",
-             mine->rank, mine->text, place_name(mine, place, sizeof place),
-             context_rank_name(context, theirs->rank, name, sizeof name) + strlen("rank "), theirs->text);
+    char sentence[SENTENCE_BYTES], place[128], name[128], other[128];
+    snprintf(
+        sentence, sizeof sentence,
+        "ranks disagree: %s calls %s as %s, %s calls %s; all ranks of a communicator must make the same calls in the "
+        "same order",
+        context_rank_name(context, mine->rank, name, sizeof name), mine->text, place_name(mine, place, sizeof place),
+        context_rank_name(context, theirs->rank, other, sizeof other), theirs->text);
     end_job(context, WEFT_ERROR_MISMATCH, sentence);
 }
 
@@ -76,31 +72,53 @@ static void end_with_cycle(weft_context *context, uint32_t first)
     end_job(context, WEFT_ERROR_MISMATCH, sentence);
 }
 
+/*
+ * "rank 3 on host alpha, which ...": the last of those who wait for one another, and what its log (NULL: it did not
+ * answer) shows it to be doing.
+ */
+static char *culprit_name(const weft_context *context, const struct operation_log *log, char *text, size_t size)
+{
+    const struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    const struct diagnosis_operation *last = &diagnosis->links[diagnosis->link_count - 1];
+    char name[128] = "a rank that is not known", doing[OPERATION_TEXT_BYTES + 64] = "";
+    if (last->awaited)
+        context_rank_name(context, last->awaited - 1, name, sizeof name);
+    const struct operation_entry *same = log ? operation_log_find(log, mine->communicator, mine->sequence) : NULL;
+    if (log)
+        operation_log_describe(log, doing, sizeof doing);
+    snprintf(text, size, "%s%s%s%s%s", name, last->awaited ? ", which " : "",
+             !last->awaited                          ? ""
+             : !log                                  ? "does not tell what it is doing"
+             : same && same->phase != OPERATION_DONE ? "is in the same operation"
+             : same                                  ? "is done with it"
+                                                     : "is alive but has not called it",
+             *doing && !same ? ": it is " : "", same ? "" : doing);
+    return text;
+}
+
 static void end_with_limit(weft_context *context, const struct operation_log *log)
 {
     const struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *mine = &diagnosis->links[0];
-    char sentence[SENTENCE_BYTES], place[128], name[128] = "a rank that is not known", doing[384] = "";
-    if (mine->awaited)
-        context_rank_name(context, mine->awaited - 1, name, sizeof name);
-    const struct operation_entry *same = log ? operation_log_find(log, mine->communicator, mine->sequence) : NULL;
-    const struct operation_entry *now = log ? operation_log_blocking(log) : NULL;
-    if (same) {
-        snprintf(doing, sizeof doing, ", which is in the same operation");
-    } else if (now) {
-        struct diagnosis_operation theirs = operation_of(mine->awaited - 1, now);
-        char where[128];
-        snprintf(doing, sizeof doing, ", which is blocked in %s (%s)", theirs.text,
-                 place_name(&theirs, where, sizeof where));
-    } else if (log) {
-        snprintf(doing, sizeof doing,
-                 ", which is alive but has not called it: it computes, or waits for something else");
-    } else if (mine->awaited) {
-        snprintf(doing, sizeof doing, ", which does not tell what it is doing");
-    }
-    snprintf(sentence, sizeof sentence, "rank %u: %s (%s) waited %.3g s, its time limit, for %s%s", mine->rank,
-             mine->text, place_name(mine, place, sizeof place), diagnosis->waited, name, doing);
+    char sentence[SENTENCE_BYTES], place[128], culprit[512], name[128];
+    snprintf(sentence, sizeof sentence, "%s: %s (%s) waited %.3g s, its time limit, for %s",
+             context_rank_name(context, mine->rank, name, sizeof name), mine->text,
+             place_name(mine, place, sizeof place), diagnosis->waited,
+             culprit_name(context, log, culprit, sizeof culprit));
     end_job(context, WEFT_ERROR_TIMEOUT, sentence);
+}
+
+/* The one line that the library writes by itself: waiting is no error, and somebody should know. */
+static void warn_of_late(weft_context *context, const struct operation_log *log)
+{
+    struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    char place[128], culprit[512], name[128];
+    fprintf(stderr, "weft: warning: %s has waited %.3g s in %s (%s) for %s\n",
+            context_rank_name(context, mine->rank, name, sizeof name), diagnosis->waited, mine->text,
+            place_name(mine, place, sizeof place), culprit_name(context, log, culprit, sizeof culprit));
+    atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_NONE, memory_order_release);
 }
 
 /* ---- reporting, with the baton ---- */
@@ -157,6 +175,10 @@ void diagnosis_watch(struct weft_request *request, double seconds)
     if (seconds >= limit) {
         diagnosis->waited = limit;
         report(request, DIAGNOSIS_LIMIT, request->awaited - 1);
+    } else if (seconds >= comm->context->late_seconds && diagnosis->warned != request->tag) {
+        diagnosis->warned = request->tag;
+        diagnosis->waited = seconds;
+        report(request, DIAGNOSIS_LATE, request->awaited - 1);
     } else if (seconds >= STUCK_SECONDS &&
                clock_now() >= atomic_load_explicit(&diagnosis->next_look, memory_order_relaxed)) {
         report(request, DIAGNOSIS_STUCK, request->awaited - 1);
@@ -227,6 +249,21 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
     }
 }
 
+/* Whether the awaited rank itself waits for another one in this very operation: then that one is asked next. */
+static bool pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
+{
+    struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    const struct operation_entry *same = log ? operation_log_find(log, mine->communicator, mine->sequence) : NULL;
+    if (!same || same->phase == OPERATION_DONE || !same->awaited || diagnosis->link_count == DIAGNOSIS_LINKS)
+        return false;
+    for (uint32_t i = 0; i < diagnosis->link_count; i++)
+        if (diagnosis->links[i].rank == same->awaited - 1)
+            return false;
+    diagnosis->links[diagnosis->link_count++] = operation_of(rank, same);
+    return true;
+}
+
 static void conclude(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
@@ -246,7 +283,12 @@ static void conclude(weft_context *context, uint32_t rank, const struct operatio
         break;
     }
     case DIAGNOSIS_LIMIT:
-        end_with_limit(context, log);
+        if (!pass_on(context, rank, log))
+            end_with_limit(context, log);
+        break;
+    case DIAGNOSIS_LATE:
+        if (!pass_on(context, rank, log))
+            warn_of_late(context, log);
         break;
     case DIAGNOSIS_STUCK:
         if (log)

@@ -5,7 +5,11 @@
  *  - Two ranks meet in one operation with different calls: both calls are named.
  *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs; calls that
  * cross (blocked in A while the others are blocked in B) are named as the cycle that they are.
- *  - An operation waits longer than its limit: who is awaited, and what that rank is doing.
+ *  - An operation waits for long: who is late is named on standard error, and what that rank is doing; the operation
+ *    goes on waiting.
+ *  - It waits longer than its limit: the same sentence, and the end.
+ *
+ * Who is awaited may be waiting for another rank in the same operation: the one named is the last of that chain.
  *
  * Whoever holds the baton reports a finding; the helper thread fetches the logs and ends the job with the sentence.
  */
@@ -26,6 +30,7 @@ enum diagnosis_kind {
     DIAGNOSIS_NONE,
     DIAGNOSIS_MISMATCH,
     DIAGNOSIS_STUCK,
+    DIAGNOSIS_LATE,
     DIAGNOSIS_LIMIT,
 };
 
@@ -46,6 +51,7 @@ struct diagnosis {
     uint32_t link_count;
     uint64_t peer_bytes;
     double waited;              /**< seconds */
+    uint64_t warned;            /**< tag of the operation that was last said to wait for a late rank */
     _Atomic uint64_t next_look; /**< clock_now() before which a standstill is not looked into again */
 
     /* The helper's own. */

@@ -2,8 +2,12 @@
 #include "collective/operation_log.h"
 
 #include "base/clock.h"
+#include "collective/call.h"
 #include "collective/comm.h"
 #include "collective/execution.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 #define SET(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
 
@@ -88,4 +92,36 @@ const struct operation_entry *operation_log_current(const struct operation_log *
         if (entry->sequence && entry->phase != OPERATION_DONE)
             oldest = entry;
     return oldest;
+}
+
+char *operation_place_name(uint32_t communicator, uint64_t sequence, char *text, size_t size)
+{
+    char name[COMM_NAME_BYTES];
+    snprintf(text, size, "%s %" PRIu64 " of %s", communicator & COMM_MESSAGES ? "message" : "operation", sequence,
+             comm_name(communicator & ~COMM_MESSAGES, name, sizeof name));
+    return text;
+}
+
+char *operation_log_describe(const struct operation_log *log, char *text, size_t size)
+{
+    const struct operation_entry *entry = operation_log_blocking(log);
+    const char *verb = "blocked in";
+    char call[OPERATION_TEXT_BYTES], place[128], whom[48] = "";
+    if (!entry) {
+        entry = operation_log_current(log);
+        verb = "computing, with under way";
+    }
+    if (!entry) {
+        entry = entry_back(log, 0);
+        verb = "computing since";
+    }
+    if (!entry || !entry->sequence) {
+        snprintf(text, size, "%s", "");
+        return text;
+    }
+    if (entry->awaited && entry->phase != OPERATION_DONE)
+        snprintf(whom, sizeof whom, ", waiting for rank %u", entry->awaited - 1);
+    snprintf(text, size, "%s %s (%s)%s", verb, call_describe(entry, call, sizeof call),
+             operation_place_name(entry->communicator, entry->sequence - 1, place, sizeof place), whom);
+    return text;
 }

@@ -34,6 +34,16 @@ const struct operation_entry *operation_log_find(const struct operation_log *log
 /** The operation that a caller is blocked in, the oldest of several; or NULL. */
 const struct operation_entry *operation_log_blocking(const struct operation_log *log);
 
+/**
+ * What a log (a copy, or the caller's own) shows its rank to be doing: "blocked in barrier() (operation 7 of world),
+ * waiting for rank 2", "computing since barrier() (operation 6 of world)"; "" when it has not done anything yet.
+ * Returns `text`.
+ */
+char *operation_log_describe(const struct operation_log *log, char *text, size_t size);
+
+/** "operation 7 of world", "message 3 of communicator 2"; returns `text`. `sequence` counts from 1. */
+char *operation_place_name(uint32_t communicator, uint64_t sequence, char *text, size_t size);
+
 /** The operation begun or queued last that is not done; or NULL. */
 const struct operation_entry *operation_log_current(const struct operation_log *log);
 

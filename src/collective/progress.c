@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -66,6 +67,27 @@ static void baton_lend(struct progress *progress)
 
 /* ---- failure ---- */
 
+static void note_awaited(const struct weft_request *request)
+{
+    if (request->awaited)
+        operation_log_await(request, request->awaited - 1);
+}
+
+/* Who has died or called for an end is the same for all; what this rank was doing meanwhile is its own to say. */
+static void add_own_part(const weft_context *context, struct error *error)
+{
+    size_t used = strlen(error->text);
+    char doing[OPERATION_TEXT_BYTES];
+    if (error->status != WEFT_ERROR_PEER && error->status != WEFT_ERROR_ABORTED)
+        return;
+    for (const struct weft_comm *comm = context->active; comm; comm = comm->next_active)
+        note_awaited(comm->head);
+    for (const struct weft_request *message = context->messages; message; message = message->next)
+        note_awaited(message);
+    if (*operation_log_describe(&context->log, doing, sizeof doing))
+        snprintf(error->text + used, sizeof error->text - used, "; rank %u here was %s", context->rank, doing);
+}
+
 /* The job has failed: complete everything that is in flight. */
 static void end_everything(weft_context *context)
 {
@@ -73,6 +95,7 @@ static void end_everything(weft_context *context)
     error_clear(&error);
     if (control_failure(context->control, &error) == WEFT_OK)
         return;
+    add_own_part(context, &error);
     context_break(context, &error);
     weft_status status = context_status(context);
     while (context->messages)
@@ -147,8 +170,7 @@ static void watch_one(struct weft_request *request, uint64_t now)
         request->steps_seen = request->steps_taken;
         return;
     }
-    if (request->awaited)
-        operation_log_await(request, request->awaited - 1);
+    note_awaited(request);
     diagnosis_watch(request, (now - request->moved_at) * 1e-9);
 }
 

@@ -264,7 +264,8 @@ static inline float product_half(float a, float b)
         T *t = target;                                                                                                 \
         SOURCE(T, 0)                                                                                                   \
         SOURCE(T, 1)                                                                                                   \
-        SOURCE(T, 2) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                       \
+        SOURCE(T, 2)                                                                                                   \
+        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                    \
             STORE(COMBINE(TREE2(LOAD, COMBINE, 0, 1), LOAD(s2[i])));                                                   \
     }                                                                                                                  \
     static void NAME##_four(void *target, const void *const *sources, uint64_t offset, uint64_t count)                 \
@@ -272,7 +273,8 @@ static inline float product_half(float a, float b)
         T *t = target;                                                                                                 \
         SOURCE(T, 0)                                                                                                   \
         SOURCE(T, 1)                                                                                                   \
-        SOURCE(T, 2) SOURCE(T, 3) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                          \
+        SOURCE(T, 2)                                                                                                   \
+        SOURCE(T, 3) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                       \
             STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3));                                                                   \
     }                                                                                                                  \
     static void NAME##_eight(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
@@ -280,7 +282,8 @@ static inline float product_half(float a, float b)
         T *t = target;                                                                                                 \
         SOURCE(T, 0)                                                                                                   \
         SOURCE(T, 1)                                                                                                   \
-        SOURCE(T, 2) SOURCE(T, 3) SOURCE(T, 4) SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7)                                  \
+        SOURCE(T, 2)                                                                                                   \
+        SOURCE(T, 3) SOURCE(T, 4) SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7)                                               \
             SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                \
                 STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                    \
     }

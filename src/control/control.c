@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "control/address.h"
 #include "control/plane.h"
+#include "control/process_state.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -16,9 +17,10 @@
 #include <unistd.h>
 
 #define DEFAULT_CONNECT_SECONDS 30.0
-#define DEFAULT_HEARTBEAT       0.25
-#define DEFAULT_LIVENESS        10.0
-#define LINGER_SECONDS          0.5 /* for neighbours to take the last bytes */
+#define DEFAULT_HEARTBEAT       0.2
+#define DEFAULT_LIVENESS        1.5
+#define CROWDED_LIVENESS        10.0 /* of a process that is seen to be runnable: it does not get a processor */
+#define LINGER_SECONDS          0.5  /* for neighbours to take the last bytes */
 #define EVENTS                  32
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
@@ -237,9 +239,11 @@ bool control_left(struct control *control, uint32_t rank)
 static void fail_dead(struct control *control, const struct link *link, const char *how)
 {
     const struct card *card = &control->cards[link->rank];
-    char sentence[512];
-    snprintf(sentence, sizeof sentence, "rank %u on host %s (process %d) %s", link->rank, card->host, card->process,
-             how);
+    char sentence[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 64] = "";
+    if (link->told && *link->doing)
+        snprintf(doing, sizeof doing, "; %.1f s before, it was %s", (clock_now() - link->told) * 1e-9, link->doing);
+    snprintf(sentence, sizeof sentence, "rank %u on host %s (process %d) %s%s", link->rank, card->host, card->process,
+             how, doing);
     plane_fail(control, WEFT_ERROR_PEER, sentence, NULL);
 }
 
@@ -313,7 +317,9 @@ static bool handle(struct control *control, struct link *link, const struct fram
     uint32_t status;
     switch (frame->kind) {
     case CONTROL_HEARTBEAT:
-        return true;
+        reader_text(&reader, link->doing, sizeof link->doing);
+        link->told = clock_now();
+        return !reader.bad;
     case CONTROL_FAILURE:
         status = reader_u32(&reader);
         reader_text(&reader, sentence, sizeof sentence);
@@ -364,7 +370,10 @@ void plane_receive(struct control *control, struct link *link)
     link->heard = clock_now();
     bool good = handle_frames(control, link);
     if (good && status != WEFT_OK && !link->released)
-        fail_dead(control, link, "died, or ended without weft_finalize(): its connection closed without a farewell");
+        fail_dead(control, link,
+                  link->stream.broken_off ? "cannot be reached any more: the network to its host is down"
+                                          : "died, or ended without weft_finalize(): its connection "
+                                            "closed without a farewell");
     if (status == WEFT_OK && good)
         return;
     epoll_ctl(control->epoll, EPOLL_CTL_DEL, link->stream.descriptor, NULL);
@@ -389,6 +398,42 @@ static void handle_events(struct control *control)
     }
 }
 
+static void send_heartbeat(struct control *control, struct link *link)
+{
+    char doing[OPERATION_TEXT_BYTES];
+    struct buffer payload = {0};
+    buffer_put_text(&payload, log_describe(control, doing, sizeof doing));
+    plane_send(control, link, CONTROL_HEARTBEAT, buffer_begin(&payload), buffer_size(&payload));
+    buffer_free(&payload);
+}
+
+/*
+ * How long a neighbour may be silent. One of this host that is seen to be runnable is not dead: others have its
+ * processor, and it gets longer.
+ */
+static double patience_with(const struct control *control, const struct link *link)
+{
+    const struct card *card = &control->cards[link->rank], *own = &control->cards[control->config.rank];
+    double limit = control->config.liveness_limit;
+    if (limit < CROWDED_LIVENESS && strcmp(card->host, own->host) == 0 && process_is_well(card->process))
+        return CROWDED_LIVENESS;
+    return limit;
+}
+
+static void judge_silence(struct control *control, struct link *link, uint64_t now)
+{
+    double limit = control->config.liveness_limit;
+    if (now <= link->heard + (uint64_t)(limit * 1e9))
+        return;
+    limit = patience_with(control, link);
+    if (now <= link->heard + (uint64_t)(limit * 1e9))
+        return;
+    char how[160];
+    snprintf(how, sizeof how,
+             "has shown no sign of life for %g s: it is stopped, or its host or the network to it is down", limit);
+    fail_dead(control, link, how);
+}
+
 /* Send heartbeats, judge silence; the nanoseconds until the next of either. */
 static uint64_t keep_alive(struct control *control, uint64_t now)
 {
@@ -396,7 +441,7 @@ static uint64_t keep_alive(struct control *control, uint64_t now)
              limit = (uint64_t)(control->config.liveness_limit * 1e9);
     uint64_t next = UINT64_MAX;
     /* If this process itself was stopped, nobody else's silence can be judged: all begin anew. */
-    bool was_stopped = now - control->progressed > limit / 4 + 2 * beat;
+    bool was_stopped = now - control->progressed > limit / 2 + beat;
     control->progressed = now;
     for (uint32_t i = 0; i < control->link_count; i++) {
         struct link *link = &control->links[i];
@@ -405,16 +450,12 @@ static uint64_t keep_alive(struct control *control, uint64_t now)
         if (was_stopped && link->heard < now)
             link->heard = now;
         if (now >= link->sent + beat)
-            plane_send(control, link, CONTROL_HEARTBEAT, NULL, 0);
-        if (now > link->heard + limit) {
-            char how[160];
-            snprintf(how, sizeof how,
-                     "has shown no sign of life for %g s: it is stopped, or its host or the network to it is down",
-                     control->config.liveness_limit);
-            fail_dead(control, link, how);
-        }
+            send_heartbeat(control, link);
+        judge_silence(control, link, now);
         if (link->sent + beat < next)
             next = link->sent + beat;
+        if (link->heard + limit > now && link->heard + limit < next)
+            next = link->heard + limit;
     }
     return next > now ? next - now : 0;
 }

@@ -27,8 +27,8 @@ struct control;
 struct control_config {
     uint32_t rank, ranks;
     double connect_limit;  /**< seconds to build the tree */
-    double heartbeat;      /**< seconds between heartbeats; default 0.25 */
-    double liveness_limit; /**< seconds without any sign of life before a peer is declared dead; default 10 */
+    double heartbeat;      /**< seconds between heartbeats; default 0.2 */
+    double liveness_limit; /**< seconds without any sign of life before a peer is declared dead; default 1.5 */
 };
 
 /** Open the listener, before the meeting, so that its address can go into the card ("address:port" into card->control).
@@ -117,8 +117,12 @@ struct operation_log {
     struct operation_entry entries[OPERATION_LOG_ENTRIES];
 };
 
-/** Let peers read this log (borrowed for the life of control). */
-void control_publish_log(struct control *control, const struct operation_log *log);
+/**
+ * Let peers read this log (borrowed for the life of control). `describe` writes what a log (a copy) shows its rank to
+ * be doing; heartbeats carry it to the neighbours, so that they can tell what a rank did that does not tell any more.
+ */
+void control_publish_log(struct control *control, const struct operation_log *log,
+                         char *(*describe)(const struct operation_log *log, char *text, size_t size));
 
 /**
  * Fetch a rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the

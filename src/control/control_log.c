@@ -61,11 +61,23 @@ void log_free_all(struct control *control)
     }
 }
 
-void control_publish_log(struct control *control, const struct operation_log *log)
+void control_publish_log(struct control *control, const struct operation_log *log,
+                         char *(*describe)(const struct operation_log *log, char *text, size_t size))
 {
     pthread_mutex_lock(&control->lock);
     control->log = log;
+    control->describe = describe;
     pthread_mutex_unlock(&control->lock);
+}
+
+char *log_describe(const struct control *control, char *text, size_t size)
+{
+    struct operation_log copy;
+    *text = '\0';
+    if (!control->log || !control->describe)
+        return text;
+    copy_log(control->log, &copy);
+    return control->describe(&copy, text, size);
 }
 
 /* Send a question; with the lock held. A question about this rank itself is answered at once. */

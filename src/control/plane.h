@@ -14,15 +14,15 @@
 
 /** What passes between neighbours. Routed frames begin with destination and source (4 bytes each) and are passed on. */
 enum control_frame {
-    CONTROL_HEARTBEAT = 1,
-    CONTROL_FAILURE, /**< status (4), sentence (text): flooded */
-    CONTROL_LEAVING, /**< rank (4) has called control_close(): flooded */
-    CONTROL_READY,   /**< up: the whole subtree is leaving */
-    CONTROL_RELEASE, /**< down: everybody is leaving, go */
-    CONTROL_GIVE,    /**< routed: key (8), index (4), count (4), size (4), a member's blob */
-    CONTROL_TABLE,   /**< routed: key (8), status (4), sentence (text), all blobs */
-    CONTROL_ASK,     /**< routed: number (8) of the question for an operation log */
-    CONTROL_ANSWER,  /**< routed: number (8), the log */
+    CONTROL_HEARTBEAT = 1, /**< what the rank does (text) */
+    CONTROL_FAILURE,       /**< status (4), sentence (text): flooded */
+    CONTROL_LEAVING,       /**< rank (4) has called control_close(): flooded */
+    CONTROL_READY,         /**< up: the whole subtree is leaving */
+    CONTROL_RELEASE,       /**< down: everybody is leaving, go */
+    CONTROL_GIVE,          /**< routed: key (8), index (4), count (4), size (4), a member's blob */
+    CONTROL_TABLE,         /**< routed: key (8), status (4), sentence (text), all blobs */
+    CONTROL_ASK,           /**< routed: number (8) of the question for an operation log */
+    CONTROL_ANSWER,        /**< routed: number (8), the log */
 };
 
 /** The connection to a neighbour in the tree. */
@@ -31,11 +31,13 @@ struct link {
     uint32_t rank;
     bool open; /**< usable: has proved itself, and has not ended */
     bool ended;
-    bool ready;           /**< a child's: its subtree is leaving */
-    bool released;        /**< its end is no death any more */
-    bool armed;           /**< epoll watches for room to write */
-    uint64_t heard, sent; /**< clock_now() of the last bytes */
-    struct buffer early;  /**< frames for it from before it was open: other neighbours may be faster */
+    bool ready;                       /**< a child's: its subtree is leaving */
+    bool released;                    /**< its end is no death any more */
+    bool armed;                       /**< epoll watches for room to write */
+    uint64_t heard, sent;             /**< clock_now() of the last bytes */
+    char doing[OPERATION_TEXT_BYTES]; /**< what it said that it did, with its last heartbeat */
+    uint64_t told;                    /**< clock_now() of that; 0: it has said nothing */
+    struct buffer early;              /**< frames for it from before it was open: other neighbours may be faster */
 };
 
 struct exchange;
@@ -63,6 +65,7 @@ struct control {
     bool closing, release_seen;
     struct exchange *exchanges;
     const struct operation_log *log;
+    char *(*describe)(const struct operation_log *log, char *text, size_t size);
     struct question *questions;
     uint64_t next_question;
 };
@@ -98,6 +101,9 @@ bool exchange_receive_give(struct control *control, uint32_t source, struct read
 bool exchange_receive_table(struct control *control, struct reader bytes);
 bool log_receive_ask(struct control *control, uint32_t source, struct reader bytes);
 bool log_receive_answer(struct control *control, uint32_t source, struct reader bytes);
+
+/** What this rank is doing, for its heartbeats; "" when nothing is known. Returns `text`. */
+char *log_describe(const struct control *control, char *text, size_t size);
 
 /** A rank has left: whoever gathers from it waits no longer. */
 void exchange_note_left(struct control *control, uint32_t rank);

@@ -222,6 +222,7 @@ weft_status stream_read(struct stream *stream, struct error *error)
         if (n <= 0) {
             bool early = stream->state < STREAM_OPEN;
             const char *reason = n == 0 ? "it closed the connection" : strerror(errno);
+            stream->broken_off = n < 0 && errno != ECONNRESET && errno != EPIPE;
             stream->state = STREAM_ENDED;
             return error_set(error, WEFT_ERROR_PEER,
                              early ? "host %s (%s) did not finish its greeting: %s"

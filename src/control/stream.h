@@ -63,6 +63,7 @@ struct stream {
     bool server;
     enum stream_state state;
     struct stream_identity identity;
+    bool broken_off; /**< the network lost the connection: the other end may not know that it has ended */
     uint32_t peer_rank, peer_ranks; /**< server: what the client's hello says; believed once the stream is open */
     char peer_host[STREAM_HOST_BYTES];
     char peer_address[64];             /**< "address:port", for sentences */

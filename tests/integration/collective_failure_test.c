@@ -176,6 +176,26 @@ static int killed(weft_context *context, int rank, void *argument)
     return check_end(context, rank, status, argument, began);
 }
 
+/* A stopped process keeps its connections: it is silence that tells. */
+static int stopped(weft_context *context, int rank, void *argument)
+{
+    weft_status status = WEFT_OK;
+    uint64_t began = clock_now(), stop_at = began + 300000000u;
+    float *buffer = weft_alloc(context, 1 << 20);
+    while (status == WEFT_OK) {
+        if (rank == 1 && clock_now() > stop_at) {
+            if (fork() == 0) { /* nobody else wakes it */
+                sleep(4);
+                kill(getppid(), SIGKILL);
+                _exit(0);
+            }
+            kill(getpid(), SIGSTOP);
+        }
+        status = weft_allreduce(buffer, buffer, 1 << 18, WEFT_F32, WEFT_SUM, weft_world(context));
+    }
+    return check_end(context, rank, status, argument, stop_at);
+}
+
 /* Flip a bit of a kept plan of the collective under test. */
 static int corrupted(weft_context *context, int rank, void *argument)
 {
@@ -266,9 +286,19 @@ static void test_abort_gives_its_reason_to_all(void **state)
 
 static void test_a_killed_rank_is_named_by_all_survivors(void **state)
 {
-    struct expected expected = {WEFT_ERROR_PEER, {"rank 1", "host"}, 2.5};
+    struct expected expected = {
+        WEFT_ERROR_PEER, {"rank 1", "host", "it was ", "allreduce(", "here was blocked in"}, 2.5};
     assert_int_equal(world_run(&(struct world){.ranks = 3, .processes = true}, killed, &expected), 1);
     assert_int_equal(world_run(&(struct world){.ranks = 2, .processes = true, .ranks_per_node = 1}, killed, &expected),
+                     1);
+}
+
+static void test_a_stopped_rank_is_named_by_all_survivors(void **state)
+{
+    struct expected expected = {
+        WEFT_ERROR_PEER, {"rank 1", "host", "no sign of life", "allreduce(", "here was blocked in"}, 2.5};
+    assert_int_equal(world_run(&(struct world){.ranks = 3, .processes = true}, stopped, &expected), 1);
+    assert_int_equal(world_run(&(struct world){.ranks = 2, .processes = true, .ranks_per_node = 1}, stopped, &expected),
                      1);
 }
 
@@ -291,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_time_limit_names_who_is_awaited),
         cmocka_unit_test(test_abort_gives_its_reason_to_all),
         cmocka_unit_test(test_a_killed_rank_is_named_by_all_survivors),
+        cmocka_unit_test(test_a_stopped_rank_is_named_by_all_survivors),
         cmocka_unit_test(test_a_corrupted_plan_is_not_executed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -266,7 +266,7 @@ static void ask_logs(struct rank *rank)
     uint32_t next = (uint32_t)((rank->number + 1) % rank->ranks);
     rank->log.entries[0].count = 40 + (unsigned)rank->number;
     atomic_store(&rank->log.entries[0].sequence, 1);
-    control_publish_log(rank->control, &rank->log);
+    control_publish_log(rank->control, &rank->log, NULL);
     for (uint32_t i = 0; i < (uint32_t)rank->ranks; i++)
         members[i] = i;
     for (uint64_t key = 1; key <= 2; key++) {
