@@ -5,7 +5,7 @@
 #   make quickstart   install, build, train a small GPT over 4 ranks, sample from it
 #   make check        install, build, run every test
 #   make data         data/bible.txt, a real text to train on
-#   make bench        side-by-side benchmarks against Open MPI and MPICH
+#   make bench        side-by-side benchmarks against Open MPI, MPICH and Gloo
 #   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
 #   make install      into PREFIX (/usr/local), DESTDIR honoured
 #   make format lint  clang-format over the sources; clang-tidy
@@ -65,7 +65,7 @@ fuzz:
 bench:
 	@deps/install build test data bench
 	@$(MAKE) --no-print-directory all data
-	@bench/allreduce --build $(BUILD)
+	@bench/collectives --build $(BUILD)
 	@bench/training --build $(BUILD)
 
 install: all

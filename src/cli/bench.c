@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft bench`: how long collectives take here, with nccl-tests' columns, every result checked. */
-#include "base/json.h"
 #include "base/text.h"
-#include "cli/bench_measure.h"
+#include "cli/bench_print.h"
 #include "cli/command.h"
 
 #include <inttypes.h>
@@ -13,12 +12,13 @@
 static const char *const types[] = {"f32", "f64", "f16", "bf16", "i8", "u8", "i32", "u32", "i64", "u64", NULL};
 static const char *const ops[] = {"sum", "average", "product", "min", "max", "scaled-sum", NULL};
 static const char *const buffer_kinds[] = {"registered", "ordinary", NULL};
+static const char *const places[] = {"both", "out", "in", NULL};
 
 static struct {
     int64_t ranks, factor, root;
     uint64_t least, most;
-    const char *type, *op, *buffers, *algorithm;
-    bool in_place, reproducible, json;
+    const char *type, *op, *buffers, *place, *algorithm;
+    bool reproducible, json;
 } chosen;
 
 static const struct cli_option options[] = {
@@ -32,7 +32,8 @@ static const struct cli_option options[] = {
     CLI_CHOICE("op", 'o', "OP", &chosen.op, "sum", ops, "how contributions are combined; scaled-sum halves the sum"),
     CLI_INTEGER("root", 'r', "RANK", &chosen.root, "0", 0, 65535, "of broadcast and reduce"),
     CLI_CHOICE("buffers", 0, "KIND", &chosen.buffers, "registered", buffer_kinds, "from weft_alloc, or from malloc"),
-    CLI_FLAG("in-place", 'i', &chosen.in_place, "input and output are the same memory"),
+    CLI_CHOICE("place", 'p', "PLACE", &chosen.place, "both", places,
+               "of the result: in the input's memory, out of it, or one after the other"),
     CLI_TEXT("algorithm", 'a', "NAME", &chosen.algorithm, NULL, "use this algorithm instead of the tuner's choice"),
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "keep the canonical order of sums on any placement"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each size"),
@@ -100,88 +101,49 @@ static weft_status check_choices(const struct bench_collective *collective, stru
     if (chosen.least > chosen.most)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--min is %" PRIu64 " bytes, which is more than --max, %" PRIu64,
                          chosen.least, chosen.most);
-    if (bench_collective_reduces(collective) && strcmp(chosen.op, "scaled-sum") == 0 && !is_float)
+    if (collective->reduces && strcmp(chosen.op, "scaled-sum") == 0 && !is_float)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--op is scaled-sum, which %s cannot do; take a floating-point --type", chosen.type);
     return WEFT_OK;
 }
 
-/* ---- printing (rank 0) ------------------------------------------------------------------------------------------ */
-
-/* What the columns of one line say, once. */
-struct line {
-    const char *type, *op, *algorithm;
-};
-
-static void print_head(FILE *output, const struct command_call *call, const struct bench_case *what)
+/* A collective that knows one place only is measured in that. */
+static void choose_places(struct bench_case *what)
 {
-    int ranks = weft_comm_size(what->comm), nodes = weft_comm_nodes(what->comm);
-    fprintf(output, "# weft %s, %s: %d rank%s on %d node%s, %s buffers, %s\n", weft_version(), call->words[0], ranks,
-            ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s", chosen.buffers,
-            what->in_place ? "in place" : "out of place");
-    fprintf(output, "# %10s %11s %5s %10s %24s %11s %9s %9s %11s %7s\n", "bytes", "count", "type", "op", "algorithm",
-            "time", "algbw", "busbw", "cpu", "errors");
-    fprintf(output, "# %10s %11s %5s %10s %24s %11s %9s %9s %11s\n", "", "", "", "", "", "us", "GB/s", "GB/s", "us");
-}
-
-static void print_row(FILE *output, const struct line *line, const struct bench_result *result)
-{
-    fprintf(output, "%12zu %11zu %5s %10s %24s %11.2f %9.2f %9.2f %11.2f %7zu\n", result->bytes, result->count,
-            line->type, line->op, line->algorithm, result->seconds * 1e6, result->algorithm_bandwidth * 1e-9,
-            result->bus_bandwidth * 1e-9, result->cpu_seconds * 1e6, result->errors);
-}
-
-static weft_status print_json(FILE *output, const struct command_call *call, const struct bench_case *what,
-                              const struct line *line, const struct bench_result *result, struct error *error)
-{
-    struct json_writer writer;
-    json_begin(&writer, JSON_LINE);
-    json_open_object(&writer, NULL);
-    json_put_text(&writer, "collective", call->words[0]);
-    json_put_integer(&writer, "ranks", weft_comm_size(what->comm));
-    json_put_integer(&writer, "nodes", weft_comm_nodes(what->comm));
-    json_put_text(&writer, "buffers", chosen.buffers);
-    json_put_bool(&writer, "in_place", what->in_place);
-    json_put_unsigned(&writer, "bytes", result->bytes);
-    json_put_unsigned(&writer, "count", result->count);
-    json_put_text(&writer, "type", line->type);
-    json_put_text(&writer, "op", line->op);
-    json_put_text(&writer, "algorithm", line->algorithm);
-    json_put_number(&writer, "time_us", result->seconds * 1e6);
-    json_put_number(&writer, "algbw_gbps", result->algorithm_bandwidth * 1e-9);
-    json_put_number(&writer, "busbw_gbps", result->bus_bandwidth * 1e-9);
-    json_put_number(&writer, "cpu_us", result->cpu_seconds * 1e6);
-    json_put_unsigned(&writer, "calls", result->calls);
-    json_put_unsigned(&writer, "errors", result->errors);
-    json_close(&writer);
-    weft_status status = json_print(&writer, output, error);
-    json_end(&writer);
-    fflush(output);
-    return status;
+    enum bench_places possible = what->collective->places;
+    what->out_of_place = possible != BENCH_IN_PLACE_ONLY;
+    what->in_place = possible != BENCH_OUT_OF_PLACE_ONLY;
+    if (possible == BENCH_EITHER_PLACE && strcmp(chosen.place, "both") != 0) {
+        what->in_place = strcmp(chosen.place, "in") == 0;
+        what->out_of_place = !what->in_place;
+    }
 }
 
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
 
 /* One size: measured by all, told by rank 0. */
-static weft_status do_size(const struct command_call *call, struct bench_case *what, size_t *errors,
-                           struct error *error)
+static weft_status do_size(const struct command_call *call, const struct bench_case *what, struct bench *bench,
+                           size_t bytes, size_t *errors, struct error *error)
 {
-    struct bench_result result;
-    bool moves_only = !bench_collective_reduces(what->collective);
-    struct line line = {chosen.type, moves_only ? "-" : chosen.op, NULL};
-    weft_status status = bench_measure(what, &result, error);
-    if (status != WEFT_OK)
-        return status;
-    *errors += result.errors;
-    line.algorithm = weft_comm_algorithm(what->comm, call->words[0], result.count, what->type);
-    if (!line.algorithm)
+    struct bench_row row = {.type = chosen.type,
+                            .op = what->collective->reduces ? chosen.op : "none",
+                            .measured = {what->out_of_place, what->in_place}};
+    for (int place = 0; place < 2; place++) {
+        if (!row.measured[place])
+            continue;
+        weft_status status = bench_measure(bench, bytes, place, &row.results[place], error);
+        if (status != WEFT_OK)
+            return status;
+        *errors += row.results[place].errors;
+    }
+    row.algorithm = weft_comm_algorithm(what->comm, call->words[0], row.results[!row.measured[0]].count, what->type);
+    if (!row.algorithm)
         return error_set(error, WEFT_ERROR_STATE, "%s", weft_message(what->context));
     if (weft_comm_rank(what->comm) != 0)
         return WEFT_OK;
     if (chosen.json)
-        return print_json(call->output, call, what, &line, &result, error);
-    print_row(call->output, &line, &result);
-    fflush(call->output);
+        return bench_print_json(call->output, what, &row, error);
+    bench_print_row(call->output, what, &row);
     return WEFT_OK;
 }
 
@@ -191,23 +153,25 @@ static weft_status do_sizes(const struct command_call *call, struct bench_case *
     bool has_data = bench_collective_has_data(what->collective);
     size_t granule = bench_collective_granule(what->collective, what->type, weft_comm_size(what->comm));
     uint64_t bytes = chosen.least < granule ? granule : chosen.least;
-    weft_status status = WEFT_OK;
+    struct bench *bench;
     if (has_data && bytes > chosen.most)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--max is %" PRIu64 " bytes, but %s of %s over %d ranks has at least %zu", chosen.most,
                          call->words[0], chosen.type, weft_comm_size(what->comm), granule);
+    what->most_bytes = has_data ? chosen.most : 0;
+    weft_status status = bench_open(what, &bench, error);
+    if (status != WEFT_OK)
+        return status;
     if (weft_comm_rank(what->comm) == 0 && !chosen.json)
-        print_head(call->output, call, what);
-    if (!has_data) {
-        status = do_size(call, what, &errors, error);
-    } else {
-        for (; bytes <= chosen.most && status == WEFT_OK; bytes *= (uint64_t)chosen.factor) {
-            what->bytes = bytes;
-            status = do_size(call, what, &errors, error);
-            if (bytes > UINT64_MAX / (uint64_t)chosen.factor)
-                break;
-        }
+        bench_print_head(call->output, what);
+    if (!has_data)
+        status = do_size(call, what, bench, 0, &errors, error);
+    for (; has_data && bytes <= chosen.most && status == WEFT_OK; bytes *= (uint64_t)chosen.factor) {
+        status = do_size(call, what, bench, bytes, &errors, error);
+        if (bytes > UINT64_MAX / (uint64_t)chosen.factor)
+            break;
     }
+    bench_close(bench);
     if (status == WEFT_OK && errors)
         return error_set(error, WEFT_ERROR_DATA, "%zu elements of the results were wrong", errors);
     return status;
@@ -243,12 +207,13 @@ static weft_status run(struct command_call *call, struct error *error)
         .type = (weft_type)index_of(chosen.type, types),
         .op = {(weft_op_kind)index_of(chosen.op, ops), strcmp(chosen.op, "scaled-sum") == 0 ? 0.5 : 1.0},
         .root = (int)chosen.root,
-        .in_place = chosen.in_place,
         .registered = strcmp(chosen.buffers, "registered") == 0,
     };
     weft_status status = find_collective(call, &what.collective, error);
     if (status == WEFT_OK)
         status = check_choices(what.collective, error);
+    if (status == WEFT_OK)
+        choose_places(&what);
     if (status == WEFT_OK)
         status = told(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)
@@ -272,13 +237,10 @@ const struct command command_bench = {
     .summary = "measure a collective over a range of sizes, and check every result",
     .description =
         "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, sendreceive (each rank to "
-        "the "
-        "next) or "
-        "barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the mean over "
-        "ranks; "
-        "algbw is bytes by time, busbw is corrected for the collective so that it can be compared with the speed of a "
-        "link; "
-        "cpu is processor time a rank and call. From 16 MiB on, calls alternate between two sets of buffers.",
+        "the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the "
+        "mean over ranks; alg is bytes by time, bus is that corrected for the collective so that it can be compared "
+        "with the speed of a link; cpu is processor time of a rank and call. From 16 MiB on, calls alternate between "
+        "two sets of buffers.",
     .words = "COLLECTIVE",
     .least_words = 1,
     .most_words = 1,

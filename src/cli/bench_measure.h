@@ -1,46 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * One line of `weft bench`: a collective at one size, checked and timed.
+ * A collective measured at one size after another, on buffers that are allocated once, for the largest of them.
  *
- * How it is timed (bench/peers/mpi_collectives.c does the same, so that figures can be put side by side): one batch of
- * calls warms up and tells how many calls make about BENCH_BATCH_SECONDS; then BENCH_BATCHES batches, a barrier before
- * each, every rank timing its whole batch. A batch counts as the mean over ranks of its time per call, the figure is
- * the median of the batches. From BENCH_ALTERNATE_BYTES on, calls alternate between two sets of buffers, so that none
- * finds its own data in a cache.
- *
- * What is checked: a first call on fresh buffers, and what the last timed call left (unless in place), to the bit, on
- * every rank.
+ * Timed as bench_timing.h says. What is checked: a first call on fresh numbers, and what the last timed call left
+ * (unless in place), to the bit, on every rank.
  */
 #ifndef WEFT_CLI_BENCH_MEASURE_H
 #define WEFT_CLI_BENCH_MEASURE_H
 
 #include "base/error.h"
-
-#include <stdbool.h>
-
-#define BENCH_BATCH_SECONDS   0.01
-#define BENCH_BATCHES         11
-#define BENCH_CALLS_MOST      20000
-#define BENCH_TRIALS          3 /**< of which the fastest counts, as a disturbed one would make all batches too short */
-#define BENCH_TRIAL_CALLS     20
-#define BENCH_ALTERNATE_BYTES ((size_t)16 << 20)
-
-/** A collective as the bench knows it. */
-struct bench_collective;
-
-/** By name ("allreduce", "sendreceive"); NULL if there is none. The names, NULL at the end, are bench_collective_names.
- */
-const struct bench_collective *bench_collective_find(const char *name);
-extern const char *const bench_collective_names[];
-
-/** Whether it combines numbers, so that type and operation matter; whether it has a root; whether it moves data at all.
- */
-bool bench_collective_reduces(const struct bench_collective *collective);
-bool bench_collective_has_root(const struct bench_collective *collective);
-bool bench_collective_has_data(const struct bench_collective *collective);
-
-/** The fewest bytes that can be measured, and the step in which sizes go: an element, or one for each rank. */
-size_t bench_collective_granule(const struct bench_collective *collective, weft_type type, int ranks);
+#include "cli/bench_collectives.h"
 
 struct bench_case {
     const struct bench_collective *collective;
@@ -49,8 +18,9 @@ struct bench_case {
     weft_type type;
     weft_op op;
     int root;
-    bool in_place, registered;
-    size_t bytes; /**< as nccl-tests count them: the whole of the larger side; rounded down to whole elements a rank */
+    bool registered;
+    bool in_place, out_of_place; /**< which will be measured, perhaps both */
+    size_t most_bytes;           /**< the largest size that will be measured */
 };
 
 struct bench_result {
@@ -62,7 +32,18 @@ struct bench_result {
     size_t errors;                             /**< wrong elements, all ranks together */
 };
 
-/** Measure; collective over the communicator, the same result on every rank. */
-weft_status bench_measure(const struct bench_case *what, struct bench_result *result, struct error *error);
+/** A case with its buffers. */
+struct bench;
+
+/** Allocate; `what` must live as long. bench_close() frees. */
+weft_status bench_open(const struct bench_case *what, struct bench **bench, struct error *error);
+void bench_close(struct bench *bench);
+
+/**
+ * Measure at `bytes` bytes (as nccl-tests count them: the whole of the larger side; rounded down to whole elements a
+ * rank), at most those that the case names. Collective over the communicator, the same result on every rank.
+ */
+weft_status bench_measure(struct bench *bench, size_t bytes, bool in_place, struct bench_result *result,
+                          struct error *error);
 
 #endif
