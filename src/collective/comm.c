@@ -416,6 +416,7 @@ weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducible)
 {
     progress_enter(comm->context);
     comm->reproducible = reproducible;
+    comm->plans.last = NULL;
     progress_leave(comm->context);
     return WEFT_OK;
 }
@@ -466,6 +467,7 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
         return context_note(comm->context, &error);
     progress_enter(comm->context);
     comm->override[collective] = algorithm;
+    comm->plans.last = NULL;
     progress_leave(comm->context);
     return WEFT_OK;
 }

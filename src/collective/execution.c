@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "collective/context.h"
+#include "collective/exchange.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -221,27 +222,15 @@ char *execution_chunk(const struct weft_request *request, const struct lane *lan
 
 /* ---- from preparation to the end ---- */
 
-weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **result,
-                              struct error *error)
+/* A request for this call, bound; nobody's yet. */
+static weft_status make(weft_comm *comm, const struct call *call, struct plan_entry *entry, uint64_t block_bytes,
+                        struct weft_request **result, struct error *error)
 {
-    uint64_t block_bytes = largest_block(comm, call);
-    struct plan_entry *entry = NULL;
-    weft_status status = plan_cache_find(comm, call, block_bytes, &entry, error);
-    if (status != WEFT_OK)
-        return status;
     struct weft_request *request = request_take(comm->context, error);
     if (!request)
         return WEFT_ERROR_MEMORY;
     request->comm = comm;
     request->call = call;
-    if (keep) {
-        request->kept = *call;
-        request->call = &request->kept;
-        if (call->vectors) {
-            request->kept_vectors = *call->vectors;
-            request->kept.vectors = &request->kept_vectors;
-        }
-    }
     request->entry = entry;
     request->plan = entry->plan;
     request->state = EXECUTION_GROUPED;
@@ -254,10 +243,35 @@ weft_status execution_prepare(weft_comm *comm, const struct call *call, bool kee
     request->awaited = 0;
     request->steps_taken = request->steps_seen = 0;
     atomic_store_explicit(&request->done, false, memory_order_relaxed);
-    status = bind(request, block_bytes, error);
+    weft_status status = bind(request, block_bytes, error);
     if (status != WEFT_OK) {
         execution_release(request);
         return status;
+    }
+    *result = request;
+    return WEFT_OK;
+}
+
+weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **result,
+                              struct error *error)
+{
+    uint64_t block_bytes = largest_block(comm, call);
+    struct plan_entry *entry = NULL;
+    struct weft_request *request = NULL;
+    weft_status status = plan_cache_find(comm, call, block_bytes, &entry, error);
+    if (status == WEFT_OK)
+        status = plan_entry_verify(entry, comm, error);
+    if (status == WEFT_OK)
+        status = make(comm, call, entry, block_bytes, &request, error);
+    if (status != WEFT_OK)
+        return status;
+    if (keep) {
+        request->kept = *call;
+        request->call = &request->kept;
+        if (call->vectors) {
+            request->kept_vectors = *call->vectors;
+            request->kept.vectors = &request->kept_vectors;
+        }
     }
     *result = request;
     return WEFT_OK;
@@ -282,6 +296,20 @@ static void begin(struct weft_request *request)
     }
     request->state = EXECUTION_RUNNING;
     operation_log_phase(request, request->in_wait ? OPERATION_BLOCKING : OPERATION_RUNNING);
+}
+
+/* At the end of its communicator's queue. */
+static void enqueue(struct weft_request *request)
+{
+    weft_comm *comm = request->comm;
+    if (comm->head) {
+        comm->tail->next = request;
+    } else {
+        comm->head = request;
+        comm->next_active = comm->context->active;
+        comm->context->active = comm;
+    }
+    comm->tail = request;
 }
 
 static void complete(struct weft_request *request, weft_status status)
@@ -330,7 +358,7 @@ void execution_enqueue(struct weft_request *request)
     if (request->is_message) {
         request->sequence = call->root == comm->rank ? ++comm->sent[call->peer] : ++comm->received[call->root];
         request->tag = plan_entry_tag(request->entry, call, request->sequence);
-        request->log = operation_log_add(&context->log, request);
+        request->log = operation_log_add(&context->log, comm, call, request->sequence, request->tag);
         /* Messages match in the order in which they are begun: at the end of the list. */
         struct weft_request **link = &context->messages;
         while (*link)
@@ -342,16 +370,28 @@ void execution_enqueue(struct weft_request *request)
     }
     request->sequence = ++comm->sequence;
     request->tag = plan_entry_tag(request->entry, call, request->sequence);
-    request->log = operation_log_add(&context->log, request);
+    request->log = operation_log_add(&context->log, comm, call, request->sequence, request->tag);
     request->state = EXECUTION_QUEUED;
-    if (comm->head) {
-        comm->tail->next = request;
-    } else {
-        comm->head = request;
-        comm->next_active = context->active;
-        context->active = comm;
-    }
-    comm->tail = request;
+    enqueue(request);
+}
+
+weft_status execution_adopt(const struct exchange_operation *operation, struct plan_entry *entry, uint64_t sequence,
+                            struct operation_entry *log, struct weft_request **result, struct error *error)
+{
+    struct weft_request *request = NULL;
+    weft_status status = make(operation->comm, operation->call, entry, operation->block_bytes, &request, error);
+    if (status != WEFT_OK)
+        return status;
+    request->sequence = sequence;
+    request->tag = operation->tag;
+    request->near_number = operation->number;
+    request->log = log;
+    progress_count(&operation->comm->context->progress, +1);
+    enqueue(request);
+    begin(request);
+    request->lanes[0].begun = true; /* it is published */
+    *result = request;
+    return WEFT_OK;
 }
 
 void execution_cancel(struct weft_request *request, weft_status status)

@@ -22,6 +22,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct exchange_operation;
+
 enum execution_state {
     EXECUTION_FREE,
     EXECUTION_GROUPED, /**< waits for weft_group_end() */
@@ -107,6 +109,13 @@ struct weft_request {
 weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request,
                               struct error *error);
 
+/**
+ * Make a request of an exchange that exchange_run() has published, as the only one in flight of its communicator:
+ * somebody is late. Its call lives until the end.
+ */
+weft_status execution_adopt(const struct exchange_operation *operation, struct plan_entry *entry, uint64_t sequence,
+                            struct operation_entry *log, struct weft_request **request, struct error *error);
+
 /** Put it into its communicator's order, or begin a message. */
 void execution_enqueue(struct weft_request *request);
 
@@ -140,7 +149,13 @@ enum step_result execution_step_near(struct weft_request *request, struct lane *
  * preparing. */
 void execution_near_expect(const weft_comm *comm);
 
-/** Whether the near ranks have granted the control lines; then announce this operation in them. */
+/**
+ * Whether the near ranks have granted the control lines for near operation `number`; else *awaited is the world rank
+ * that has not, + 1.
+ */
+bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t *awaited);
+
+/** Whether they have granted them for this one; then announce it in them. */
 bool execution_near_begin(struct weft_request *request, struct error *error);
 
 #endif

@@ -3,6 +3,7 @@
 #include "collective/execution.h"
 
 #include "collective/context.h"
+#include "collective/exchange.h"
 #include "transport/copy.h"
 
 #include <inttypes.h>
@@ -35,16 +36,15 @@ void execution_near_expect(const weft_comm *comm)
 
 /* ---- beginning ---- */
 
-static bool is_granted(struct weft_request *request, uint64_t number)
+bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t *awaited)
 {
-    weft_comm *comm = request->comm;
     if (comm->near_credit + 1 >= number)
         return true;
     uint64_t before = number - 1;
     for (uint32_t i = 0; i < comm->near_count; i++) {
         const struct near_line *line = &comm->blocks[comm->near_ranks[i]]->first[before & 1];
         if (atomic_load_explicit(&line->counter, memory_order_acquire) < before << NEAR_SIGNAL_BITS) {
-            request->awaited = comm->near_world[i] + 1;
+            *awaited = comm->near_world[i] + 1;
             return false;
         }
     }
@@ -101,7 +101,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
     uint64_t number = comm->near_number + 1;
-    if (!is_granted(request, number))
+    if (!execution_near_granted(comm, number, &request->awaited))
         return false;
     request->near_number = number;
     if (!request->entry->exchanges) {
@@ -351,104 +351,37 @@ static void deliver(struct weft_request *request, struct lane *lane, const struc
 
 /* ---- tiny messages ---- */
 
-/* Where a rank's contribution lies: in the line of its flag when everybody's fits there. */
-static uint8_t *contribution_of(const struct weft_request *request, uint32_t rank)
+static enum step_result exchange(struct weft_request *request, struct lane *lane, const struct step *step)
 {
+    weft_comm *comm = request->comm;
     const struct plan *plan = request->plan;
-    bool many = plan->collective == COLLECTIVE_REDUCE_SCATTER || plan->collective == COLLECTIVE_ALLTOALL ||
-                plan->collective == COLLECTIVE_SCATTER;
-    struct near_block *block = request->comm->blocks[rank];
-    uint64_t most = request->binding.block_bytes * (many ? plan->ranks : 1);
-    return most <= PLAN_LINE_BYTES ? block->first[request->near_number & 1].inlined
-                                   : block->annex[request->near_number & 1].bytes;
-}
-
-static void exchange_publish(struct weft_request *request)
-{
-    weft_comm *comm = request->comm;
-    struct near_line *line = own_line(request);
-    uint64_t bytes = request->plan->input_blocks * request->binding.block_bytes;
-    line->tag = request->tag;
-    if (bytes)
-        memcpy(contribution_of(request, comm->rank), request->binding.input, bytes);
-    atomic_store_explicit(&line->counter, (request->near_number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
-    near_ring_all(comm->context->near, comm->near_world, comm->near_count);
-}
-
-/*
- * What a rank gave. This rank's own is read from its buffer: a line that others have read may have moved to their
- * cache, and to fetch it back costs as much as the exchange itself.
- */
-static const char *given_by(const struct weft_request *request, uint32_t rank)
-{
-    return rank == request->comm->rank ? request->binding.input : (const char *)contribution_of(request, rank);
-}
-
-static void take_bytes(char *target, const char *source, uint64_t bytes)
-{
-    if (bytes && target != source) /* in place */
-        memcpy(target, source, bytes);
-}
-
-static void exchange_take(struct weft_request *request, struct lane *lane, const struct step *step,
-                          const struct plan_group *group)
-{
-    weft_comm *comm = request->comm;
-    const struct binding *binding = &request->binding;
-    const uint32_t *members = request->plan->members + group->first;
-    uint64_t from = step->source_chunk * binding->block_bytes;
-    switch ((enum exchange)step->value) {
-    case EXCHANGE_REDUCE:
-        if (!binding->block_bytes)
-            return;
-        for (uint32_t i = 0; i < group->count; i++)
-            comm->sources[i] = given_by(request, members[i]) + from;
-        void *target = binding->output;
-        reduction_tree(comm->context->reduction, request->call->type, request->call->op.kind, &target, 1, comm->sources,
-                       group->count, binding->block_bytes / binding->element, binding->finish, false);
-        return;
-    case EXCHANGE_GATHER:
-        for (uint32_t i = 0; i < group->count; i++) {
-            const struct step block = {
-                .kind = STEP_COPY, .target = BUFFER_OUTPUT, .target_chunk = members[i], .chunks = 1};
-            uint64_t bytes = execution_step_bytes(request, lane, &block);
-            take_bytes(execution_chunk(request, lane, BUFFER_OUTPUT, members[i]), given_by(request, members[i]) + from,
-                       bytes);
-        }
-        return;
-    case EXCHANGE_TAKE:
-        take_bytes(binding->output, given_by(request, members[step->operands]) + from, binding->block_bytes);
-        return;
-    case EXCHANGE_NOTHING:
-        return;
-    }
-}
-
-static enum step_result exchange(struct weft_request *request, struct lane *lane, const struct step *step,
-                                 const struct plan_group *group)
-{
-    const uint32_t *members = request->plan->members + group->first;
-    uint64_t wanted = (request->near_number << NEAR_SIGNAL_BITS) + 1;
+    const struct exchange_operation operation = {.comm = comm,
+                                                 .call = request->call,
+                                                 .plan = plan,
+                                                 .number = request->near_number,
+                                                 .tag = request->tag,
+                                                 .block_bytes = request->binding.block_bytes,
+                                                 .in_line = exchange_in_line(plan, request->binding.block_bytes),
+                                                 .finish = request->binding.finish};
     if (!lane->begun) {
-        exchange_publish(request);
+        exchange_publish(&operation, collective_is_vector(plan->collective)
+                                         ? request->call->vectors->output_counts[plan->rank] * request->binding.element
+                                         : plan->input_blocks * request->binding.block_bytes);
+        near_ring_all(comm->context->near, comm->near_world, comm->near_count);
         lane->begun = true;
     }
-    for (; lane->looked < group->count; lane->looked++) {
-        uint32_t rank = members[lane->looked];
-        const struct near_line *line = line_of(request, rank);
-        uint64_t counter = atomic_load_explicit(&line->counter, memory_order_acquire);
-        if (counter >> NEAR_SIGNAL_BITS == request->near_number && line->tag != request->tag) {
-            diagnosis_mismatch(request, rank, 0);
-            return STEP_FAILED;
-        }
-        if (counter < wanted) {
-            request->awaited = request->comm->world[rank] + 1;
-            return STEP_WAITS;
-        }
+    const enum exchange_sight sight = exchange_look(&operation, &lane->looked);
+    if (sight == EXCHANGE_COMPLETE) {
+        exchange_take(&operation);
+        return STEP_COMPLETE;
     }
-    exchange_take(request, lane, step, group);
-    request->comm->near_credit = request->near_number; /* all have begun it */
-    return STEP_COMPLETE;
+    const uint32_t awaited = plan->members[plan->groups[step->peer].first + lane->looked];
+    if (sight == EXCHANGE_MISMATCH) {
+        diagnosis_mismatch(request, awaited, 0);
+        return STEP_FAILED;
+    }
+    request->awaited = comm->world[awaited] + 1;
+    return STEP_WAITS;
 }
 
 enum step_result execution_step_near(struct weft_request *request, struct lane *lane, const struct step *step)
@@ -472,6 +405,6 @@ enum step_result execution_step_near(struct weft_request *request, struct lane *
         deliver(request, lane, step);
         return STEP_COMPLETE;
     default:
-        return exchange(request, lane, step, &request->plan->groups[step->peer]);
+        return exchange(request, lane, step);
     }
 }

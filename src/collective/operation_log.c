@@ -11,27 +11,32 @@
 
 #define SET(place, value) __atomic_store_n(&(place), (value), __ATOMIC_RELAXED)
 
-struct operation_entry *operation_log_add(struct operation_log *log, const struct weft_request *request)
+struct operation_entry *operation_log_add(struct operation_log *log, const weft_comm *comm, const struct call *call,
+                                          uint64_t sequence, uint64_t tag)
 {
-    const struct call *call = request->call;
     uint64_t number = atomic_load_explicit(&log->next, memory_order_relaxed);
     struct operation_entry *entry = &log->entries[number % OPERATION_LOG_ENTRIES];
-    bool sends = call->root == request->comm->rank;
+    bool is_message = call->collective == COLLECTIVE_SENDRECEIVE, sends = call->root == comm->rank;
     atomic_store_explicit(&entry->sequence, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    SET(entry->communicator, request->comm->id | (request->is_message ? COMM_MESSAGES : 0));
+    SET(entry->communicator, comm->id | (is_message ? COMM_MESSAGES : 0));
     SET(entry->collective, (uint8_t)call->collective);
     SET(entry->type, (uint8_t)call->type);
-    SET(entry->op, (uint8_t)(!request->is_message ? call->op.kind : sends ? MESSAGE_SENT : MESSAGE_RECEIVED));
+    SET(entry->op, (uint8_t)(!is_message ? call->op.kind : sends ? MESSAGE_SENT : MESSAGE_RECEIVED));
     SET(entry->phase, (uint8_t)OPERATION_QUEUED);
-    SET(entry->root, request->is_message && sends ? call->peer : call->root);
+    SET(entry->root, is_message && sends ? call->peer : call->root);
     SET(entry->count, call->count);
-    SET(entry->hash, request->tag);
+    SET(entry->hash, tag);
     atomic_store_explicit(&entry->awaited, 0, memory_order_relaxed);
     SET(entry->started, clock_ticks());
-    atomic_store_explicit(&entry->sequence, request->sequence + 1, memory_order_release);
+    atomic_store_explicit(&entry->sequence, sequence + 1, memory_order_release);
     atomic_store_explicit(&log->next, number + 1, memory_order_release);
     return entry;
+}
+
+void operation_log_end(struct operation_entry *entry)
+{
+    SET(entry->phase, (uint8_t)OPERATION_DONE);
 }
 
 void operation_log_clear(struct operation_log *log)

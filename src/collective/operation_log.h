@@ -9,12 +9,16 @@
 #ifndef WEFT_COLLECTIVE_OPERATION_LOG_H
 #define WEFT_COLLECTIVE_OPERATION_LOG_H
 
-#include "control/control.h"
+#include "collective/call.h"
 
 struct weft_request;
 
-/** Note a new operation; it is queued. */
-struct operation_entry *operation_log_add(struct operation_log *log, const struct weft_request *request);
+/** Note a new operation, `call` as number `sequence` of `comm`, with its tag; it is queued. */
+struct operation_entry *operation_log_add(struct operation_log *log, const weft_comm *comm, const struct call *call,
+                                          uint64_t sequence, uint64_t tag);
+
+/** The operation that was added last is done. */
+void operation_log_end(struct operation_entry *entry);
 
 /** Forget all entries. */
 void operation_log_clear(struct operation_log *log);

@@ -3,6 +3,7 @@
 
 #include "base/hash.h"
 #include "collective/comm.h"
+#include "collective/exchange.h"
 #include "collective/tuner.h"
 
 #include <stdlib.h>
@@ -164,6 +165,7 @@ static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan
         return status;
     }
     entry->key = *key;
+    entry->most_block_bytes = entry->plan->most_block_bytes;
     *result = entry;
     return WEFT_OK;
 }
@@ -226,31 +228,76 @@ weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t b
         }
         cache->last = entry;
     }
-    if (checksum_of(entry) != entry->checksum)
-        return error_set(
-            error, WEFT_ERROR_PLAN,
-            "the kept plan of %s on %s is not what it was when it was made: memory of this process has been "
-            "overwritten; nothing was executed",
-            collective_name(call->collective), comm->name);
     *result = entry;
     return WEFT_OK;
 }
 
+weft_status plan_entry_verify(const struct plan_entry *entry, const weft_comm *comm, struct error *error)
+{
+    if (checksum_of(entry) == entry->checksum)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_PLAN,
+                     "the kept plan of %s on %s is not what it was when it was made: memory of this process has been "
+                     "overwritten; it was not executed",
+                     collective_name((enum collective)entry->key.collective), comm->name);
+}
+
+/* ---- the last call ---- */
+
+static inline bool is_as_last(const struct plan_entry *entry, const struct call *call)
+{
+    const struct plan_usage *usage = &entry->usage;
+    return usage->known && usage->count == call->count && usage->type == call->type && usage->op == call->op.kind &&
+           usage->factor == call->op.factor;
+}
+
+struct plan_entry *plan_cache_repeated(const weft_comm *comm, const struct call *call)
+{
+    struct plan_entry *entry = comm->plans.last;
+    if (!entry || entry->key.collective != call->collective || entry->key.root != call->root ||
+        !is_as_last(entry, call))
+        return NULL;
+    const uint64_t input = (uint64_t)(uintptr_t)call->input, output = (uint64_t)(uintptr_t)call->output;
+    const uint64_t input_bytes = entry->usage.input_bytes, output_bytes = entry->usage.output_bytes;
+    if ((!input && input_bytes) || (!output && output_bytes))
+        return NULL;
+    if (entry->key.collective == COLLECTIVE_ALLREDUCE && input == output)
+        return entry;
+    if (entry->key.collective == COLLECTIVE_ALLTOALL && entry->key.in_place)
+        return NULL;
+    bool apart = input + input_bytes <= output || output + output_bytes <= input;
+    return apart || entry->key.collective == COLLECTIVE_BROADCAST ? entry : NULL;
+}
+
+void plan_entry_use(struct plan_entry *entry, const struct call *call)
+{
+    const struct plan *plan = entry->plan;
+    struct plan_usage *usage = &entry->usage;
+    if (is_as_last(entry, call))
+        return;
+    usage->known = !call->vectors;
+    usage->count = call->count;
+    usage->type = (uint8_t)call->type;
+    usage->op = (uint8_t)call->op.kind;
+    usage->factor = call->op.factor;
+    usage->hash = hash_number(call->count, plan->hash);
+    usage->hash =
+        hash_number(((uint64_t)entry->key.collective << 16) | (uint64_t)usage->type << 8 | usage->op, usage->hash);
+    usage->hash = hash_bytes(&usage->factor, sizeof usage->factor, usage->hash);
+    usage->block_bytes = call->count * weft_type_size(call->type);
+    usage->input_bytes = plan->input_blocks * usage->block_bytes;
+    usage->output_bytes = plan->output_blocks * usage->block_bytes;
+    usage->in_line = exchange_in_line(plan, usage->block_bytes);
+    usage->finishes = collective_reduces(call->collective) &&
+                      (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM);
+    if (usage->finishes)
+        usage->finish = reduction_finish_of(call->op, plan->ranks);
+}
+
 uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint64_t sequence)
 {
-    if (!entry->hashed || entry->count != call->count || entry->type != call->type || entry->op != call->op.kind ||
-        entry->factor != call->op.factor) {
-        entry->count = call->count;
-        entry->type = (uint8_t)call->type;
-        entry->op = (uint8_t)call->op.kind;
-        entry->factor = call->op.factor;
-        entry->hash = hash_number(call->count, entry->plan->hash);
-        entry->hash =
-            hash_number(((uint64_t)entry->key.collective << 16) | (uint64_t)entry->type << 8 | entry->op, entry->hash);
-        entry->hash = hash_bytes(&entry->factor, sizeof entry->factor, entry->hash);
-        entry->hashed = true;
-    }
-    uint64_t hash = entry->hash;
+    plan_entry_use(entry, call);
+    uint64_t hash = entry->usage.hash;
     if (call->collective == COLLECTIVE_ALLGATHERV || call->collective == COLLECTIVE_GATHERV)
         hash =
             hash_bytes(call->vectors->output_counts, entry->plan->ranks * sizeof *call->vectors->output_counts, hash);

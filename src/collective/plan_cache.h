@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "collective/call.h"
+#include "collective/reduction.h"
 #include "schedule/generate.h"
 
 #include <stdbool.h>
@@ -34,6 +35,19 @@ struct plan_key_words {
     uint64_t what, who;
 };
 
+/** The call that a plan served last, and what follows from it: the next one is mostly the same. */
+struct plan_usage {
+    bool known; /**< there was one, and it was none of the v-forms */
+    uint8_t type, op;
+    uint64_t count;
+    double factor;
+    uint64_t hash; /**< a call's tag but for its sequence number */
+    uint64_t block_bytes, input_bytes, output_bytes;
+    bool in_line;                   /**< of an exchange: exchange_in_line() */
+    bool finishes;                  /**< `finish` follows the sum */
+    struct reduction_finish finish; /**< average, scale */
+};
+
 /** A plan in the cache, and what the executor works out from it once. */
 struct plan_entry {
     struct plan_key key;
@@ -50,12 +64,9 @@ struct plan_entry {
     uint32_t spread_blocks; /**< blocks that staging for what this rank spreads must have */
     uint32_t arrival_chunks[PLAN_LANES]; /**< room that a lane's STEP_RECEIVE_REDUCE needs for what arrives */
 
-    /* The last call's hash, without its sequence number. */
-    uint64_t count;
-    double factor;
-    uint8_t type, op;
-    bool hashed;
-    uint64_t hash;
+    uint64_t most_block_bytes; /**< that it can serve */
+
+    struct plan_usage usage;
 };
 
 struct plan_cache {
@@ -69,11 +80,22 @@ uint64_t plan_class_bytes(const weft_comm *comm, enum collective collective, uin
 
 /**
  * The plan that serves `call` on `comm`, whose largest block has `block_bytes` bytes: from the cache, or chosen,
- * generated, checked and kept. Errors: PLAN when a kept plan is not what it was; ARGUMENT when the algorithm asked for
- * cannot serve it.
+ * generated, checked and kept. Errors: ARGUMENT when the algorithm asked for cannot serve it.
  */
 weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t block_bytes, struct plan_entry **entry,
                             struct error *error);
+
+/**
+ * The plan of the last call, if this one is the same but for its buffers, and these are there and do not overlap in
+ * part: then nothing of it needs to be checked. NULL otherwise.
+ */
+struct plan_entry *plan_cache_repeated(const weft_comm *comm, const struct call *call);
+
+/** Work out what follows from serving `call`, unless it is as it was. */
+void plan_entry_use(struct plan_entry *entry, const struct call *call);
+
+/** The plan is what it was when it was made; error PLAN: it must not be executed. */
+weft_status plan_entry_verify(const struct plan_entry *entry, const weft_comm *comm, struct error *error);
 
 /** The shape that plans of `key` are generated for. */
 struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *key);

@@ -2,6 +2,7 @@
 #include "collective/request.h"
 
 #include "collective/context.h"
+#include "collective/exchange.h"
 #include "collective/execution.h"
 
 /* An error of one call. Where others would wait for this rank in vain, it is everybody's. */
@@ -47,20 +48,43 @@ static weft_status finish(struct weft_request *request)
     return status;
 }
 
+/* With the baton: a blocking call. */
+static weft_status run(weft_comm *comm, const struct call *call)
+{
+    weft_context *context = comm->context;
+    struct weft_request *request = NULL;
+    struct error error;
+    error_clear(&error);
+    weft_status status = context_status(context);
+    if (status != WEFT_OK)
+        return status;
+    switch (exchange_run(comm, call, &request, &error)) {
+    case EXCHANGE_RAN:
+        return WEFT_OK;
+    case EXCHANGE_FAILED:
+        return refuse(context, &error);
+    case EXCHANGE_LATE:
+        return finish(request);
+    case EXCHANGE_NOT:
+        break;
+    }
+    status = begin(comm, call, context->grouping, &request);
+    if (status != WEFT_OK)
+        return status;
+    if (!context->grouping)
+        return finish(request);
+    request->is_blocking = true;
+    return WEFT_OK;
+}
+
 weft_status request_run(weft_comm *comm, const struct call *call)
 {
-    struct weft_request *request = NULL;
     if (!comm)
         return WEFT_ERROR_ARGUMENT;
-    weft_context *context = comm->context;
     execution_near_expect(comm);
-    progress_enter(context);
-    weft_status status = begin(comm, call, context->grouping, &request);
-    if (status == WEFT_OK && context->grouping)
-        request->is_blocking = true;
-    else if (status == WEFT_OK)
-        status = finish(request);
-    progress_leave(context);
+    progress_enter(comm->context);
+    weft_status status = run(comm, call);
+    progress_leave(comm->context);
     return status;
 }
 

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "collective/exchange.h"
+
+#include "base/clock.h"
+#include "collective/context.h"
+#include "collective/execution.h"
+
+#include <string.h>
+
+/* Looks at the others before an operation is left to the general way: some microseconds. */
+#define LOOKS 32u
+
+/* ---- the three parts ---- */
+
+bool exchange_in_line(const struct plan *plan, uint64_t block_bytes)
+{
+    bool many = plan->collective == COLLECTIVE_REDUCE_SCATTER || plan->collective == COLLECTIVE_ALLTOALL ||
+                plan->collective == COLLECTIVE_SCATTER;
+    return block_bytes * (many ? plan->ranks : 1) <= PLAN_LINE_BYTES;
+}
+
+static uint8_t *contribution_of(const struct exchange_operation *operation, uint32_t rank)
+{
+    struct near_block *block = operation->comm->blocks[rank];
+    return operation->in_line ? block->first[operation->number & 1].inlined : block->annex[operation->number & 1].bytes;
+}
+
+void exchange_publish(const struct exchange_operation *operation, uint64_t bytes)
+{
+    weft_comm *comm = operation->comm;
+    struct near_line *line = &comm->mine->first[operation->number & 1];
+    line->tag = operation->tag;
+    uint8_t *place = operation->in_line ? line->inlined : comm->mine->annex[operation->number & 1].bytes;
+    if (bytes == 8)
+        memcpy(place, operation->call->input, 8);
+    else if (bytes)
+        memcpy(place, operation->call->input, bytes);
+    atomic_store_explicit(&line->counter, (operation->number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
+}
+
+enum exchange_sight exchange_look(const struct exchange_operation *operation, uint32_t *looked)
+{
+    const weft_comm *comm = operation->comm;
+    const struct plan_group *group = &operation->plan->groups[operation->plan->steps[0].peer];
+    const uint32_t *members = operation->plan->members + group->first;
+    const uint64_t wanted = (operation->number << NEAR_SIGNAL_BITS) + 1;
+    for (; *looked < group->count; ++*looked) {
+        const struct near_line *line = &comm->blocks[members[*looked]]->first[operation->number & 1];
+        uint64_t counter = atomic_load_explicit(&line->counter, memory_order_acquire);
+        if (counter >> NEAR_SIGNAL_BITS == operation->number && line->tag != operation->tag)
+            return EXCHANGE_MISMATCH;
+        if (counter < wanted)
+            return EXCHANGE_WAITS;
+    }
+    return EXCHANGE_COMPLETE;
+}
+
+/*
+ * What a rank gave. This rank's own is read from its buffer: a line that others have read may have moved to their
+ * cache, and to fetch it back costs as much as the exchange itself.
+ */
+static const char *given_by(const struct exchange_operation *operation, uint32_t rank)
+{
+    return rank == operation->comm->rank ? operation->call->input : (const char *)contribution_of(operation, rank);
+}
+
+static void take_bytes(char *target, const char *source, uint64_t bytes)
+{
+    if (bytes && target != source) /* in place */
+        memcpy(target, source, bytes);
+}
+
+/* Block b of every rank's contribution, in the order of ranks. */
+static void take_all(const struct exchange_operation *operation, uint64_t from)
+{
+    const struct call *call = operation->call;
+    const uint64_t element = weft_type_size(call->type);
+    uint64_t packed = 0;
+    for (uint32_t rank = 0; rank < operation->plan->ranks; rank++) {
+        uint64_t count = call->vectors ? call->vectors->output_counts[rank] : call->count, first = packed;
+        if (call->vectors && call->vectors->output_displacements)
+            first = call->vectors->output_displacements[rank];
+        take_bytes((char *)call->output + first * element, given_by(operation, rank) + from, count * element);
+        packed += count;
+    }
+}
+
+static void take_sum(const struct exchange_operation *operation, const struct plan_group *group, uint64_t from)
+{
+    weft_comm *comm = operation->comm;
+    const struct call *call = operation->call;
+    const uint32_t *members = operation->plan->members + group->first;
+    void *target = call->output;
+    if (!operation->block_bytes)
+        return;
+    for (uint32_t i = 0; i < group->count; i++)
+        comm->sources[i] = given_by(operation, members[i]) + from;
+    reduction_tree(comm->context->reduction, call->type, call->op.kind, &target, 1, comm->sources, group->count,
+                   call->count, operation->finish, false);
+}
+
+void exchange_take(const struct exchange_operation *operation)
+{
+    const struct step *step = &operation->plan->steps[0];
+    const struct plan_group *group = &operation->plan->groups[step->peer];
+    const uint64_t from = step->source_chunk * operation->block_bytes;
+    switch ((enum exchange)step->value) {
+    case EXCHANGE_REDUCE:
+        take_sum(operation, group, from);
+        break;
+    case EXCHANGE_GATHER:
+        take_all(operation, from);
+        break;
+    case EXCHANGE_TAKE:
+        take_bytes(operation->call->output,
+                   given_by(operation, operation->plan->members[group->first + step->operands]) + from,
+                   operation->block_bytes);
+        break;
+    case EXCHANGE_NOTHING:
+        break;
+    }
+    operation->comm->near_credit = operation->number; /* all have begun it */
+}
+
+/* ---- from beginning to end ---- */
+
+/* The plan for a call that was checked, or NULL with `error`. */
+static struct plan_entry *find(weft_comm *comm, const struct call *call, struct error *error)
+{
+    struct plan_entry *entry = plan_cache_repeated(comm, call);
+    if (entry)
+        return entry;
+    if (call_check(call, comm->rank, comm->size, error) != WEFT_OK ||
+        plan_cache_find(comm, call, call->count * weft_type_size(call->type), &entry, error) != WEFT_OK)
+        return NULL;
+    plan_entry_use(entry, call);
+    return entry;
+}
+
+static enum exchange_sight look_for_a_while(const struct exchange_operation *operation)
+{
+    uint32_t looked = 0, looks = operation->comm->context->progress.crowded ? 1 : LOOKS;
+    enum exchange_sight sight = exchange_look(operation, &looked);
+    for (uint32_t i = 1; sight == EXCHANGE_WAITS && i < looks; i++) {
+        /* Who looks all the time takes the line away from who is about to write it. */
+        for (uint32_t pause = 0; pause < (i < 5 ? 1 : 4); pause++)
+            clock_pause();
+        sight = exchange_look(operation, &looked);
+    }
+    return sight;
+}
+
+enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, struct weft_request **started,
+                                   struct error *error)
+{
+    weft_context *context = comm->context;
+    uint32_t awaited = 0;
+    if (!comm->near_count || call->vectors || call->collective == COLLECTIVE_SENDRECEIVE || comm->head ||
+        context->grouping || control_failed(context->control))
+        return EXCHANGE_NOT;
+    struct plan_entry *entry = find(comm, call, error);
+    if (!entry)
+        return EXCHANGE_FAILED;
+    if (!entry->exchanges || entry->usage.block_bytes > entry->most_block_bytes ||
+        !execution_near_granted(comm, comm->near_number + 1, &awaited))
+        return EXCHANGE_NOT;
+    const uint64_t sequence = ++comm->sequence;
+    const struct exchange_operation operation = {.comm = comm,
+                                                 .call = call,
+                                                 .plan = entry->plan,
+                                                 .number = ++comm->near_number,
+                                                 .tag = plan_entry_tag(entry, call, sequence),
+                                                 .block_bytes = entry->usage.block_bytes,
+                                                 .in_line = entry->usage.in_line,
+                                                 .finish = entry->usage.finishes ? &entry->usage.finish : NULL};
+    exchange_publish(&operation, entry->usage.input_bytes);
+    struct operation_entry *log = operation_log_add(&context->log, comm, call, sequence, operation.tag);
+    near_ring_all(context->near, comm->near_world, comm->near_count);
+    if (plan_entry_verify(entry, comm, error) != WEFT_OK)
+        return EXCHANGE_FAILED;
+    if (look_for_a_while(&operation) != EXCHANGE_COMPLETE)
+        return execution_adopt(&operation, entry, sequence, log, started, error) == WEFT_OK ? EXCHANGE_LATE
+                                                                                            : EXCHANGE_FAILED;
+    exchange_take(&operation);
+    operation_log_end(log);
+    return EXCHANGE_RAN;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Exchange: operations so small that contribution and flag cross together, in one step (STEP_EXCHANGE).
+ *
+ * A rank publishes its contribution in its control line, looks until all others have published theirs, and takes its
+ * result from what they gave. The three parts serve requests (execution_near.c) and exchange_run(), which takes a whole
+ * blocking operation at once. Guarded by the context's baton.
+ */
+#ifndef WEFT_COLLECTIVE_EXCHANGE_H
+#define WEFT_COLLECTIVE_EXCHANGE_H
+
+#include "collective/call.h"
+#include "collective/plan_cache.h"
+#include "collective/reduction.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** One such operation of this rank. */
+struct exchange_operation {
+    weft_comm *comm;
+    const struct call *call;
+    const struct plan *plan;
+    uint64_t number; /**< among its communicator's near operations */
+    uint64_t tag;
+    uint64_t block_bytes;                  /**< of the largest block, in the v-forms */
+    bool in_line;                          /**< contributions lie in the lines of the flags: exchange_in_line() */
+    const struct reduction_finish *finish; /**< NULL: nothing follows the sum */
+};
+
+/** What looking at the others came to. */
+enum exchange_sight {
+    EXCHANGE_COMPLETE,
+    EXCHANGE_WAITS,    /**< for the member *looked of the plan's group */
+    EXCHANGE_MISMATCH, /**< that member makes another call */
+};
+
+/** Whether contributions to a plan with blocks of `block_bytes` fit beside the flag; else they lie in the annex. */
+bool exchange_in_line(const struct plan *plan, uint64_t block_bytes);
+
+/** Show this rank's `bytes` bytes. The near ranks' doorbells are not rung yet. */
+void exchange_publish(const struct exchange_operation *operation, uint64_t bytes);
+
+/** Look at the members of the group from number *looked on, and count those that have published. */
+enum exchange_sight exchange_look(const struct exchange_operation *operation, uint32_t *looked);
+
+/** All have published: write the output. */
+void exchange_take(const struct exchange_operation *operation);
+
+/** What exchange_run() came to. */
+enum exchange_outcome {
+    EXCHANGE_RAN,    /**< the call is complete */
+    EXCHANGE_FAILED, /**< it cannot be begun, or not be completed; `error` says why */
+    EXCHANGE_NOT,    /**< nothing was begun: this call takes the general way */
+    EXCHANGE_LATE,   /**< it is begun, and somebody is late: *started goes on the general way */
+};
+
+/**
+ * Take a blocking call from beginning to end, if its plan is an exchange and nothing of its communicator is in flight.
+ *
+ * This is the way of an 8-byte all-reduce, so it has a budget: what others wait for comes first, and what only this
+ * rank needs (the log, the plan's checksum, the doorbells) is done while the lines cross.
+ */
+enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, struct weft_request **started,
+                                   struct error *error);
+
+#endif
