@@ -27,9 +27,9 @@
  * "double-tree") is asked for, contributions are added in one canonical order: the left-full binary tree over the
  * ranks, T(lo, n), split at the largest power of two below n: ((0+1)+(2+3))+(4+5). bf16 and f16 are rounded to their
  * type at every node of that tree, each addition being done in f32. Averages divide, and scaled sums multiply, after
- * the sum. Where nodes hold equal numbers of ranks that are powers of two, every placement gives these bits; elsewhere
- * the result is deterministic for the placement, and weft_comm_set_reproducible() buys the canonical order for any
- * placement.
+ * the sum. Where nodes (and the leaf switches above them, if any are known) hold equal numbers of ranks that are powers
+ * of two, every placement gives these bits; elsewhere the result is deterministic for the placement, and
+ * weft_comm_set_reproducible() buys the canonical order for any placement.
  *
  * ## Threads
  *

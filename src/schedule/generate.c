@@ -67,34 +67,47 @@ static bool canonical_never(const struct plan_shape *shape)
     return false;
 }
 
-/* Ranks of each node lie together, as many as a power of two (the last node may have fewer): subtrees of the canonical
- * tree. */
-static bool canonical_if_aligned(const struct plan_shape *shape)
+/* Ranks of each unit of a level lie together, as many as a power of two (the last unit may have fewer): subtrees of the
+ * canonical tree. A single unit is the whole tree. */
+static bool level_is_aligned(const struct plan_shape *shape, uint32_t level)
 {
-    uint32_t first = 0;
-    while (first < shape->ranks && shape->nodes && shape->nodes[first] == shape->nodes[0])
+    uint32_t first = 0, units = shape_units(shape, level);
+    while (first < shape->ranks && shape_unit(shape, level, first) == shape_unit(shape, level, 0))
         first++;
-    if (!shape->nodes || (first & (first - 1)))
-        return !shape->nodes;
-    for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        if (shape->nodes[rank] != rank / first)
+    if (units > 1 && (first & (first - 1)))
+        return false;
+    for (uint32_t rank = 0; units > 1 && rank < shape->ranks; rank++)
+        if (shape_unit(shape, level, rank) != rank / first)
             return false;
     return true;
 }
 
-/* The fewest and the most ranks that a node has; false when memory ran out. */
-static bool node_sizes(const struct plan_shape *shape, uint32_t *fewest, uint32_t *most)
+static bool canonical_if_aligned(const struct plan_shape *shape)
+{
+    return !shape->nodes || level_is_aligned(shape, 0);
+}
+
+static bool canonical_if_all_aligned(const struct plan_shape *shape)
+{
+    for (uint32_t level = 0; level < shape_levels(shape); level++)
+        if (!level_is_aligned(shape, level))
+            return false;
+    return true;
+}
+
+/* The fewest and the most ranks that a unit of a level has; false when memory ran out. */
+static bool unit_sizes(const struct plan_shape *shape, uint32_t level, uint32_t *fewest, uint32_t *most)
 {
     uint32_t *sizes = calloc(shape->ranks, sizeof *sizes);
     if (!sizes)
         return false;
     for (uint32_t rank = 0; rank < shape->ranks; rank++)
-        sizes[shape->nodes[rank]]++;
+        sizes[shape_unit(shape, level, rank)]++;
     *fewest = shape->ranks;
     *most = 0;
-    for (uint32_t node = 0; node < shape->ranks && sizes[node]; node++) {
-        *fewest = sizes[node] < *fewest ? sizes[node] : *fewest;
-        *most = sizes[node] > *most ? sizes[node] : *most;
+    for (uint32_t unit = 0; unit < shape->ranks && sizes[unit]; unit++) {
+        *fewest = sizes[unit] < *fewest ? sizes[unit] : *fewest;
+        *most = sizes[unit] > *most ? sizes[unit] : *most;
     }
     free(sizes);
     return true;
@@ -105,7 +118,7 @@ static const char *refuses_one_level(const struct plan_shape *shape)
     uint32_t fewest, most;
     if (all_near(shape))
         return "all ranks are on one node";
-    if (!node_sizes(shape, &fewest, &most))
+    if (!unit_sizes(shape, 0, &fewest, &most))
         return "there is no memory to look at the nodes";
     return most == 1 ? "every node has one rank only" : refuses_many(shape);
 }
@@ -116,9 +129,30 @@ static const char *refuses_uneven(const struct plan_shape *shape)
     const char *reason = refuses_one_level(shape);
     if (reason)
         return reason;
-    if (!node_sizes(shape, &fewest, &most))
+    if (!unit_sizes(shape, 0, &fewest, &most))
         return "there is no memory to look at the nodes";
     return fewest == most ? NULL : "all nodes must have equally many ranks";
+}
+
+static const char *refuses_two_levels(const struct plan_shape *shape)
+{
+    uint32_t leaves = shape_levels(shape) > 1 ? shape_units(shape, 1) : 0;
+    if (!leaves)
+        return "nothing is known of leaves above the nodes";
+    if (leaves == 1)
+        return "all nodes are under one leaf";
+    return leaves == shape_units(shape, 0) ? "every leaf has one node only" : refuses_many(shape);
+}
+
+static const char *refuses_uneven_levels(const struct plan_shape *shape)
+{
+    uint32_t fewest, most;
+    const char *reason = refuses_two_levels(shape);
+    if (reason)
+        return reason;
+    if (!unit_sizes(shape, 0, &fewest, &most))
+        return "there is no memory to look at the nodes";
+    return fewest == most && hierarchy_is_even(shape) ? NULL : "all nodes and all leaves must be of one size";
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
@@ -155,6 +189,8 @@ static const struct algorithm allreduce[] = {
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
     {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
      refuses_one_level, write_two_level_allreduce_ring},
+    {"multi-level", "pieces to their owners level by level, leaves and pods too; fewest bytes on every level",
+     canonical_if_all_aligned, refuses_two_levels, write_multi_level_allreduce},
 };
 
 static const struct algorithm reduce_scatter[] = {
@@ -166,6 +202,8 @@ static const struct algorithm reduce_scatter[] = {
      write_ring_reduce_scatter},
     {"two-level", "through memory inside nodes, blocks to their owners between them; fewest bytes",
      canonical_if_aligned, refuses_uneven, write_two_level_reduce_scatter},
+    {"multi-level", "blocks to their owners level by level, leaves and pods too; fewest bytes on every level",
+     canonical_if_all_aligned, refuses_uneven_levels, write_multi_level_reduce_scatter},
 };
 
 static const struct algorithm allgather[] = {
@@ -176,6 +214,8 @@ static const struct algorithm allgather[] = {
     {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
     {"two-level", "round a ring between nodes, through memory inside them; fewest bytes", canonical_always,
      refuses_uneven, write_two_level_allgather},
+    {"multi-level", "across pods and leaves first, then handed on level by level; fewest bytes on every level",
+     canonical_always, refuses_uneven_levels, write_multi_level_allgather},
 };
 
 static const struct algorithm broadcast[] = {
@@ -191,6 +231,10 @@ static const struct algorithm broadcast[] = {
      refuses_one_level, write_two_level_broadcast},
     {"two-level-chain", "a chain of one leader a node, through memory inside nodes; for long messages",
      canonical_always, refuses_one_level, write_two_level_broadcast_chain},
+    {"multi-level", "binomial trees of one head a pod, a leaf, a node; once into each of them", canonical_always,
+     refuses_two_levels, write_multi_level_broadcast},
+    {"multi-level-chain", "chains of one head a pod, a leaf, a node; for long messages", canonical_always,
+     refuses_two_levels, write_multi_level_broadcast_chain},
 };
 
 static const struct algorithm reduce[] = {
@@ -201,6 +245,8 @@ static const struct algorithm reduce[] = {
      write_pairwise_reduce},
     {"two-level", "through memory inside nodes, up the canonical tree between them", canonical_if_aligned,
      refuses_one_level, write_two_level_reduce},
+    {"multi-level", "up the canonical tree inside leaves, then between them, then between pods",
+     canonical_if_all_aligned, refuses_two_levels, write_multi_level_reduce},
 };
 
 static const struct algorithm alltoall[] = {
@@ -306,10 +352,13 @@ const char *algorithm_only_on_request(const struct algorithm *algorithm, const s
 {
     if (shape->ranks == 1 || algorithm->canonical(shape))
         return NULL;
-    uint32_t fewest = 1, most = 1;
-    bool known = !shape->nodes || node_sizes(shape, &fewest, &most);
-    bool uneven = known && (fewest != most || (most & (most - 1)));
-    return uneven && algorithm->canonical == canonical_if_aligned
+    bool uneven = false, levels = algorithm->canonical == canonical_if_all_aligned;
+    for (uint32_t level = 0; level < (levels ? shape_levels(shape) : shape->nodes != NULL); level++) {
+        uint32_t fewest = 1, most = 1;
+        bool several = unit_sizes(shape, level, &fewest, &most) && most < shape->ranks;
+        uneven |= several && (fewest != most || (most & (most - 1)));
+    }
+    return uneven && (levels || algorithm->canonical == canonical_if_aligned)
                ? NULL
                : "its sums are not in the canonical order: only on request";
 }

@@ -37,8 +37,8 @@ const char *algorithm_refuses(const struct algorithm *algorithm, const struct pl
 
 /**
  * Why `algorithm` is not to be chosen for `shape` unless somebody asks for it by name, or NULL when it may be: its sums
- * are not canonical. The exception are two levels on nodes whose sizes are not equal powers of two: there the fewest
- * bytes come first.
+ * are not canonical. The exception are hierarchies over nodes (or leaves, or pods) whose sizes are not equal powers of
+ * two: there the fewest bytes come first.
  */
 const char *algorithm_only_on_request(const struct algorithm *algorithm, const struct plan_shape *shape);
 

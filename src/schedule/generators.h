@@ -64,6 +64,14 @@ void write_two_level_broadcast_chain(struct builder *builder); /* a chain of lea
 void write_two_level_reduce(struct builder *builder);
 void write_two_level_barrier(struct builder *builder);
 
+/* The same, with leaves and pods between the nodes (hierarchy.c). */
+void write_multi_level_allreduce(struct builder *builder);
+void write_multi_level_reduce_scatter(struct builder *builder);
+void write_multi_level_allgather(struct builder *builder);
+void write_multi_level_broadcast(struct builder *builder);       /* binomial trees of heads */
+void write_multi_level_broadcast_chain(struct builder *builder); /* chains of heads */
+void write_multi_level_reduce(struct builder *builder);
+
 void write_linear_gather(struct builder *builder); /* and gatherv */
 void write_linear_scatter(struct builder *builder);
 void write_message(struct builder *builder);

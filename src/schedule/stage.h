@@ -33,6 +33,7 @@ struct stage {
     uint32_t chunks;  /**< of a stage that does not divide its data: piece 0 is this many chunks */
     uint32_t scratch; /**< first chunk of scratch that is free for the stage */
     uint32_t send_lane, receive_lane;
+    uint32_t spare_lane; /**< first of HIERARCHY_LANES more, for a stage over levels */
     uint8_t channel;
     bool finishes;       /**< sums made here are final */
     struct moment ready; /**< the input may be read; scratch, and an output in scratch, may be written */
@@ -95,5 +96,28 @@ void stage_binomial_broadcast(const struct stage *stage);
 void stage_chain_broadcast(const struct stage *stage);
 /** Nobody is through before all have begun (D. Hensgen, R. Finkel, U. Manber, 1988). */
 void stage_dissemination(const struct stage *stage);
+
+/* Over the levels of the shape: rank r of the stage is its node r, and all nodes take part (see hierarchy.c). Least
+ * bytes cross between units of every level. */
+
+/** Lanes that such a stage uses from `spare_lane` on. */
+#define HIERARCHY_LANES (4 * SHAPE_LEVELS + 2)
+
+/** Pieces that stage_hierarchy_allreduce() divides its data into. */
+uint32_t hierarchy_parts(const struct plan_shape *shape);
+/** Whether at every level all groups are of one size. */
+bool hierarchy_is_even(const struct plan_shape *shape);
+/** hierarchy_parts() pieces, as stage_pairwise_reduce_scatter() and -allgather() one after the other, level by level;
+ * canonical where units are subtrees. Scratch: up to twice as many pieces. */
+void stage_hierarchy_allreduce(const struct stage *stage);
+/** As stage_pairwise_reduce_scatter(stage, &stage->output, 0); even hierarchies only. Scratch: some more than the
+ * stage has ranks. */
+void stage_hierarchy_reduce_scatter(const struct stage *stage);
+/** As stage_pairwise_allgather(); even hierarchies only. */
+void stage_hierarchy_allgather(const struct stage *stage, struct moment own);
+/** As their namesakes, along a tree of one head a unit. */
+void stage_hierarchy_broadcast(const struct stage *stage);
+void stage_hierarchy_broadcast_chain(const struct stage *stage);
+void stage_hierarchy_reduce(const struct stage *stage);
 
 #endif

@@ -51,6 +51,36 @@ static void place(enum placement placement, uint32_t ranks, uint32_t *nodes)
     }
 }
 
+/* Nodes under leaves, leaves in pods: how many units each holds; 0: it grows from 1, -1: units are dealt out to two in
+ * turn. */
+static const struct {
+    enum placement nodes;
+    int leaf, pod; /* pod 1: there are no pods */
+} hierarchies[] = {
+    {PLACE_NODES_OF_1, 2, 1}, {PLACE_NODES_OF_2, 2, 1},  {PLACE_NODES_OF_1, 3, 1},  {PLACE_NODES_OF_4, 4, 1},
+    {PLACE_NODES_OF_2, 0, 1}, {PLACE_NODES_OF_1, -1, 1}, {PLACE_GROWING, 2, 1},     {PLACE_NODES_OF_3, 2, 1},
+    {PLACE_NODES_OF_2, 2, 2}, {PLACE_NODES_OF_1, 2, 3},  {PLACE_NODES_OF_1, 0, 2},  {PLACE_GROWING, 0, 0},
+    {PLACE_NODES_OF_1, 4, 4}, {PLACE_NODES_OF_2, 3, -1}, {PLACE_TWO_IN_TURN, 2, 1},
+};
+#define HIERARCHIES (sizeof hierarchies / sizeof *hierarchies)
+
+/* Group `units` units by the rule above; returns how many groups there are. */
+static uint32_t group_units(int rule, uint32_t units, uint32_t *groups)
+{
+    uint32_t group = 0, first = 0;
+    for (uint32_t unit = 0; unit < units; unit++) {
+        uint32_t room = rule > 0 ? (uint32_t)rule : group + 1;
+        if (rule < 0) {
+            group = unit % 2;
+        } else if (unit - first == room) {
+            first = unit;
+            group++;
+        }
+        groups[unit] = group;
+    }
+    return rule < 0 ? (units < 2 ? units : 2) : group + 1;
+}
+
 /* Both sizes, both ways of an all-to-all, of one placement and root. */
 static weft_status visit_sizes(const struct algorithm *algorithm, struct plan_shape shape, sweep_visit *visit,
                                void *context, struct error *error)
@@ -93,9 +123,9 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
 {
     if (collective == COLLECTIVE_SENDRECEIVE && ranks < 2)
         return WEFT_OK;
-    uint32_t *nodes = malloc(ranks * sizeof *nodes);
+    uint32_t *nodes = malloc((size_t)3 * ranks * sizeof *nodes), *leaves = nodes + ranks, *pods = leaves + ranks;
     if (!nodes)
-        return error_memory(error, ranks * sizeof *nodes, "a placement of ranks on nodes");
+        return error_memory(error, (size_t)3 * ranks * sizeof *nodes, "a placement of ranks on nodes");
     weft_status status = WEFT_OK;
     struct plan_shape shape = {.collective = collective, .ranks = ranks, .nodes = nodes, .block_bytes = 1};
     place(PLACE_ONE_NODE, ranks, nodes);
@@ -107,6 +137,18 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
         if (!hierarchy && placement != (flat ? PLACE_NODES_OF_1 : PLACE_ONE_NODE))
             continue;
         place(placement, ranks, nodes);
+        status = visit_roots(algorithm, shape, visit, context, error);
+    }
+    for (size_t i = 0; i < HIERARCHIES && hierarchy && status == WEFT_OK; i++) {
+        place(hierarchies[i].nodes, ranks, nodes);
+        /* What works without leaves does not look at them. */
+        shape.above[0] = shape.above[1] = NULL;
+        if (!algorithm_refuses(algorithm, &shape))
+            continue;
+        uint32_t count = group_units(hierarchies[i].leaf, shape_units(&shape, 0), leaves);
+        group_units(hierarchies[i].pod, count, pods);
+        shape.above[0] = leaves;
+        shape.above[1] = hierarchies[i].pod == 1 ? NULL : pods;
         status = visit_roots(algorithm, shape, visit, context, error);
     }
     free(nodes);

@@ -3,8 +3,9 @@
  * Sweep: all shapes that are worth proving an algorithm on, for a number of ranks.
  *
  * Ranks are placed on one node, on nodes of 1, 2, 3, 4 and 8 ranks, on nodes of growing size, and dealt out in turn to
- * several nodes. Blocks are small (one iteration) and large (several); roots are the first, the last and some between.
- * An algorithm that does not look at nodes is proved once for all placements.
+ * several nodes; algorithms that look at leaves and pods find nodes of several kinds under leaves, and leaves in pods,
+ * of equal and growing size. Blocks are small (one iteration) and large (several); roots are the first, the last and
+ * some between. An algorithm that does not look at nodes is proved once for all placements.
  */
 #ifndef WEFT_SCHEDULE_SWEEP_H
 #define WEFT_SCHEDULE_SWEEP_H

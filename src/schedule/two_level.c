@@ -16,7 +16,8 @@
 
 #include <stdlib.h>
 
-enum lane { GIVE, SUM, SEND, RECEIVE, HAND_OUT, END };
+enum lane { GIVE, SUM, SEND, RECEIVE, HAND_OUT, END, SPARE };
+_Static_assert(SPARE + HIERARCHY_LANES <= PLAN_LANES, "levels of messages have lanes of their own");
 
 #define NONE UINT32_MAX
 
@@ -203,6 +204,7 @@ static struct stage between(const struct levels *levels, const uint32_t *members
         .chunks = 1,
         .send_lane = SEND,
         .receive_lane = RECEIVE,
+        .spare_lane = SPARE,
         .finishes = true,
     };
 }
@@ -218,32 +220,38 @@ static void segment(const struct levels *levels, uint32_t shares)
 
 /*
  * Sum everybody's input: to all outputs, or (`rooted`) to the root's, where only the owners of the root's node have
- * anything to hand out. Each owner's share has one part, or as many as there are nodes; `cross` takes it from the
- * beginning of scratch to what follows.
+ * anything to hand out. Each owner's share has `width` parts; `cross` takes it from the beginning of scratch to what
+ * follows. A rank that is alone on its node has nothing to sum or to hand out there: its share goes from input to
+ * output.
  */
-static void write_sum(struct builder *builder, bool rooted, bool divided, void (*cross)(const struct stage *stage))
+static void write_sum(struct builder *builder, bool rooted, uint32_t width, void (*cross)(const struct stage *stage))
 {
     struct levels levels;
     if (!levels_open(&levels, builder))
         return;
-    uint32_t me = builder->plan->rank, root = builder->plan->root;
-    uint32_t width = divided ? levels.nodes : 1, own = levels.index * width;
-    bool hands_out = !rooted || levels.node == shape_node(builder->shape, root);
+    uint32_t me = builder->plan->rank, root = builder->plan->root, own = levels.index * width;
+    bool alone = levels.local == 1, hands_out = !rooted || levels.node == shape_node(builder->shape, root);
     builder->plan->parts = levels.owners * width;
     segment(&levels, builder->plan->parts);
     give(&levels, width);
     if (owns(&levels)) {
         begin_summing(&levels, true);
-        sum_into_scratch(&levels, own, width, 0);
         struct stage stage = between(&levels, levels.column);
-        stage.input = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 0, .part = own};
-        stage.output = (struct pieces){.buffer = BUFFER_SCRATCH, .first = width, .part = own};
-        stage.scratch = 2 * width;
+        stage.chunks = width;
+        if (alone) {
+            stage.input = (struct pieces){.buffer = BUFFER_INPUT};
+            stage.output = (struct pieces){.buffer = BUFFER_OUTPUT};
+        } else {
+            sum_into_scratch(&levels, own, width, 0);
+            stage.input = (struct pieces){.buffer = BUFFER_SCRATCH, .first = 0, .part = own};
+            stage.output = (struct pieces){.buffer = BUFFER_SCRATCH, .first = width, .part = own};
+            stage.scratch = 2 * width;
+        }
         stage.ready = builder_now(builder, SUM);
         builder_scratch(builder, stage.scratch);
         cross(&stage);
         builder_hold(builder, HAND_OUT, builder_now(builder, hands_out ? RECEIVE : SUM));
-        if (hands_out)
+        if (hands_out && !alone)
             hand_out(&levels, rooted ? builder_group(builder, &root, 1) : levels.group, BUFFER_SCRATCH, width, own,
                      width);
         signal_mates(&levels, HAND_OUT);
@@ -262,28 +270,38 @@ static void cross_pairwise(const struct stage *stage)
 
 void write_two_level_allreduce(struct builder *builder)
 {
-    write_sum(builder, false, true, cross_pairwise);
+    write_sum(builder, false, shape_units(builder->shape, 0), cross_pairwise);
 }
 
 void write_two_level_allreduce_doubling(struct builder *builder)
 {
-    write_sum(builder, false, false, stage_recursive_doubling);
+    write_sum(builder, false, 1, stage_recursive_doubling);
 }
 
 void write_two_level_allreduce_ring(struct builder *builder)
 {
-    write_sum(builder, false, true, stage_ring_allreduce);
+    write_sum(builder, false, shape_units(builder->shape, 0), stage_ring_allreduce);
+}
+
+void write_multi_level_allreduce(struct builder *builder)
+{
+    write_sum(builder, false, hierarchy_parts(builder->shape), stage_hierarchy_allreduce);
 }
 
 void write_two_level_reduce(struct builder *builder)
 {
-    write_sum(builder, true, false, stage_binomial_reduce);
+    write_sum(builder, true, 1, stage_binomial_reduce);
+}
+
+void write_multi_level_reduce(struct builder *builder)
+{
+    write_sum(builder, true, 1, stage_hierarchy_reduce);
 }
 
 /* ---- reduce-scatter, all-gather: nodes of one size --------------------------------------------------------------- */
 
 /* On every node, the owner of a number sums the blocks that belong to ranks of its number anywhere. */
-void write_two_level_reduce_scatter(struct builder *builder)
+static void write_reduce_scatter(struct builder *builder, void (*cross)(const struct stage *stage))
 {
     struct levels levels;
     if (!levels_open(&levels, builder))
@@ -303,13 +321,28 @@ void write_two_level_reduce_scatter(struct builder *builder)
     stage.output = (struct pieces){.buffer = BUFFER_OUTPUT};
     stage.scratch = levels.nodes;
     stage.ready = builder_now(builder, SUM);
-    stage_pairwise_reduce_scatter(&stage, &stage.output, 0);
+    cross(&stage);
     await_mates(&levels, END, levels.group, SUM);
     levels_close(&levels);
 }
 
-/* Blocks go round their column, then each owner hands its column's blocks to its mates. */
-void write_two_level_allgather(struct builder *builder)
+static void cross_pairwise_scatter(const struct stage *stage)
+{
+    stage_pairwise_reduce_scatter(stage, &stage->output, 0);
+}
+
+void write_two_level_reduce_scatter(struct builder *builder)
+{
+    write_reduce_scatter(builder, cross_pairwise_scatter);
+}
+
+void write_multi_level_reduce_scatter(struct builder *builder)
+{
+    write_reduce_scatter(builder, stage_hierarchy_reduce_scatter);
+}
+
+/* Blocks go to all of their column, then each owner hands its column's blocks to its mates. */
+static void write_allgather(struct builder *builder, void (*cross)(const struct stage *stage, struct moment own))
 {
     struct levels levels;
     if (!levels_open(&levels, builder))
@@ -321,7 +354,7 @@ void write_two_level_allgather(struct builder *builder)
     stage.input = (struct pieces){.buffer = BUFFER_INPUT};
     stage.output = (struct pieces){.buffer = BUFFER_OUTPUT, .index = levels.column};
     struct moment own = stage_copy(&stage, RECEIVE, (struct moment){0}, &stage.input, 0, &stage.output, levels.node, 1);
-    stage_ring_allgather(&stage, own);
+    cross(&stage, own);
     builder_hold(builder, HAND_OUT, builder_now(builder, RECEIVE));
     await_mates(&levels, HAND_OUT, levels.group, GIVE);
     for (uint32_t node = 0; node < levels.nodes; node++)
@@ -335,6 +368,16 @@ void write_two_level_allgather(struct builder *builder)
     builder->exhausted = builder->exhausted || !seen;
     free(seen);
     levels_close(&levels);
+}
+
+void write_two_level_allgather(struct builder *builder)
+{
+    write_allgather(builder, stage_ring_allgather);
+}
+
+void write_multi_level_allgather(struct builder *builder)
+{
+    write_allgather(builder, stage_hierarchy_allgather);
 }
 
 /* ---- broadcast, barrier: one leader a node ----------------------------------------------------------------------- */
@@ -375,6 +418,16 @@ void write_two_level_broadcast(struct builder *builder)
 void write_two_level_broadcast_chain(struct builder *builder)
 {
     write_broadcast(builder, stage_chain_broadcast);
+}
+
+void write_multi_level_broadcast(struct builder *builder)
+{
+    write_broadcast(builder, stage_hierarchy_broadcast);
+}
+
+void write_multi_level_broadcast_chain(struct builder *builder)
+{
+    write_broadcast(builder, stage_hierarchy_broadcast_chain);
 }
 
 void write_two_level_barrier(struct builder *builder)

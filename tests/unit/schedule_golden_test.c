@@ -20,34 +20,39 @@ static const struct {
     const char *algorithm;
     uint32_t ranks, width, root;
     uint64_t bytes;
+    uint32_t leaf; /* nodes under one; 0: nothing is known of leaves */
 } shapes[] = {
-    {COLLECTIVE_ALLREDUCE, "exchange", 2, 2, 0, 8},
-    {COLLECTIVE_ALLREDUCE, "direct", 2, 2, 0, 65536},
-    {COLLECTIVE_ALLREDUCE, "direct", 4, 4, 0, 1 << 24},
-    {COLLECTIVE_ALLREDUCE, "ring", 4, 1, 0, 1 << 24},
-    {COLLECTIVE_ALLREDUCE, "recursive-doubling", 6, 1, 0, 1024},
-    {COLLECTIVE_ALLREDUCE, "halving-doubling", 8, 1, 0, 65536},
-    {COLLECTIVE_ALLREDUCE, "pairwise-tree", 3, 1, 0, 65536},
-    {COLLECTIVE_ALLREDUCE, "double-tree", 5, 1, 0, 65536},
-    {COLLECTIVE_ALLREDUCE, "two-level", 8, 4, 0, 1 << 24},
-    {COLLECTIVE_ALLREDUCE, "two-level-doubling", 5, 2, 0, 4096},
-    {COLLECTIVE_REDUCE, "binomial", 6, 1, 4, 1 << 24},
-    {COLLECTIVE_BROADCAST, "two-level", 6, 3, 4, 1 << 24},
-    {COLLECTIVE_ALLGATHER, "bruck", 5, 1, 0, 1024},
-    {COLLECTIVE_ALLTOALL, "pairwise", 3, 1, 0, 1024},
-    {COLLECTIVE_BARRIER, "dissemination", 5, 1, 0, 0},
+    {COLLECTIVE_ALLREDUCE, "exchange", 2, 2, 0, 8, 0},
+    {COLLECTIVE_ALLREDUCE, "direct", 2, 2, 0, 65536, 0},
+    {COLLECTIVE_ALLREDUCE, "direct", 4, 4, 0, 1 << 24, 0},
+    {COLLECTIVE_ALLREDUCE, "ring", 4, 1, 0, 1 << 24, 0},
+    {COLLECTIVE_ALLREDUCE, "recursive-doubling", 6, 1, 0, 1024, 0},
+    {COLLECTIVE_ALLREDUCE, "halving-doubling", 8, 1, 0, 65536, 0},
+    {COLLECTIVE_ALLREDUCE, "pairwise-tree", 3, 1, 0, 65536, 0},
+    {COLLECTIVE_ALLREDUCE, "double-tree", 5, 1, 0, 65536, 0},
+    {COLLECTIVE_ALLREDUCE, "two-level", 8, 4, 0, 1 << 24, 0},
+    {COLLECTIVE_ALLREDUCE, "two-level-doubling", 5, 2, 0, 4096, 0},
+    {COLLECTIVE_ALLREDUCE, "multi-level", 8, 2, 0, 1 << 24, 2},
+    {COLLECTIVE_REDUCE, "binomial", 6, 1, 4, 1 << 24, 0},
+    {COLLECTIVE_BROADCAST, "two-level", 6, 3, 4, 1 << 24, 0},
+    {COLLECTIVE_ALLGATHER, "bruck", 5, 1, 0, 1024, 0},
+    {COLLECTIVE_ALLTOALL, "pairwise", 3, 1, 0, 1024, 0},
+    {COLLECTIVE_BARRIER, "dissemination", 5, 1, 0, 0, 0},
 };
 
 /* Print the plans of all ranks of a shape into memory; the caller frees it. */
 static char *printed(size_t i)
 {
-    uint32_t nodes[16];
-    for (uint32_t rank = 0; rank < shapes[i].ranks; rank++)
+    uint32_t nodes[16], leaves[16];
+    for (uint32_t rank = 0; rank < shapes[i].ranks; rank++) {
         nodes[rank] = rank / shapes[i].width;
+        leaves[rank] = rank / (shapes[i].leaf ? shapes[i].leaf : 1);
+    }
     struct plan_shape shape = {.collective = shapes[i].collective,
                                .ranks = shapes[i].ranks,
                                .root = shapes[i].root,
                                .nodes = nodes,
+                               .above = {shapes[i].leaf ? leaves : NULL},
                                .block_bytes = shapes[i].bytes};
     struct plan **plans;
     struct error error = {0};
