@@ -184,8 +184,9 @@ WEFT_API void weft_process_close(weft_process *process);
 WEFT_API weft_status weft_init(const weft_config *config, weft_context **context);
 
 /**
- * Leave. Collective over the ranks that are still well; frees every communicator, request and buffer of the context.
- * Operations still in flight are an error, except after a failure. `context` may be NULL.
+ * Leave. Collective over the ranks that are still well; frees every communicator, request and buffer of the context
+ * (after a failure, buffers in the memory of a shared weft_process stay until weft_process_close(), since other ranks
+ * may still look at them). Operations still in flight are an error, except after a failure. `context` may be NULL.
  */
 WEFT_API weft_status weft_finalize(weft_context *context);
 

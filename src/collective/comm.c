@@ -407,9 +407,19 @@ weft_status weft_comm_free(weft_comm *comm)
     free(ignored);
     if (error.status != WEFT_OK)
         context_note(context, &error);
-    if (status == WEFT_OK) /* after a failure its memory stays, since others may still look at it, until the end */
-        comm_discard(comm);
-    return status;
+    if (status != WEFT_OK)
+        return status; /* its memory stays until the end, since others may still look at it */
+    progress_enter(context);
+    for (uint32_t i = 0; i < CONTEXT_TRANSPORTS; i++) {
+        struct transport *transport = context->transports[i];
+        if (transport)
+            transport->forget(transport, comm->id);
+        if (transport)
+            transport->forget(transport, comm->id | COMM_MESSAGES);
+    }
+    progress_leave(context);
+    comm_discard(comm);
+    return WEFT_OK;
 }
 
 weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducible)

@@ -14,19 +14,34 @@
 #define LIMIT_LEAST           0.001
 #define LIMIT_MOST            1e9
 
+/* Sorted by name; tests/house/environment compares it with what the sources read. */
 static const struct configuration_variable variables[] = {
+    {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
     {"WEFT_FABRIC", "a libfabric provider, or none", "the best that is usable here",
      "carry messages between nodes by this provider"},
     {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "most memory that weft_alloc() hands out"},
+    {"WEFT_HOST", "any text", "the system's host name", "name of this rank's host in sentences"},
     {"WEFT_INTERFACE", "an interface or address", "the one that reaches the other ranks",
      "bind to this network interface"},
     {"WEFT_LATE_SECONDS", "seconds, from 0.001", "10",
      "name a rank on stderr when another has waited so long for it in an operation"},
     {"WEFT_LIVENESS_LIMIT", "seconds, from 0.001", "1.5",
      "take a rank for dead after so long without a sign of life; raise it to stop a rank in a debugger"},
+    {"WEFT_MEETING", "host:port, several with commas between", "set by weft run", "where the ranks meet"},
+    {"WEFT_MEETING_HOST", "a host or address", "the step's first node, or MASTER_ADDR",
+     "where the ranks meet under srun or torchrun: at this host"},
     {"WEFT_MEETING_LIMIT", "seconds, from 0.001", "60", "longest wait for all ranks to arrive"},
+    {"WEFT_MEETING_PORT", "1 to 65535", "from job and step, or MASTER_PORT",
+     "where the ranks meet under srun or torchrun: at this port"},
+    {"WEFT_MEETING_SERVED", "any text", "set by weft run", "the launcher serves the meeting, rank 0 need not"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
+    {"WEFT_RANK", "from 0", "set by weft run", "this rank's number"},
+    {"WEFT_RANKS", "from 1", "set by weft run", "how many ranks the job has"},
+    {"WEFT_SECRET", "any text", "drawn by weft run; otherwise see the threat model",
+     "what only the ranks of one job know, by which they tell strangers"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
+    {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links are kept, as weft/links.json"},
+    {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs"},
 };
 
 const struct configuration_variable *configuration_variables(size_t *count)

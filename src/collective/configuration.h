@@ -2,8 +2,8 @@
 /**
  * The configuration that a context runs with: what the caller of weft_init() said, completed from the environment.
  *
- * A program's own choice wins over the user's variable, which wins over the default. The table below is all that the
- * environment can say to a context (how ranks find each other is the meeting's: control/meeting.h).
+ * A program's own choice wins over the user's variable, which wins over the default. The table of variables tells of
+ * all that Weft reads but what launchers hand over in variables of their own (control/README.md).
  */
 #ifndef WEFT_COLLECTIVE_CONFIGURATION_H
 #define WEFT_COLLECTIVE_CONFIGURATION_H

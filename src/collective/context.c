@@ -324,6 +324,8 @@ static void close_all(weft_context *context)
         control_close(context->control);
     if (context->heap_is_own)
         heap_close(context->heap);
+    else if (context->heap && context_status(context) == WEFT_OK)
+        heap_free_assigned(context->heap, context); /* after a failure others may still look at it */
     meeting_close(context->meeting);
     free(context->cards);
     pthread_mutex_destroy(&context->message_lock);
@@ -418,8 +420,11 @@ void *weft_alloc(weft_context *context, size_t bytes)
     struct error error;
     void *pointer = NULL;
     error_clear(&error);
-    if (heap_alloc(context->heap, bytes, &pointer, &error) != WEFT_OK)
+    if (heap_alloc(context->heap, bytes, &pointer, &error) != WEFT_OK) {
         context_note(context, &error);
+        return NULL;
+    }
+    heap_assign(context->heap, pointer, context);
     return pointer;
 }
 

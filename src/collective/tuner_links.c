@@ -125,7 +125,7 @@ static void survey(weft_context *context, struct agreement *agreement, char *kin
     struct machine *machine = NULL;
     struct links links;
     snprintf(kind, size, "unknown");
-    if (machine_discover(&machine, NULL) == WEFT_OK) {
+    if (machine_discover_processors(&machine, NULL) == WEFT_OK) {
         machine_kind(machine, kind, size);
         if (machine->cache_count)
             agreement->cluster.cache_bytes = 2 * context->streaming_bytes;

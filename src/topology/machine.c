@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "topology/interfaces.h"
 
+#include <dlfcn.h>
 #include <hwloc.h>
 #include <sched.h>
 #include <stdio.h>
@@ -241,11 +242,14 @@ static void fill_names(struct machine *machine)
 }
 
 /* Load `topology`, which has its source set, into a new machine. */
-static weft_status load(hwloc_topology_t topology, const char *source, struct machine **machine, struct error *error)
+static weft_status load(hwloc_topology_t topology, const char *source, bool devices, struct machine **machine,
+                        struct error *error)
 {
-    hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL);
+    hwloc_topology_set_io_types_filter(topology, devices ? HWLOC_TYPE_FILTER_KEEP_ALL : HWLOC_TYPE_FILTER_KEEP_NONE);
     if (hwloc_topology_load(topology) != 0)
         return error_set(error, WEFT_ERROR_DATA, "hwloc cannot make a topology from %s", source);
+    /* hwloc unloads its plugins when its last topology goes; what this library has read would be lost, not freed. */
+    dlopen("libpciaccess.so.0", RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     struct machine *made = calloc(1, sizeof *made);
     if (!made)
         return error_memory(error, sizeof *made, "the description of a machine");
@@ -267,13 +271,13 @@ static weft_status load(hwloc_topology_t topology, const char *source, struct ma
     return WEFT_OK;
 }
 
-weft_status machine_discover(struct machine **machine, struct error *error)
+static weft_status discover(bool devices, struct machine **machine, struct error *error)
 {
     hwloc_topology_t topology;
     struct machine *made = NULL;
     if (hwloc_topology_init(&topology) != 0)
         return error_system(error, "cannot start hwloc");
-    weft_status status = load(topology, "this machine", &made, error);
+    weft_status status = load(topology, "this machine", devices, &made, error);
     hwloc_topology_destroy(topology);
     if (status == WEFT_OK)
         status = limits_read(&made->limits, error);
@@ -291,6 +295,16 @@ weft_status machine_discover(struct machine **machine, struct error *error)
     return WEFT_OK;
 }
 
+weft_status machine_discover(struct machine **machine, struct error *error)
+{
+    return discover(true, machine, error);
+}
+
+weft_status machine_discover_processors(struct machine **machine, struct error *error)
+{
+    return discover(false, machine, error);
+}
+
 weft_status machine_from_hwloc_xml(const char *path, struct machine **machine, struct error *error)
 {
     hwloc_topology_t topology;
@@ -305,7 +319,7 @@ weft_status machine_from_hwloc_xml(const char *path, struct machine **machine, s
         status = error_set(error, WEFT_ERROR_DATA,
                            "'%s' is no XML that hwloc understands; make one with lstopo FILE.xml", path);
     else
-        status = load(topology, source, machine, error);
+        status = load(topology, source, true, machine, error);
     if (status == WEFT_OK) {
         const char *host = hwloc_obj_get_info_by_name(hwloc_get_root_obj(topology), "HostName");
         copy_text((*machine)->host, sizeof(*machine)->host, host);
@@ -326,7 +340,7 @@ weft_status machine_from_synthetic(const char *description, struct machine **mac
                       "'%s' is no machine that hwloc understands; write for example 'pack:2 [numa] l3:4 core:8 pu:2'",
                       description);
     else
-        status = load(topology, "this description", machine, error);
+        status = load(topology, "this description", true, machine, error);
     hwloc_topology_destroy(topology);
     return status;
 }

@@ -95,6 +95,9 @@ struct machine {
 /** Look at this machine. `*machine` is the caller's: machine_free(). */
 weft_status machine_discover(struct machine **machine, struct error *error);
 
+/** The same without looking for devices, which is quicker and wakes no driver. */
+weft_status machine_discover_processors(struct machine **machine, struct error *error);
+
 /**
  * A machine that is elsewhere: hwloc's XML (from `lstopo FILE.xml`) or a synthetic description ("pack:2 [numa] l3:4
  * core:8 pu:2"). It has no interfaces, no identity, and no limits but its memory.

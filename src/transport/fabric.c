@@ -221,6 +221,11 @@ static void fabric_counters(const struct transport *transport, struct transport_
     *counters = ((const struct fabric *)(const void *)transport)->counters;
 }
 
+static void fabric_forget(struct transport *transport, uint32_t communicator)
+{
+    channels_forget((struct fabric *)(void *)transport, communicator);
+}
+
 /* ---- sleeping --------------------------------------------------------------------------------------------------- */
 
 static int fabric_wait_descriptor(const struct transport *transport)
@@ -424,6 +429,7 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
         .progress = fabric_progress,
         .cancel = fabric_cancel,
         .counters = fabric_counters,
+        .forget = fabric_forget,
         .wait_descriptor = fabric_wait_descriptor,
         .may_sleep = fabric_may_sleep,
         .close = fabric_transport_close,

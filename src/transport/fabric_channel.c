@@ -43,19 +43,26 @@ static bool channels_grow(struct fabric *fabric)
     return true;
 }
 
-struct channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
+/** The channel's state, NULL when there is none. */
+static struct channel *channel_find(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
 {
     struct channel *channel = fabric->channel_last;
     if (channel && channel_is(channel, peer, communicator, number))
         return channel;
-
     uint32_t mask = fabric->channel_size - 1;
     if (fabric->channel_size)
         for (uint32_t place = channel_hash(peer, communicator, number) & mask; fabric->channels[place];
              place = (place + 1) & mask)
             if (channel_is(fabric->channels[place], peer, communicator, number))
                 return fabric->channel_last = fabric->channels[place];
+    return NULL;
+}
 
+struct channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number)
+{
+    struct channel *channel = channel_find(fabric, peer, communicator, number);
+    if (channel)
+        return channel;
     if (4 * (fabric->channel_count + 1) > 3 * fabric->channel_size && !channels_grow(fabric))
         goto no_memory;
     channel = calloc(1, sizeof *channel);
@@ -71,6 +78,36 @@ struct channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t commu
 no_memory:
     error_memory(&fabric->failure, sizeof *channel, "a channel");
     return NULL;
+}
+
+static void slots_give(struct fabric *fabric, struct slot *slot)
+{
+    while (slot) {
+        struct slot *next = slot->next;
+        slot_give(fabric, slot);
+        slot = next;
+    }
+}
+
+void channels_forget(struct fabric *fabric, uint32_t communicator)
+{
+    struct channel **old = fabric->channels, **kept = calloc(fabric->channel_size + 1, sizeof(struct channel *));
+    if (!kept)
+        return; /* fabric_channels_close() frees them */
+    fabric->channels = kept;
+    fabric->channel_last = NULL;
+    for (uint32_t i = 0; i < fabric->channel_size; i++) {
+        struct channel *channel = old[i];
+        if (channel && channel->communicator == communicator) {
+            slots_give(fabric, channel->unexpected);
+            slots_give(fabric, channel->announced);
+            free(channel);
+            fabric->channel_count--;
+        } else if (channel) {
+            channel_insert(fabric, channel);
+        }
+    }
+    free(old);
 }
 
 void fabric_channels_close(struct fabric *fabric)
@@ -375,7 +412,11 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
         return false;
     message_read(fabric, peer);
 
-    struct channel *channel = channel_get(fabric, header->source, header->communicator, header->channel);
+    /* What speaks of a message of ours can come late, when the communicator has been forgotten. */
+    bool answers = header->kind == MESSAGE_CONSUMED || header->kind == MESSAGE_REFUSE_SEND ||
+                   header->kind == MESSAGE_REFUSE_RECEIVE;
+    struct channel *channel =
+        (answers ? channel_find : channel_get)(fabric, header->source, header->communicator, header->channel);
     if (!channel)
         return false;
     switch (header->kind) {

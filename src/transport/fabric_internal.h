@@ -299,6 +299,9 @@ static inline uint64_t region_remote_address(const struct fabric *fabric, const 
 
 /** The channel's state, made when it is first used; NULL when there is no memory. */
 struct channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number);
+
+/** Free what is kept for a communicator's channels: nothing of it is in flight. */
+void channels_forget(struct fabric *fabric, uint32_t communicator);
 void fabric_channels_close(struct fabric *fabric);
 
 weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer, struct error *error);

@@ -36,6 +36,7 @@
 struct block {
     uint64_t offset, bytes;
     bool is_free;
+    const void *owner;             /* of one handed out; NULL: nobody is named */
     struct block *before, *after;  /* in address order */
     struct block *next, *previous; /* in the bin, the hash chain (next only) or the spare list (next only) */
 };
@@ -123,6 +124,7 @@ static struct block *table_take(struct heap_books *books, uint64_t offset)
     *link = block->next;
     books->handed_out_count--;
     books->in_use -= block->bytes;
+    block->owner = NULL;
     return block;
 }
 
@@ -393,6 +395,31 @@ bool heap_free(struct heap *heap, void *pointer)
         block_release(books, block);
     pthread_mutex_unlock(&books->lock);
     return block != NULL;
+}
+
+void heap_assign(struct heap *heap, void *pointer, const void *owner)
+{
+    struct heap_books *books = heap->books;
+    uint64_t offset = heap_offset(heap, pointer, 1);
+    pthread_mutex_lock(&books->lock);
+    struct block *block = books->handed_out[slot_of(books, offset)];
+    while (block && block->offset != offset)
+        block = block->next;
+    if (block)
+        block->owner = owner;
+    pthread_mutex_unlock(&books->lock);
+}
+
+void heap_free_assigned(struct heap *heap, const void *owner)
+{
+    struct heap_books *books = heap->books;
+    pthread_mutex_lock(&books->lock);
+    for (struct block *block = books->last, *before; block; block = before) {
+        before = block->before; /* survives: when two are joined, it is the one behind that goes */
+        if (!block->is_free && block->owner == owner)
+            block_release(books, table_take(books, block->offset));
+    }
+    pthread_mutex_unlock(&books->lock);
 }
 
 uint64_t heap_in_use(const struct heap *heap)

@@ -50,6 +50,10 @@ weft_status heap_alloc(struct heap *heap, uint64_t bytes, void **pointer, struct
  * one. */
 bool heap_free(struct heap *heap, void *pointer);
 
+/** Say to whom a pointer that heap_alloc() returned belongs, and take back all that belongs to one. */
+void heap_assign(struct heap *heap, void *pointer, const void *owner);
+void heap_free_assigned(struct heap *heap, const void *owner);
+
 /** Bytes now handed out (rounded up to 128 each), and bytes ever touched. */
 uint64_t heap_in_use(const struct heap *heap);
 uint64_t heap_touched(const struct heap *heap);

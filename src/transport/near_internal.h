@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What near.c (who is near, doorbells), near_meet.c (the handshake) and near_messages.c (the transport) share.
+ * What near.c (who is near, doorbells), near_meet.c (the handshake) and near_messages.h (the transport) share.
  *
  * Everything in shared memory has a single writer: what this rank writes lies in its own heap. A rank's page and, for
  * each peer, a *porch* to it are allocated there; their offsets travel in the handshake.

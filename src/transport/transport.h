@@ -66,6 +66,12 @@ struct transport {
     void (*counters)(const struct transport *transport, struct transport_counters *counters);
 
     /**
+     * A communicator is no more: no transfer of it is in flight or will begin, here or at its other ranks. What is kept
+     * for its channels may go.
+     */
+    void (*forget)(struct transport *transport, uint32_t communicator);
+
+    /**
      * For sleeping: a descriptor to poll, or -1 when the rank's doorbell covers it; and whether sleeping is allowed
      * right now (false: something has arrived, make progress first). May be NULL together: always allowed, nothing to
      * poll.
