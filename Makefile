@@ -66,6 +66,7 @@ bench:
 	@deps/install build test data bench
 	@$(MAKE) --no-print-directory all data
 	@bench/collectives --build $(BUILD)
+	@bench/cluster --build $(BUILD) --quick
 	@bench/training --build $(BUILD)
 
 install: all

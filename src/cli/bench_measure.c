@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#define COUNTED_BYTES ((size_t)4 << 20) /* between nodes, traffic is counted over calls of so many bytes */
+
 /* Memory for one call, of the largest size. In place only the larger of the two is used. */
 struct buffers {
     void *input, *output;
@@ -185,6 +187,32 @@ static weft_status time_it(struct bench *bench, struct bench_result *result, str
     return WEFT_OK;
 }
 
+/* Bytes between nodes, over calls with nothing else between them. */
+static weft_status count_traffic(const struct bench *bench, struct bench_result *result, struct error *error)
+{
+    weft_comm *comm = bench->what->comm;
+    size_t calls = 1 + COUNTED_BYTES / (result->bytes + COUNTED_BYTES / 64);
+    if (weft_comm_nodes(comm) == 1)
+        return WEFT_OK;
+    /* The first barrier is for what was before; the second, because a faster rank of this node uses its interface. */
+    weft_status status = told(bench, weft_barrier(comm), error);
+    struct bench_traffic wire = bench_network_wire();
+    if (status == WEFT_OK)
+        status = told(bench, weft_barrier(comm), error);
+    struct bench_traffic payload = bench_network_payload(bench->what->context);
+    for (size_t i = 0; i < calls && status == WEFT_OK; i++)
+        status = told(bench, bench->what->collective->run(&bench->calls[i % bench->set_count]), error);
+    struct bench_traffic payload_end = bench_network_payload(bench->what->context);
+    if (status == WEFT_OK)
+        status = told(bench, weft_barrier(comm), error); /* what was sent has arrived */
+    struct bench_traffic wire_end = bench_network_wire();
+    if (status != WEFT_OK)
+        return status;
+    payload = (struct bench_traffic){payload_end.sent - payload.sent, payload_end.received - payload.received};
+    wire = (struct bench_traffic){wire_end.sent - wire.sent, wire_end.received - wire.received};
+    return bench_network_sum(comm, payload, wire, calls, &result->network, error);
+}
+
 weft_status bench_measure(struct bench *bench, size_t bytes, bool in_place, struct bench_result *result,
                           struct error *error)
 {
@@ -202,6 +230,8 @@ weft_status bench_measure(struct bench *bench, size_t bytes, bool in_place, stru
         status = check(bench, &result->errors, error);
     if (status == WEFT_OK)
         status = time_it(bench, result, error);
+    if (status == WEFT_OK)
+        status = count_traffic(bench, result, error);
     if (status == WEFT_OK && !in_place)
         status = check(bench, &result->errors, error);
     return status;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/bench_collectives.h"
+#include "cli/bench_network.h"
 
 struct bench_case {
     const struct bench_collective *collective;
@@ -30,6 +31,7 @@ struct bench_result {
     double algorithm_bandwidth, bus_bandwidth; /**< bytes a second, as nccl-tests define them */
     size_t calls;                              /**< timed, all batches together */
     size_t errors;                             /**< wrong elements, all ranks together */
+    struct bench_network network;              /**< bytes between nodes, counted over calls that are not timed */
 };
 
 /** A case with its buffers. */

@@ -63,6 +63,12 @@ static weft_status print_json_line(FILE *output, const struct bench_case *what, 
     json_put_number(&writer, "algbw_gbps", result->algorithm_bandwidth * 1e-9);
     json_put_number(&writer, "busbw_gbps", result->bus_bandwidth * 1e-9);
     json_put_number(&writer, "cpu_us", result->cpu_seconds * 1e6);
+    if (weft_comm_nodes(what->comm) > 1) {
+        json_put_number(&writer, "network_bytes", result->network.payload_most);
+        json_put_number(&writer, "network_bytes_least", result->network.payload_least);
+        json_put_number(&writer, "wire_bytes", result->network.wire_most);
+        json_put_number(&writer, "wire_bytes_least", result->network.wire_least);
+    }
     json_put_unsigned(&writer, "calls", result->calls);
     json_put_unsigned(&writer, "errors", result->errors);
     json_close(&writer);
