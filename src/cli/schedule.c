@@ -104,12 +104,14 @@ static const struct command command_show = {
 static struct {
     bool all;
     const char *ranks, *algorithm;
+    int64_t threads;
 } verify;
 
 static const struct cli_option verify_options[] = {
     CLI_FLAG("all", 0, &verify.all, "all collectives"),
     CLI_TEXT("ranks", 'n', "RANGE", &verify.ranks, "1..16", "numbers of ranks: 8, or 1..64"),
     CLI_TEXT("algorithm", 'a', "NAME", &verify.algorithm, "", "only this algorithm"),
+    CLI_INTEGER("threads", 't', "N", &verify.threads, "2", 1, 256, "threads to work on"),
 };
 
 static weft_status parse_range(const char *text, int64_t *first, int64_t *last, struct error *error)
@@ -127,27 +129,58 @@ static weft_status parse_range(const char *text, int64_t *first, int64_t *last, 
     return status == WEFT_OK ? text_parse_integer(dots + 2, "the end of --ranks", *first, 1024, last, error) : status;
 }
 
-/* Prove every algorithm (or the one asked for) of one collective; a line for each. */
-static weft_status verify_collective(enum collective collective, int64_t first, int64_t last, FILE *output,
-                                     uint64_t *total, struct error *error)
+/* Keep the jobs that were asked for, in their order; returns how many. */
+static size_t select_jobs(struct sweep_job *jobs, size_t count, enum collective only)
 {
-    size_t count;
-    const struct algorithm *algorithms = algorithms_of(collective, &count);
-    for (size_t i = 0; i < count; i++) {
-        if (*verify.algorithm && strcmp(verify.algorithm, algorithms[i].name) != 0)
-            continue;
-        uint64_t proved = 0, start = clock_now();
-        for (int64_t ranks = first; ranks <= last; ranks++) {
-            weft_status status =
-                sweep_shapes(collective, &algorithms[i], (uint32_t)ranks, sweep_verify, &proved, error);
-            if (status != WEFT_OK)
-                return status;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if ((verify.all || jobs[i].collective == only) &&
+            (!*verify.algorithm || strcmp(verify.algorithm, jobs[i].algorithm->name) == 0))
+            jobs[kept++] = jobs[i];
+    return kept;
+}
+
+/* A line for each algorithm; returns the sets of plans proved. */
+static uint64_t print_proofs(const struct sweep_job *jobs, size_t count, FILE *output)
+{
+    uint64_t total = 0;
+    for (size_t i = 0; i < count;) {
+        const struct sweep_job *first = &jobs[i];
+        uint64_t proved = 0;
+        double seconds = 0;
+        for (; i < count && jobs[i].algorithm == first->algorithm; i++) {
+            proved += jobs[i].count;
+            seconds += jobs[i].seconds;
         }
-        fprintf(output, "%-15s %-19s %6" PRIu64 " sets of plans proved %8.2f s\n", collective_name(collective),
-                algorithms[i].name, proved, (double)(clock_now() - start) * 1e-9);
-        fflush(output);
-        *total += proved;
+        fprintf(output, "%-15s %-19s %6" PRIu64 " sets of plans proved %8.2f s\n", collective_name(first->collective),
+                first->algorithm->name, proved, seconds);
+        total += proved;
     }
+    return total;
+}
+
+static weft_status verify_range(enum collective only, uint32_t first, uint32_t last, FILE *output, struct error *error)
+{
+    uint32_t ranks[1024];
+    for (uint32_t n = first; n <= last; n++)
+        ranks[n - first] = n;
+    struct sweep_job *jobs;
+    size_t count;
+    uint64_t start = clock_now();
+    weft_status status = sweep_all(ranks, last - first + 1, &jobs, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    count = select_jobs(jobs, count, only);
+    status = sweep_run(jobs, count, (uint32_t)verify.threads, sweep_verify, error);
+    uint64_t total = status == WEFT_OK ? print_proofs(jobs, count, output) : 0;
+    free(jobs);
+    if (status != WEFT_OK)
+        return status;
+    if (!total)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no collective has an algorithm '%s' for these numbers of ranks",
+                         verify.algorithm);
+    fprintf(output, "%" PRIu64 " sets of plans proved, %u to %u ranks, %.2f s\n", total, first, last,
+            (double)(clock_now() - start) * 1e-9);
     return WEFT_OK;
 }
 
@@ -162,18 +195,7 @@ static weft_status run_verify(struct command_call *call, struct error *error)
         status = collective_parse(call->words[0], &only, error);
     if (status == WEFT_OK && call->word_count && *verify.algorithm && !algorithm_find(only, verify.algorithm, error))
         status = WEFT_ERROR_ARGUMENT;
-    uint64_t total = 0, start = clock_now();
-    for (unsigned i = 0; i < COLLECTIVES && status == WEFT_OK; i++)
-        if (verify.all || i == only)
-            status = verify_collective((enum collective)i, first, last, call->output, &total, error);
-    if (status != WEFT_OK)
-        return status;
-    if (!total)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "no collective has an algorithm '%s' for these numbers of ranks",
-                         verify.algorithm);
-    fprintf(call->output, "%" PRIu64 " sets of plans proved, %" PRId64 " to %" PRId64 " ranks, %.2f s\n", total, first,
-            last, (double)(clock_now() - start) * 1e-9);
-    return WEFT_OK;
+    return status == WEFT_OK ? verify_range(only, (uint32_t)first, (uint32_t)last, call->output, error) : status;
 }
 
 static const struct command command_verify = {
@@ -184,7 +206,7 @@ static const struct command command_verify = {
                    "and not, with buffers registered and ordinary: every contribution arrives exactly once, sums "
                    "follow the canonical "
                    "tree where promised, sends and receives match, nothing waits for ever, no two accesses of memory "
-                   "are unordered.",
+                   "are unordered. Above 64 ranks a sample of the placements.",
     .examples = "weft schedule verify allreduce --ranks 2..8\n"
                 "weft schedule verify --all --ranks 1..64\n",
     .words = "[COLLECTIVE]",

@@ -210,11 +210,18 @@ static weft_status check_frame(const struct plan *plan, struct error *error)
             return error_set(error, WEFT_ERROR_PLAN, "the plan's lane %u ends before it begins", lane);
     if (plan->lane_first[0] != 0 || plan->lane_first[plan->lane_count] != plan->step_count)
         return error_set(error, WEFT_ERROR_PLAN, "the plan's lanes do not cover its %u steps", plan->step_count);
-    for (uint32_t group = 0; group < plan->group_count; group++)
-        for (uint32_t i = 0; i < plan->groups[group].count; i++)
-            if (plan->members[plan->groups[group].first + i] >= plan->ranks)
-                return error_set(error, WEFT_ERROR_PLAN, "the plan's group %u names rank %u of %u", group,
-                                 plan->members[plan->groups[group].first + i], plan->ranks);
+    for (uint32_t group = 0; group < plan->group_count; group++) {
+        const uint32_t *members = plan->members + plan->groups[group].first;
+        for (uint32_t i = 0; i < plan->groups[group].count; i++) {
+            if (members[i] >= plan->ranks)
+                return error_set(error, WEFT_ERROR_PLAN, "the plan's group %u names rank %u of %u", group, members[i],
+                                 plan->ranks);
+            if (i && members[i] <= members[i - 1])
+                return error_set(error, WEFT_ERROR_PLAN,
+                                 "the plan's group %u names rank %u after rank %u: not in canonical order", group,
+                                 members[i], members[i - 1]);
+        }
+    }
     return WEFT_OK;
 }
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/sweep.h"
 
+#include "base/clock.h"
 #include "schedule/verify.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum placement {
@@ -17,6 +20,9 @@ enum placement {
     PLACE_MANY_IN_TURN, /* nodes of about 4 */
     PLACEMENTS
 };
+
+/* What is looked at among many ranks. */
+static const bool sampled[PLACEMENTS] = {[PLACE_NODES_OF_3] = true, [PLACE_NODES_OF_8] = true, [PLACE_GROWING] = true};
 
 static void place(enum placement placement, uint32_t ranks, uint32_t *nodes)
 {
@@ -57,12 +63,13 @@ static const struct {
     enum placement nodes;
     int leaf, pod; /* pod 1: there are no pods */
 } hierarchies[] = {
-    {PLACE_NODES_OF_1, 2, 1}, {PLACE_NODES_OF_2, 2, 1},  {PLACE_NODES_OF_1, 3, 1},  {PLACE_NODES_OF_4, 4, 1},
-    {PLACE_NODES_OF_2, 0, 1}, {PLACE_NODES_OF_1, -1, 1}, {PLACE_GROWING, 2, 1},     {PLACE_NODES_OF_3, 2, 1},
-    {PLACE_NODES_OF_2, 2, 2}, {PLACE_NODES_OF_1, 2, 3},  {PLACE_NODES_OF_1, 0, 2},  {PLACE_GROWING, 0, 0},
-    {PLACE_NODES_OF_1, 4, 4}, {PLACE_NODES_OF_2, 3, -1}, {PLACE_TWO_IN_TURN, 2, 1},
+    {PLACE_NODES_OF_4, 4, 1},  {PLACE_GROWING, 0, 0},    {PLACE_NODES_OF_2, 3, -1}, /* among many ranks: these */
+    {PLACE_NODES_OF_1, 2, 1},  {PLACE_NODES_OF_2, 2, 1}, {PLACE_NODES_OF_1, 3, 1},  {PLACE_NODES_OF_2, 0, 1},
+    {PLACE_NODES_OF_1, -1, 1}, {PLACE_GROWING, 2, 1},    {PLACE_NODES_OF_3, 2, 1},  {PLACE_NODES_OF_2, 2, 2},
+    {PLACE_NODES_OF_1, 2, 3},  {PLACE_NODES_OF_1, 0, 2}, {PLACE_NODES_OF_1, 4, 4},  {PLACE_TWO_IN_TURN, 2, 1},
 };
-#define HIERARCHIES (sizeof hierarchies / sizeof *hierarchies)
+#define HIERARCHIES_SAMPLED 3
+#define HIERARCHIES         (sizeof hierarchies / sizeof *hierarchies)
 
 /* Group `units` units by the rule above; returns how many groups there are. */
 static uint32_t group_units(int rule, uint32_t units, uint32_t *groups)
@@ -86,7 +93,7 @@ static weft_status visit_sizes(const struct algorithm *algorithm, struct plan_sh
                                void *context, struct error *error)
 {
     static const uint64_t sizes[] = {1, (uint64_t)1 << 30};
-    for (unsigned size = 0; size < 2; size++) {
+    for (unsigned size = 0; size < (shape.ranks > SWEEP_LONG_RANKS ? 1 : 2); size++) {
         for (unsigned in_place = 0; in_place <= (shape.collective == COLLECTIVE_ALLTOALL); in_place++) {
             shape.block_bytes = sizes[size];
             shape.in_place = in_place;
@@ -107,6 +114,8 @@ static weft_status visit_roots(const struct algorithm *algorithm, struct plan_sh
              roots = collective_is_rooted(shape.collective) || shape.collective == COLLECTIVE_SENDRECEIVE ? ranks : 1;
     for (uint32_t root = 0; root < roots; root++) {
         if (ranks > 8 && root != 0 && root != ranks / 3 && root != ranks / 2 && root != ranks - 1)
+            continue;
+        if (ranks > SWEEP_ALL_RANKS && roots > 1 && root != ranks / 3)
             continue;
         shape.root = root;
         if (shape.collective == COLLECTIVE_SENDRECEIVE)
@@ -136,10 +145,13 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
         /* What works among ranks that share nothing works anywhere, if it does not look at nodes. */
         if (!hierarchy && placement != (flat ? PLACE_NODES_OF_1 : PLACE_ONE_NODE))
             continue;
+        if (hierarchy && ranks > SWEEP_ALL_RANKS && !sampled[placement])
+            continue;
         place(placement, ranks, nodes);
         status = visit_roots(algorithm, shape, visit, context, error);
     }
-    for (size_t i = 0; i < HIERARCHIES && hierarchy && status == WEFT_OK; i++) {
+    size_t levels = ranks > SWEEP_ALL_RANKS ? HIERARCHIES_SAMPLED : HIERARCHIES;
+    for (size_t i = 0; i < levels && hierarchy && status == WEFT_OK; i++) {
         place(hierarchies[i].nodes, ranks, nodes);
         /* What works without leaves does not look at them. */
         shape.above[0] = shape.above[1] = NULL;
@@ -154,6 +166,89 @@ weft_status sweep_shapes(enum collective collective, const struct algorithm *alg
     free(nodes);
     return status;
 }
+
+/* ---- many at once ------------------------------------------------------------------------------------------------ */
+
+weft_status sweep_all(const uint32_t *ranks, size_t count, struct sweep_job **jobs, size_t *job_count,
+                      struct error *error)
+{
+    size_t algorithms = 0, of_one, next = 0;
+    for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
+        algorithms_of((enum collective)collective, &of_one);
+        algorithms += of_one;
+    }
+    struct sweep_job *all = calloc(algorithms * count + 1, sizeof *all);
+    if (!all)
+        return error_memory(error, algorithms * count * sizeof *all, "a sweep over all plans");
+    for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
+        const struct algorithm *table = algorithms_of((enum collective)collective, &of_one);
+        for (size_t i = 0; i < of_one; i++)
+            for (size_t n = 0; n < count; n++)
+                all[next++] = (struct sweep_job){
+                    .collective = (enum collective)collective, .algorithm = &table[i], .ranks = ranks[n]};
+    }
+    *jobs = all;
+    *job_count = next;
+    return WEFT_OK;
+}
+
+struct sweep {
+    struct sweep_job **order;
+    size_t count;
+    sweep_visit *visit;
+    _Atomic size_t next;
+    _Atomic int failed;
+    struct error *error; /* written by whoever sets `failed` first */
+};
+
+static int more_ranks_first(const void *first, const void *second)
+{
+    const struct sweep_job *a = *(struct sweep_job *const *)first, *b = *(struct sweep_job *const *)second;
+    return a->ranks != b->ranks ? (a->ranks < b->ranks) - (a->ranks > b->ranks) : (a > b) - (a < b);
+}
+
+static void *work(void *context)
+{
+    struct sweep *sweep = context;
+    for (size_t i = sweep->next++; i < sweep->count && !sweep->failed; i = sweep->next++) {
+        struct sweep_job *job = sweep->order[i];
+        struct error error = {0};
+        uint64_t start = clock_now();
+        weft_status status =
+            sweep_shapes(job->collective, job->algorithm, job->ranks, sweep->visit, &job->count, &error);
+        job->seconds = (double)(clock_now() - start) * 1e-9;
+        int none = 0;
+        if (status != WEFT_OK && atomic_compare_exchange_strong(&sweep->failed, &none, (int)status))
+            error_set(sweep->error, status, "%s", error.text);
+    }
+    return NULL;
+}
+
+weft_status sweep_run(struct sweep_job *jobs, size_t count, uint32_t threads, sweep_visit *visit, struct error *error)
+{
+    struct sweep sweep = {.count = count, .visit = visit, .error = error};
+    sweep.order = malloc((count + 1) * sizeof *sweep.order);
+    pthread_t *helpers = calloc(threads + 1, sizeof *helpers);
+    if (!sweep.order || !helpers) {
+        free(sweep.order);
+        free(helpers);
+        return error_memory(error, count * sizeof *sweep.order, "a sweep over all plans");
+    }
+    for (size_t i = 0; i < count; i++)
+        sweep.order[i] = &jobs[i];
+    qsort(sweep.order, count, sizeof *sweep.order, more_ranks_first);
+    uint32_t started = 0;
+    while (started + 1 < threads && pthread_create(&helpers[started], NULL, work, &sweep) == 0)
+        started++; /* with fewer threads it only takes longer */
+    work(&sweep);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(helpers[i], NULL);
+    free(helpers);
+    free(sweep.order);
+    return (weft_status)sweep.failed;
+}
+
+/* ---- plans of all ranks ------------------------------------------------------------------------------------------ */
 
 weft_status sweep_generate(const struct algorithm *algorithm, const struct plan_shape *shape, struct plan ***plans,
                            struct error *error)

@@ -18,6 +18,7 @@ struct symbols {
     struct expression *expressions;
     uint32_t *buckets; /* open addressing; symbol or SYMBOL_NONE */
     uint32_t mask;
+    uint32_t *struck, round; /* which leaves have been struck off, or not yet, in this round */
     bool exhausted;
 };
 
@@ -44,6 +45,7 @@ void symbols_close(struct symbols *symbols)
         return;
     free(symbols->expressions);
     free(symbols->buckets);
+    free(symbols->struck);
     free(symbols);
 }
 
@@ -118,21 +120,20 @@ symbol symbols_tree(struct symbols *symbols, const symbol *operands, uint32_t co
                        symbols_tree(symbols, operands + half, count - half));
 }
 
-/* Strike every leaf of `value` off `wanted`; false when one is not there (any more) or a part of the sum was finished
- * too early. */
-static bool strike(const struct symbols *symbols, symbol value, symbol *wanted, uint32_t *count)
+/* Strike every leaf of `value` off; false when one is not wanted (any more) or a part of the sum was finished too
+ * early.
+ */
+static bool strike(struct symbols *symbols, symbol value, uint32_t *count)
 {
     const struct expression *expression = expression_of(symbols, value);
     if (expression)
-        return expression->right && strike(symbols, expression->left, wanted, count) &&
-               strike(symbols, expression->right, wanted, count);
-    for (uint32_t i = 0; i < *count; i++) {
-        if (wanted[i] == value) {
-            wanted[i] = wanted[--*count];
-            return true;
-        }
-    }
-    return false;
+        return expression->right && strike(symbols, expression->left, count) &&
+               strike(symbols, expression->right, count);
+    if (!value || symbols->struck[value] != symbols->round)
+        return false;
+    symbols->struck[value] = 0;
+    --*count;
+    return true;
 }
 
 bool symbols_is_sum_of(struct symbols *symbols, symbol value, const symbol *operands, uint32_t count, bool finished)
@@ -140,15 +141,14 @@ bool symbols_is_sum_of(struct symbols *symbols, symbol value, const symbol *oper
     const struct expression *expression = expression_of(symbols, value);
     if (finished && (!expression || expression->right))
         return false;
-    symbol *wanted = malloc(count * sizeof *wanted);
-    if (!wanted) {
+    if (!symbols->struck && !(symbols->struck = calloc((size_t)symbols->leaves + 1, sizeof *symbols->struck))) {
         symbols->exhausted = true;
         return false;
     }
-    memcpy(wanted, operands, count * sizeof *wanted);
-    bool right = strike(symbols, finished ? expression->left : value, wanted, &count) && count == 0;
-    free(wanted);
-    return right;
+    symbols->round++;
+    for (uint32_t i = 0; i < count; i++)
+        symbols->struck[operands[i]] = symbols->round;
+    return strike(symbols, finished ? expression->left : value, &count) && count == 0;
 }
 
 uint64_t symbols_hash(const struct symbols *symbols, symbol value)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier's machine: set up, run, and what must be true at the end. */
-#include "base/random.h"
 #include "schedule/verify_state.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,71 +13,74 @@ static bool has_input(const struct plan_shape *shape, uint32_t rank)
     return shape->collective != COLLECTIVE_BROADCAST || rank == shape->root;
 }
 
-/* What block `block` of rank's output must hold: one leaf, or (a sum) a leaf of every rank. Returns how many leaves. */
-static uint32_t expected(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
+/* What block `block` of rank's output must hold: a leaf, or (of a sum) a leaf in whose column all ranks' must be
+ * summed.
+ */
+static struct value expected(const struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
+                             uint32_t part)
 {
-    symbol *leaves = machine->operands;
     switch (machine->shape->collective) {
+    case COLLECTIVE_REDUCE_SCATTER:
+        return verify_leaf(machine, 0, rank, iteration, part);
     case COLLECTIVE_ALLREDUCE:
     case COLLECTIVE_REDUCE:
-    case COLLECTIVE_REDUCE_SCATTER: {
-        uint32_t from = machine->shape->collective == COLLECTIVE_REDUCE_SCATTER ? rank : 0;
-        for (uint32_t r = 0; r < machine->ranks; r++)
-            leaves[r] = verify_leaf(machine, r, from, iteration, part);
-        return machine->ranks;
-    }
+        return verify_leaf(machine, 0, 0, iteration, part);
     case COLLECTIVE_BROADCAST:
     case COLLECTIVE_SENDRECEIVE:
-        leaves[0] = verify_leaf(machine, machine->shape->root, 0, iteration, part);
-        return 1;
+        return verify_leaf(machine, machine->shape->root, 0, iteration, part);
     case COLLECTIVE_SCATTER:
-        leaves[0] = verify_leaf(machine, machine->shape->root, rank, iteration, part);
-        return 1;
+        return verify_leaf(machine, machine->shape->root, rank, iteration, part);
     case COLLECTIVE_ALLTOALL:
     case COLLECTIVE_ALLTOALLV:
-        leaves[0] = verify_leaf(machine, block, rank, iteration, part);
-        return 1;
+        return verify_leaf(machine, block, rank, iteration, part);
     default:
-        leaves[0] = verify_leaf(machine, block, 0, iteration, part);
-        return 1;
+        return verify_leaf(machine, block, 0, iteration, part);
     }
 }
 
-static bool check_value(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
+/* Whether a sum is the canonical one, or, where that is not promised, one of everybody's, each once. */
+static bool is_sum_of_all(struct machine *machine, symbol sum, bool canonical)
 {
-    symbol value =
+    if (canonical && machine->canonical)
+        return sum == machine->canonical;
+    for (uint32_t rank = 0; rank < machine->ranks; rank++)
+        machine->operands[rank] = 1 + rank;
+    if (!canonical)
+        return symbols_is_sum_of(machine->symbols, sum, machine->operands, machine->ranks, true);
+    machine->canonical =
+        symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, machine->ranks));
+    return sum == machine->canonical;
+}
+
+bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
+{
+    struct value value =
         machine->cells[verify_cell_at(machine, rank, REGION_OUTPUT, iteration, block * machine->parts + part)].value;
-    if (machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0 &&
-        value == machine->cells[verify_cell_at(machine, 0, REGION_OUTPUT, iteration, part)].value)
-        return true; /* as rank 0 has, whose value has been looked into */
-    uint32_t count = expected(machine, rank, block, iteration, part);
-    bool right;
-    symbol wanted = machine->operands[0];
-    if (!collective_reduces(machine->shape->collective)) {
-        right = value == wanted;
-    } else if (machine->plans[rank]->canonical) {
-        wanted = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, count));
-        right = value == wanted;
-    } else {
-        bool differs = machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0;
-        right = !differs && symbols_is_sum_of(machine->symbols, value, machine->operands, count, true);
-    }
-    if (right)
+    struct value wanted = expected(machine, rank, block, iteration, part);
+    bool reduces = collective_reduces(machine->shape->collective), canonical = machine->plans[rank]->canonical;
+    if (reduces && !canonical && machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0) {
+        /* the same as rank 0 has, whose value has been looked into */
+        if (verify_same(value, machine->cells[verify_cell_at(machine, 0, REGION_OUTPUT, iteration, part)].value))
+            return true;
+    } else if (reduces ? value.column == wanted.column && is_sum_of_all(machine, value.sum, canonical)
+                       : verify_same(value, wanted)) {
         return true;
+    }
     char has[200], should[200];
-    return verify_complain(machine, NULL, "rank %u ends with %s in block %u, part %u, iteration %u, where %s belongs",
-                           rank, symbols_text(machine->symbols, value, machine->ranks, has, sizeof has), block, part,
-                           iteration,
-                           collective_reduces(machine->shape->collective) && !machine->plans[rank]->canonical
-                               ? "the same sum of everybody's, each once,"
-                               : symbols_text(machine->symbols, wanted, machine->ranks, should, sizeof should));
+    if (reduces)
+        wanted.sum = canonical ? machine->canonical : SYMBOL_NONE;
+    symbols_text(machine->symbols, value.sum, machine->ranks, has, sizeof has);
+    symbols_text(machine->symbols, wanted.sum, machine->ranks, should, sizeof should);
+    return verify_complain(machine, NULL, "rank %u ends with %s%s in block %u, part %u, iteration %u, where %s belongs",
+                           rank, has, value.column == wanted.column ? "" : " of another block, part or segment", block,
+                           part, iteration, wanted.sum ? should : "the same sum of everybody's, each once,");
 }
 
 /* Nobody may have a hand in a rank's buffers any more when that rank is done; in a barrier, all must have begun. */
 static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
 {
     const struct plan *plan = machine->plans[rank];
-    memset(clock, 0, machine->components * sizeof *clock);
+    memset(clock, 0, machine->components * sizeof *clock); /* of this rank's scope */
     for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
         verify_join(clock, verify_clock_of(machine, &machine->threads[thread]), machine->components);
     char text[96];
@@ -87,24 +90,28 @@ static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
             for (uint32_t chunk = 0; chunk < chunks; chunk++) {
                 uint32_t index = verify_cell_at(machine, rank, (enum region_kind)kind, iteration, chunk);
                 const struct cell *cell = &machine->cells[index];
-                if (cell->write_clock && (uint32_t)clock[cell->write_thread] < cell->write_clock)
-                    return verify_complain(machine, NULL, "rank %u may be done while rank %u still writes %s", rank,
+                if (cell->write_clock &&
+                    !verify_clock_holds(machine, clock, rank, cell->write_thread, cell->write_clock))
+                    return (machine->doubt = true),
+                           verify_complain(machine, NULL, "rank %u may be done while rank %u still writes %s", rank,
                                            machine->threads[cell->write_thread].rank,
                                            verify_cell_text(machine, index, text, sizeof text));
                 for (uint32_t at = cell->reads; at != NOBODY; at = machine->accesses[at].next)
-                    if ((uint32_t)clock[machine->accesses[at].thread] < machine->accesses[at].clock)
-                        return verify_complain(machine, NULL, "rank %u may be done while rank %u still reads %s", rank,
+                    if (!verify_clock_holds(machine, clock, rank, machine->accesses[at].thread,
+                                            machine->accesses[at].clock))
+                        return (machine->doubt = true),
+                               verify_complain(machine, NULL, "rank %u may be done while rank %u still reads %s", rank,
                                                machine->threads[machine->accesses[at].thread].rank,
                                                verify_cell_text(machine, index, text, sizeof text));
             }
         }
         for (uint32_t chunk = 0; chunk < plan->output_blocks * plan->parts; chunk++)
-            if (!check_value(machine, rank, chunk / plan->parts, iteration, chunk % plan->parts))
+            if (!verify_check_value(machine, rank, chunk / plan->parts, iteration, chunk % plan->parts))
                 return false;
     }
     if (machine->shape->collective == COLLECTIVE_BARRIER)
         for (uint32_t other = 0; other < machine->ranks; other++)
-            if (other != rank && !clock[verify_begun(machine, other)])
+            if (other != rank && !clock[machine->scopes.begun + other])
                 return verify_complain(machine, NULL, "rank %u may be through before rank %u has begun", rank, other);
     return true;
 }
@@ -150,43 +157,66 @@ static void count_snapshots(struct machine *machine)
                 kept[plan->lane_first[plan->steps[i].wait_lane] + plan->steps[i].wait_steps - 1] = 0;
         for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
             uint32_t self = machine->first_thread[rank] + lane;
-            struct thread *thread = &machine->threads[self];
-            *thread = (struct thread){.rank = rank, .lane = lane, .next = NOBODY};
+            machine->signal_base[self] = machine->signal_count;
             for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
                 if (kept[i] == 0)
                     kept[i] = (int32_t)machine->kept[self]++;
-                machine->signalled[self] += plan->steps[i].kind == STEP_SIGNAL;
+                if (plan->steps[i].kind != STEP_SIGNAL)
+                    continue;
+                machine->signal_groups[machine->signal_count++] =
+                    verify_group_number(machine, rank, plan->steps[i].peer);
+                machine->signalled[self]++;
             }
-            if (plan->lane_first[lane] == plan->lane_first[lane + 1])
-                thread->iteration = machine->iterations; /* nothing to do in this lane */
-            thread->snapshot_slots = machine->snapshot_count;
-            machine->snapshot_count += machine->kept[self] * machine->iterations;
-            thread->signal_slots = machine->snapshot_count;
-            machine->snapshot_count += machine->signalled[self] * machine->iterations;
+            machine->snapshot_base[self] = machine->snapshot_count;
+            machine->snapshot_count += (uint64_t)(machine->kept[self] + machine->signalled[self]) * machine->iterations;
         }
     }
 }
 
-/* Lay the buffers of all ranks out as cells; in place, output and input share them. */
+static void begin_threads(struct machine *machine)
+{
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+            uint32_t self = machine->first_thread[rank] + lane;
+            bool idle = plan->lane_first[lane] == plan->lane_first[lane + 1]; /* nothing to do in this lane */
+            machine->threads[self] = (struct thread){
+                .rank = rank,
+                .lane = lane,
+                .next = NOBODY,
+                .iteration = idle ? machine->iterations : 0,
+                .snapshot_slots = machine->snapshot_base[self],
+                .signal_slots = machine->snapshot_base[self] + machine->kept[self] * machine->iterations,
+            };
+        }
+    }
+}
+
+/* Lay the buffers of all ranks out as cells; in place (once there is a binding), output and input share them. */
 static void lay_out(struct machine *machine)
 {
-    uint32_t next = 0, parts = machine->parts;
+    uint64_t next = 0;
+    uint32_t parts = machine->parts;
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct plan *plan = machine->plans[rank];
         struct region *regions = machine->regions + (size_t)rank * REGIONS;
         uint32_t sizes[REGIONS] = {
-            [REGION_INPUT] = plan->input_blocks * parts,   [REGION_OUTPUT] = plan->output_blocks * parts,
-            [REGION_SCRATCH] = plan->scratch_chunks,       [REGION_EXPOSED] = plan->input_blocks * parts,
-            [REGION_SPREAD] = plan->output_blocks * parts,
+            [REGION_INPUT] = plan->input_blocks * parts,
+            [REGION_OUTPUT] = plan->output_blocks * parts,
+            [REGION_SCRATCH] = plan->scratch_chunks,
         };
-        /* A rank without output can spread to others' (reduce). */
-        if (!sizes[REGION_SPREAD])
-            sizes[REGION_SPREAD] = machine->plans[machine->shape->root]->output_blocks * parts;
-        for (unsigned kind = 0; kind < REGIONS; kind++) {
-            regions[kind] = (struct region){next, sizes[kind]};
-            next += sizes[kind] * (kind >= REGION_SCRATCH ? plan->slots : machine->iterations);
+        if (machine->scopes.near) {
+            sizes[REGION_EXPOSED] = sizes[REGION_INPUT];
+            /* A rank without output can spread to others' (reduce). */
+            sizes[REGION_SPREAD] = sizes[REGION_OUTPUT] ? sizes[REGION_OUTPUT]
+                                                        : machine->plans[machine->shape->root]->output_blocks * parts;
         }
-        if (!verify_chosen(machine->binding->in_place, rank) || !plan->input_blocks || !plan->output_blocks)
+        for (unsigned kind = 0; kind < REGIONS; kind++) {
+            regions[kind] = (struct region){(uint32_t)next, sizes[kind]};
+            next += (uint64_t)sizes[kind] * (kind >= REGION_SCRATCH ? plan->slots : machine->iterations);
+        }
+        if (!machine->binding || !verify_chosen(machine->binding->in_place, rank) || !plan->input_blocks ||
+            !plan->output_blocks)
             continue;
         switch (machine->shape->collective) {
         case COLLECTIVE_REDUCE_SCATTER:
@@ -206,10 +236,10 @@ static void lay_out(struct machine *machine)
             break;
         }
     }
-    machine->cell_count = next;
+    machine->cell_count = (uint32_t)next;
 }
 
-static void fill_input(struct machine *machine, uint32_t rank)
+void verify_fill_input(struct machine *machine, uint32_t rank)
 {
     const struct plan *plan = machine->plans[rank];
     for (uint32_t iteration = 0; has_input(machine->shape, rank) && iteration < machine->iterations; iteration++)
@@ -219,25 +249,16 @@ static void fill_input(struct machine *machine, uint32_t rank)
                          verify_leaf(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts));
 }
 
-static void fill_inputs(struct machine *machine)
+void verify_machine_close(struct machine *machine)
 {
-    for (uint32_t i = 0; i < machine->cell_count; i++)
-        machine->cells[i].reads = NOBODY;
-    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
-        fill_input(machine, rank);
-        for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
-            verify_clock_of(machine, &machine->threads[thread])[verify_begun(machine, rank)] = 1;
-    }
-}
-
-static void machine_close(struct machine *machine)
-{
-    void *arrays[] = {machine->first_thread,  machine->threads,   machine->clocks,      machine->snapshots,
-                      machine->snapshot_of,   machine->step_base, machine->data_before, machine->kept,
-                      machine->signalled,     machine->regions,   machine->cells,       machine->accesses,
-                      machine->channel_table, machine->operands};
+    void *arrays[] = {machine->first_thread,  machine->threads,     machine->clocks,        machine->snapshots,
+                      machine->snapshot_of,   machine->step_base,   machine->data_before,   machine->kept,
+                      machine->signalled,     machine->regions,     machine->cells,         machine->accesses,
+                      machine->channel_table, machine->operands,    machine->signal_groups, machine->signal_base,
+                      machine->snapshot_base, machine->clock_at_end};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
+    verify_order_close(machine);
     symbols_close(machine->symbols);
 }
 
@@ -255,18 +276,19 @@ static bool same_frame(struct machine *machine)
     return true;
 }
 
-static bool complain_length(struct machine *machine, uint32_t rank)
+static bool complain_size(struct machine *machine, const char *what, uint64_t number)
 {
-    machine->status =
-        error_set(machine->error, WEFT_ERROR_PLAN, "%s by %s: rank %u's plan has %u steps, too many to verify",
-                  collective_name(machine->plans[rank]->collective), machine->plans[rank]->algorithm, rank,
-                  machine->plans[rank]->step_count);
+    machine->status = error_set(
+        machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks: %" PRIu64 " %s are too many to verify",
+        collective_name(machine->plans[0]->collective), machine->plans[0]->algorithm, machine->ranks, number, what);
     return false;
 }
 
-static bool machine_open(struct machine *machine)
+/* Numbers that everything else is sized by. */
+static bool survey(struct machine *machine)
 {
-    uint32_t steps = 0, slots = 1;
+    uint32_t slots = 1;
+    uint64_t chunks = 0;
     machine->parts = machine->plans[0]->parts;
     machine->sized_blocks = collective_is_vector(machine->shape->collective);
     machine->first_thread = calloc(machine->ranks + 1, sizeof *machine->first_thread);
@@ -276,190 +298,124 @@ static bool machine_open(struct machine *machine)
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct plan *plan = machine->plans[rank];
         machine->first_thread[rank] = machine->thread_count;
-        machine->step_base[rank] = steps;
+        machine->step_base[rank] = machine->step_count;
         machine->thread_count += plan->lane_count;
-        steps += plan->step_count;
+        machine->step_count += plan->step_count;
         if (plan->slots > slots)
             slots = plan->slots;
         if (plan->step_count * (2 * PLAN_SLOTS + 1) > TICK_MOST)
-            return complain_length(machine, rank);
+            return complain_size(machine, "steps of one rank", plan->step_count);
         if (plan->input_blocks > machine->input_blocks_most)
             machine->input_blocks_most = plan->input_blocks;
+        chunks += (uint64_t)(2 * plan->input_blocks + 2 * plan->output_blocks + 1) * plan->parts + plan->scratch_chunks;
         for (uint32_t i = 0; i < plan->step_count; i++)
             if (plan->steps[i].channel >= machine->channels)
                 machine->channels = plan->steps[i].channel + 1u;
     }
     machine->first_thread[machine->ranks] = machine->thread_count;
     machine->iterations = machine->plans[0]->segment_bytes ? 2 * slots + 1 : 1;
-    machine->components = machine->thread_count + 2 * machine->ranks;
+    uint64_t leaves = (uint64_t)machine->ranks * machine->input_blocks_most * machine->parts;
+    if (leaves > VERIFY_CHUNKS_MOST || chunks > VERIFY_CHUNKS_MOST)
+        return complain_size(machine, "chunks", leaves > chunks ? leaves : chunks);
+    return true;
+}
 
-    uint32_t threads = machine->thread_count ? machine->thread_count : 1;
+bool verify_machine_open(struct machine *machine, bool narrow)
+{
+    if (!same_frame(machine) || !survey(machine) || !verify_scopes_open(machine, narrow) ||
+        !verify_groups_open(machine))
+        return false;
+    uint32_t threads = machine->thread_count ? machine->thread_count : 1, steps = machine->step_count + 1;
     machine->threads = calloc(threads, sizeof *machine->threads);
     machine->kept = calloc(threads, sizeof *machine->kept);
     machine->signalled = calloc(threads, sizeof *machine->signalled);
-    machine->snapshot_of = calloc(steps ? steps : 1, sizeof *machine->snapshot_of);
+    machine->signal_base = calloc(threads, sizeof *machine->signal_base);
+    machine->snapshot_base = calloc(threads, sizeof *machine->snapshot_base);
+    machine->signal_groups = calloc(steps, sizeof *machine->signal_groups);
+    machine->snapshot_of = calloc(steps, sizeof *machine->snapshot_of);
     machine->regions = calloc((size_t)machine->ranks * REGIONS, sizeof *machine->regions);
     machine->operands = calloc(machine->ranks, sizeof *machine->operands);
-    if (!machine->threads || !machine->kept || !machine->signalled || !machine->snapshot_of || !machine->regions ||
-        !machine->operands)
+    machine->clock_at_end = calloc(machine->components + 1, sizeof *machine->clock_at_end);
+    if (!machine->threads || !machine->kept || !machine->signalled || !machine->signal_base ||
+        !machine->snapshot_base || !machine->signal_groups || !machine->snapshot_of || !machine->regions ||
+        !machine->operands || !machine->clock_at_end)
         return false;
     if (machine->flow) {
-        machine->data_before = calloc(steps ? steps : 1, sizeof *machine->data_before);
+        machine->data_before = calloc(steps, sizeof *machine->data_before);
         if (!machine->data_before)
             return false;
         verify_flow_prepare(machine);
     }
     count_snapshots(machine);
     lay_out(machine);
-    size_t channels = (size_t)machine->ranks * machine->ranks * machine->channels;
-    machine->clocks = calloc((size_t)threads * machine->components, sizeof *machine->clocks);
-    machine->snapshots =
-        malloc(((size_t)machine->snapshot_count * machine->components + 1) * sizeof *machine->snapshots);
-    machine->cells = calloc(machine->cell_count ? machine->cell_count : 1, sizeof *machine->cells);
-    machine->channel_table = malloc((channels ? channels : 1) * sizeof *machine->channel_table);
-    machine->symbols =
-        symbols_open(machine->ranks * machine->input_blocks_most * machine->parts * machine->iterations + 1);
+    /* Untouched memory costs nothing: tables may be larger than what is used of them. */
+    machine->clocks = calloc((size_t)threads * machine->components + 1, sizeof *machine->clocks);
+    machine->snapshots = malloc((machine->snapshot_count * machine->components + 1) * sizeof *machine->snapshots);
+    machine->cells = calloc((size_t)machine->cell_count + 1, sizeof *machine->cells);
+    machine->channel_table =
+        calloc((size_t)machine->ranks * machine->ranks * machine->channels + 1, sizeof *machine->channel_table);
+    machine->symbols = symbols_open(machine->ranks + 1); /* the last one is poison, in chaos */
+    return machine->clocks && machine->snapshots && machine->cells && machine->channel_table && machine->symbols;
+}
+
+/* Everything as before the first step, under one binding. */
+void verify_machine_bind(struct machine *machine, const struct verify_binding *binding)
+{
+    machine->binding = binding;
+    lay_out(machine);
+    begin_threads(machine);
+    machine->epoch++;
+    machine->access_count = 0;
     machine->access_free = NOBODY;
-    if (!machine->clocks || !machine->snapshots || !machine->cells || !machine->channel_table || !machine->symbols)
-        return false;
-    for (size_t i = 0; i < channels; i++)
-        machine->channel_table[i] = (struct channel){.head = NOBODY, .last_thread = {NOBODY, NOBODY}};
-    fill_inputs(machine);
-    return true;
+    for (uint32_t i = 0; i < VERIFY_JOINS; i++)
+        machine->joins[i].valid = false;
+    memset(machine->clocks, 0, (size_t)machine->thread_count * machine->components * sizeof *machine->clocks);
+    for (uint32_t i = 0; i < machine->cell_count; i++)
+        machine->cells[i] = (struct cell){.reads = NOBODY};
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        verify_fill_input(machine, rank);
+        for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
+            verify_note_begun(machine, verify_clock_of(machine, &machine->threads[thread]), rank);
+    }
+}
+
+weft_status verify_machine_exhausted(struct machine *machine)
+{
+    if (machine->status == WEFT_OK)
+        machine->status = error_memory(machine->error, machine->cell_count * sizeof *machine->cells, "the verifier");
+    return machine->status;
+}
+
+/* Run under each of some bindings. `doubt`: the complaint is about order, which narrow clocks may have missed. */
+static weft_status prove(struct machine machine, bool narrow, const struct verify_binding *bindings, uint32_t count,
+                         bool *doubt)
+{
+    if (!verify_machine_open(&machine, narrow))
+        verify_machine_exhausted(&machine);
+    for (uint32_t i = 0; i < count && machine.status == WEFT_OK; i++) {
+        verify_machine_bind(&machine, &bindings[i]);
+        if (run(&machine))
+            for (uint32_t rank = 0; rank < machine.ranks && check_end(&machine, rank, machine.clock_at_end); rank++) {
+            }
+        if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
+            verify_machine_exhausted(&machine);
+    }
+    *doubt = machine.doubt && machine.scopes.narrow;
+    verify_machine_close(&machine);
+    return machine.status;
 }
 
 weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                       const struct verify_binding *binding, struct verify_flow *flow, struct error *error)
+                       const struct verify_binding *bindings, uint32_t count, struct verify_flow *flow,
+                       struct error *error)
 {
+    struct error own = {0};
     struct machine machine = {
-        .plans = plans, .shape = shape, .binding = binding, .ranks = ranks, .flow = flow, .error = error};
-    if (!same_frame(&machine))
-        return machine.status;
-    tick *clock = NULL;
-    if (!machine_open(&machine) || !(clock = malloc(machine.components * sizeof *clock)))
-        machine.status = machine.status != WEFT_OK
-                             ? machine.status
-                             : error_memory(error, machine.cell_count * sizeof *machine.cells, "the verifier");
-    else if (run(&machine))
-        for (uint32_t rank = 0; rank < ranks && check_end(&machine, rank, clock); rank++) {
-        }
-    if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
-        machine.status = error_memory(error, machine.cell_count * sizeof *machine.cells, "the verifier's symbols");
-    free(clock);
-    machine_close(&machine);
-    return machine.status;
-}
-
-/* ---- chaos ------------------------------------------------------------------------------------------------------- */
-
-static uint32_t draw(struct chaos *chaos, uint32_t below)
-{
-    return (uint32_t)random_below(chaos->seed, chaos->drawn++, below);
-}
-
-/* Spoil a rank's buffers, as its caller may before it begins and after it is done; keep what the output was in
- * `finals`. */
-static void spoil(struct machine *machine, uint32_t rank, symbol *finals)
-{
-    const struct plan *plan = machine->plans[rank];
-    for (uint32_t iteration = 0; iteration < machine->iterations; iteration++) {
-        for (uint32_t chunk = 0; finals && chunk < plan->output_blocks * machine->parts; chunk++) {
-            uint32_t index = verify_cell_at(machine, rank, REGION_OUTPUT, iteration, chunk);
-            finals[index] = machine->cells[index].value;
-        }
-        for (unsigned kind = REGION_INPUT; kind <= REGION_OUTPUT; kind++) {
-            uint32_t blocks = kind == REGION_INPUT ? plan->input_blocks : plan->output_blocks;
-            for (uint32_t chunk = 0; chunk < blocks * machine->parts; chunk++)
-                machine->cells[verify_cell_at(machine, rank, (enum region_kind)kind, iteration, chunk)].value =
-                    machine->chaos->poison;
-        }
-    }
-}
-
-static bool is_through(const struct machine *machine, uint32_t rank)
-{
-    for (uint32_t i = machine->first_thread[rank]; i < machine->first_thread[rank + 1]; i++)
-        if (machine->threads[i].iteration < machine->iterations)
-            return false;
-    return true;
-}
-
-/* One turn of one thread; its rank begins with the first turn of any of its threads. */
-static bool take_turn(struct machine *machine, struct thread *thread, symbol *finals)
-{
-    struct chaos *chaos = machine->chaos;
-    if (!chaos->started[thread->rank]) {
-        chaos->started[thread->rank] = true;
-        spoil(machine, thread->rank, NULL);
-        fill_input(machine, thread->rank);
-    }
-    bool at_begin = thread->scribbled;
-    bool moved = verify_advance(machine, thread) || at_begin != thread->scribbled;
-    if (moved && !chaos->finished[thread->rank] && is_through(machine, thread->rank)) {
-        chaos->finished[thread->rank] = true;
-        spoil(machine, thread->rank, finals);
-    }
-    return moved;
-}
-
-/* Threads take turns at random, some much more seldom than others; when nothing moves any more, all get a turn to be
- * sure. */
-static void run_at_random(struct machine *machine, symbol *finals)
-{
-    static const uint8_t patience[] = {0, 100, 200, 250};
-    struct chaos *chaos = machine->chaos;
-    uint64_t temper = random_bits(chaos->seed, UINT32_MAX);
-    for (bool moved = true; moved && machine->status == WEFT_OK;) {
-        moved = false;
-        for (uint32_t i = 0; i < 4 * machine->thread_count && machine->status == WEFT_OK; i++) {
-            uint32_t picked = draw(chaos, machine->thread_count);
-            if (draw(chaos, 256) >= patience[random_bits(temper, picked) % 4])
-                moved = take_turn(machine, &machine->threads[picked], finals) || moved;
-        }
-        for (uint32_t i = 0; !moved && i < machine->thread_count && machine->status == WEFT_OK; i++)
-            moved = take_turn(machine, &machine->threads[i], finals);
-    }
-}
-
-static void check_finals(struct machine *machine, const symbol *finals)
-{
-    for (uint32_t rank = 0; rank < machine->ranks && machine->status == WEFT_OK; rank++) {
-        const struct plan *plan = machine->plans[rank];
-        if (!is_through(machine, rank)) {
-            verify_complain(machine, NULL, "rank %u never ends in a random order", rank);
-            return;
-        }
-        for (uint32_t iteration = 0; iteration < machine->iterations; iteration++)
-            for (uint32_t chunk = 0; chunk < plan->output_blocks * machine->parts; chunk++) {
-                uint32_t index = verify_cell_at(machine, rank, REGION_OUTPUT, iteration, chunk);
-                machine->cells[index].value = finals[index];
-                if (!check_value(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts))
-                    return;
-            }
-    }
-}
-
-weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                         const struct verify_binding *binding, uint64_t seed, struct error *error)
-{
-    struct chaos chaos = {.seed = seed};
-    struct machine machine = {.plans = plans, .shape = shape, .binding = binding, .ranks = ranks, .error = error};
-    if (!same_frame(&machine))
-        return machine.status;
-    symbol *finals = NULL;
-    chaos.started = calloc(2 * (size_t)ranks, sizeof *chaos.started);
-    if (!chaos.started || !machine_open(&machine) || !(finals = calloc(machine.cell_count + 1, sizeof *finals))) {
-        if (machine.status == WEFT_OK)
-            machine.status = error_memory(error, machine.cell_count * sizeof *finals, "the verifier");
-    } else {
-        chaos.finished = chaos.started + ranks;
-        chaos.poison = machine.ranks * machine.input_blocks_most * machine.parts * machine.iterations + 1;
-        machine.chaos = &chaos;
-        run_at_random(&machine, finals);
-        check_finals(&machine, finals);
-    }
-    free(finals);
-    free(chaos.started);
-    machine_close(&machine);
-    return machine.status;
+        .plans = plans, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
+    bool doubt = false;
+    weft_status status = prove(machine, !flow, bindings, count, &doubt);
+    if (!doubt)
+        return status;
+    error_clear(machine.error);
+    return prove(machine, false, bindings, count, &doubt);
 }

@@ -32,9 +32,11 @@ void verify_flow_free(struct verify_flow *flow);
  */
 bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b, bool only_data);
 
-/** Run under one binding and prove what verify.h lists. `flow` may be NULL; else it is filled (zero it before). */
+/** Run under each of `count` bindings and prove what verify.h lists. `flow` may be NULL; else it is filled (zero it
+ * before; one binding at a time). */
 weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                       const struct verify_binding *binding, struct verify_flow *flow, struct error *error);
+                       const struct verify_binding *bindings, uint32_t count, struct verify_flow *flow,
+                       struct error *error);
 
 /**
  * Run once in a random order that the plans allow, and look at the results only: what a step is going to write is
@@ -43,6 +45,9 @@ weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct p
  */
 weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
                          const struct verify_binding *binding, uint64_t seed, struct error *error);
+
+/** Whether any of the plans touches near memory. */
+bool verify_uses_near(struct plan *const *plans, uint32_t ranks);
 
 /** The bindings that matter for these plans; *count of them. Static. */
 const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,

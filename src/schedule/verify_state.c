@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Complaints, facts, memory and clocks of the verifier's machine. */
+/* Complaints, facts and memory of the verifier's machine. */
 #include "schedule/verify_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-symbol verify_leaf(const struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
-{
-    return 1 + rank + machine->ranks * (block + machine->input_blocks_most * (part + machine->parts * iteration));
-}
 
 /* ---- complaints -------------------------------------------------------------------------------------------------- */
 
@@ -113,10 +108,11 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return z ^ (z >> 29);
 }
 
-void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, symbol value)
+void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, struct value value)
 {
     if (machine->flow)
-        note_fact(machine, mix(mix(where, kind), symbols_hash(machine->symbols, value)) | 1 | FACT_OF_DATA);
+        note_fact(machine, mix(mix(where, kind), mix(symbols_hash(machine->symbols, value.sum), value.column)) | 1 |
+                               FACT_OF_DATA);
 }
 
 /* Whether a step moves or touches data; the others are there for the order only. */
@@ -167,35 +163,6 @@ void verify_flow_note_order(struct machine *machine, const struct thread *thread
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-bool verify_chosen(enum verify_choice choice, uint32_t rank)
-{
-    return choice == CHOICE_ALL || (choice == CHOICE_ALTERNATING && rank % 2);
-}
-
-bool verify_registered(const struct machine *machine, uint32_t rank)
-{
-    return verify_chosen(machine->binding->registered, rank);
-}
-
-uint32_t verify_cell_at(const struct machine *machine, uint32_t rank, enum region_kind kind, uint32_t iteration,
-                        uint32_t chunk)
-{
-    const struct region *region = &machine->regions[rank * REGIONS + kind];
-    if (kind >= REGION_SCRATCH)
-        iteration %= machine->plans[rank]->slots;
-    return region->base + iteration * region->stride + chunk;
-}
-
-tick *verify_clock_of(struct machine *machine, const struct thread *thread)
-{
-    return machine->clocks + (size_t)(thread - machine->threads) * machine->components;
-}
-
-bool verify_ordered(struct machine *machine, const struct thread *thread, uint32_t by, uint32_t clock)
-{
-    return (uint32_t)verify_clock_of(machine, thread)[by] >= clock;
-}
-
 const char *verify_cell_text(const struct machine *machine, uint32_t index, char *text, size_t size)
 {
     static const char *const names[REGIONS] = {"input", "output", "scratch", "exposed copy", "spread copy"};
@@ -218,6 +185,7 @@ static bool clash(struct machine *machine, const struct thread *thread, uint32_t
 {
     char text[96];
     const struct thread *by = &machine->threads[other];
+    machine->doubt = true;
     return verify_complain(machine, thread, "%s %s without being ordered after lane %u of rank %u, which %s it", verb,
                            verify_cell_text(machine, index, text, sizeof text), by->lane, by->rank,
                            machine->cells[index].write_thread == other && machine->cells[index].write_clock ? "writes"
@@ -237,11 +205,9 @@ bool verify_note_read(struct machine *machine, struct thread *thread, uint32_t i
     if (cell->write_clock && cell->write_thread != self &&
         !verify_ordered(machine, thread, cell->write_thread, cell->write_clock))
         return clash(machine, thread, index, "reads", cell->write_thread);
-    for (uint32_t at = cell->reads; at != NOBODY; at = machine->accesses[at].next) {
-        if (machine->accesses[at].thread == self) {
-            machine->accesses[at].clock = thread->clock + 1;
-            return true;
-        }
+    if (cell->reads != NOBODY && machine->accesses[cell->reads].thread == self) {
+        machine->accesses[cell->reads].clock = thread->clock + 1;
+        return true;
     }
     uint32_t entry = machine->access_free;
     if (entry != NOBODY) {
@@ -287,27 +253,17 @@ bool verify_note_write(struct machine *machine, struct thread *thread, uint32_t 
     return true;
 }
 
-uint32_t verify_size_name(const struct machine *machine, uint32_t rank, enum region_kind kind, uint32_t chunk)
-{
-    if (!machine->sized_blocks)
-        return chunk % machine->parts;
-    bool input = kind == REGION_INPUT || kind == REGION_EXPOSED;
-    if (machine->shape->collective == COLLECTIVE_ALLTOALLV)
-        return input ? rank * machine->ranks + chunk : chunk * machine->ranks + rank;
-    return input ? rank : chunk;
-}
-
-bool verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size, symbol *value)
+bool verify_load(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size, struct value *value)
 {
     char text[96];
     if (!verify_note_read(machine, thread, index))
         return false;
     const struct cell *cell = &machine->cells[index];
     if (machine->chaos) {
-        *value = cell->value && cell->part == size ? cell->value : machine->chaos->poison;
+        *value = cell->value.sum && cell->part == size ? cell->value : machine->chaos->poison;
         return true;
     }
-    if (!cell->value)
+    if (!cell->value.sum)
         return verify_complain(machine, thread, "reads %s, which nothing has been written to",
                                verify_cell_text(machine, index, text, sizeof text));
     if (cell->part != size)
@@ -329,7 +285,7 @@ void verify_scribble(struct machine *machine, uint32_t index)
     machine->cells[index].value = chaos->poison;
 }
 
-void verify_store(struct machine *machine, uint32_t index, uint32_t size, symbol value)
+void verify_store(struct machine *machine, uint32_t index, uint32_t size, struct value value)
 {
     if (machine->chaos && machine->chaos->scribbling) {
         verify_scribble(machine, index);
@@ -357,82 +313,13 @@ bool verify_locate(struct machine *machine, struct thread *thread, const struct 
     return true;
 }
 
-/* ---- what happens before what ------------------------------------------------------------------------------------ */
-
-void verify_join(tick *clock, const tick *other, uint32_t components)
+bool verify_add(struct machine *machine, const struct thread *thread, struct value left, struct value right,
+                struct value *sum)
 {
-    for (uint32_t i = 0; i < components; i++)
-        clock[i] = other[i] > clock[i] ? other[i] : clock[i];
-}
-
-void verify_join_threads(struct machine *machine, const struct thread *thread, const struct thread *other)
-{
-    verify_join(verify_clock_of(machine, thread), verify_clock_of(machine, other), machine->components);
-}
-
-uint32_t verify_announced(const struct machine *machine, uint32_t rank)
-{
-    return machine->thread_count + machine->ranks + rank;
-}
-
-uint32_t verify_begun(const struct machine *machine, uint32_t rank)
-{
-    return machine->thread_count + rank;
-}
-
-bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t rank)
-{
-    if (rank == thread->rank)
-        return true;
-    const uint32_t *nodes = machine->shape->nodes;
-    if (nodes && nodes[rank] != nodes[thread->rank])
-        return verify_complain(machine, thread, "touches memory of rank %u, which is on another node", rank);
-    if (!machine->chaos && !verify_clock_of(machine, thread)[verify_announced(machine, rank)])
-        return verify_complain(machine, thread, "touches memory of rank %u before any signal of it has been awaited",
-                               rank);
+    if (left.column != right.column && !machine->chaos)
+        return verify_complain(machine, thread, "adds chunks of different blocks, parts or segments");
+    *sum = (struct value){symbols_sum(machine->symbols, left.sum, right.sum), left.column};
+    if (left.column != right.column)
+        *sum = machine->chaos->poison;
     return true;
-}
-
-void verify_complete(struct machine *machine, struct thread *thread)
-{
-    const struct plan *plan = machine->plans[thread->rank];
-    uint32_t self = (uint32_t)(thread - machine->threads), step = plan->lane_first[thread->lane] + thread->at;
-    tick *clock = verify_clock_of(machine, thread);
-    clock[self] = (tick)++thread->clock;
-    int32_t kept = machine->snapshot_of[machine->step_base[thread->rank] + step];
-    if (kept >= 0)
-        memcpy(machine->snapshots +
-                   (size_t)(thread->snapshot_slots + thread->iteration * machine->kept[self] + (uint32_t)kept) *
-                       machine->components,
-               clock, machine->components * sizeof *clock);
-    thread->state = THREAD_READY;
-    if (++thread->at == plan->lane_first[thread->lane + 1] - plan->lane_first[thread->lane]) {
-        thread->at = 0;
-        thread->iteration++;
-    }
-}
-
-bool verify_wait_is_over(struct machine *machine, struct thread *thread, const struct step *step)
-{
-    if (!step->wait_steps || thread->iteration < step->wait_lag)
-        return true;
-    const struct plan *plan = machine->plans[thread->rank];
-    uint32_t iteration = thread->iteration - step->wait_lag;
-    uint32_t other = machine->first_thread[thread->rank] + step->wait_lane;
-    const struct thread *lane = &machine->threads[other];
-    if (lane->iteration < iteration || (lane->iteration == iteration && lane->at < step->wait_steps))
-        return false;
-    int32_t kept =
-        machine
-            ->snapshot_of[machine->step_base[thread->rank] + plan->lane_first[step->wait_lane] + step->wait_steps - 1];
-    uint32_t slot = lane->snapshot_slots + iteration * machine->kept[other] + (uint32_t)kept;
-    verify_join(verify_clock_of(machine, thread), machine->snapshots + (size_t)slot * machine->components,
-                machine->components);
-    return true;
-}
-
-const struct step *verify_step_of(const struct machine *machine, const struct thread *thread)
-{
-    const struct plan *plan = machine->plans[thread->rank];
-    return &plan->steps[plan->lane_first[thread->lane] + thread->at];
 }

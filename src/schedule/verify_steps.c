@@ -9,7 +9,10 @@
 
 static struct channel *channel_of(struct machine *machine, uint32_t from, uint32_t to, uint32_t channel)
 {
-    return &machine->channel_table[((size_t)from * machine->ranks + to) * machine->channels + channel];
+    struct channel *found = &machine->channel_table[((size_t)from * machine->ranks + to) * machine->channels + channel];
+    if (found->epoch != machine->epoch)
+        *found = (struct channel){.epoch = machine->epoch, .head = NOBODY, .last_thread = {NOBODY, NOBODY}};
+    return found;
 }
 
 /* Sends and receives of one channel match in the order of their begin, which must therefore be no accident. */
@@ -19,7 +22,8 @@ static bool in_order(struct machine *machine, struct thread *thread, struct chan
     uint32_t last = channel->last_thread[receives];
     if (!machine->chaos && last != NOBODY && last != self &&
         !verify_ordered(machine, thread, last, channel->last_clock[receives]))
-        return verify_complain(machine, thread, "and lane %u both %s on channel %u in no fixed order",
+        return (machine->doubt = true),
+               verify_complain(machine, thread, "and lane %u both %s on channel %u in no fixed order",
                                machine->threads[last].lane, receives ? "receive" : "send",
                                verify_step_of(machine, thread)->channel);
     channel->last_thread[receives] = self;
@@ -36,12 +40,12 @@ static bool transfer(struct machine *machine, struct thread *sender, struct thre
                                sender->rank, send->chunks);
     for (uint32_t i = 0; i < send->chunks; i++) {
         uint32_t from = 0, to = 0, sent_size = 0, size = 0;
-        symbol value, own;
+        struct value value, own;
         if (!verify_locate(machine, sender, send, false, i, &from, &sent_size) ||
             !verify_locate(machine, receiver, receive, true, i, &to, &size))
             return false;
         value = machine->cells[from].value; /* the sender has looked at it when it began */
-        if (!value)                         /* only in chaos */
+        if (!value.sum)                     /* only in chaos */
             value = machine->chaos->poison;
         if (size != sent_size)
             return verify_complain(machine, receiver, "expects the size of part %u, but rank %u sends that of part %u",
@@ -52,14 +56,15 @@ static bool transfer(struct machine *machine, struct thread *sender, struct thre
             if (!verify_locate(machine, receiver, receive, false, i, &source, &source_size))
                 return false;
             own = machine->cells[source].value;
-            if (!own)
+            if (!own.sum)
                 own = machine->chaos->poison;
             if (source_size != size)
                 return verify_complain(machine, receiver, "adds parts of different sizes");
-            value = receive->flags & STEP_RECEIVED_FIRST ? symbols_sum(machine->symbols, value, own)
-                                                         : symbols_sum(machine->symbols, own, value);
+            bool first = receive->flags & STEP_RECEIVED_FIRST;
+            if (!verify_add(machine, receiver, first ? value : own, first ? own : value, &value))
+                return false;
             if (receive->flags & STEP_FINISHES)
-                value = symbols_finish(machine->symbols, value);
+                value.sum = symbols_finish(machine->symbols, value.sum);
         }
         verify_store(machine, to, size, value);
         if (receive->target == BUFFER_OUTPUT)
@@ -73,7 +78,7 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
 {
     bool receives = step->kind != STEP_SEND;
     uint32_t self = (uint32_t)(thread - machine->threads), index, size;
-    symbol value;
+    struct value value;
     for (uint32_t i = 0; i < step->chunks; i++) {
         if (step->kind != STEP_RECEIVE)
             if (!verify_locate(machine, thread, step, false, i, &index, &size) ||
@@ -126,7 +131,7 @@ static uint32_t exposed_cell(const struct machine *machine, const struct thread 
 }
 
 static bool read_exposed(struct machine *machine, struct thread *thread, uint32_t rank, uint32_t chunk, uint32_t size,
-                         symbol *value)
+                         struct value *value)
 {
     const struct plan *plan = machine->plans[rank];
     if (chunk >= plan->input_blocks * plan->parts)
@@ -138,22 +143,42 @@ static bool read_exposed(struct machine *machine, struct thread *thread, uint32_
            verify_load(machine, thread, exposed_cell(machine, thread, rank, chunk), size, value);
 }
 
-/* The canonical sum of one chunk of everybody's input in a group. */
-static bool gather(struct machine *machine, struct thread *thread, const struct step *step, uint32_t i, symbol *value)
+/* The i-th operand of a sum over many, which must be of the column of the others. */
+static bool take_operand(struct machine *machine, const struct thread *thread, struct value *first, symbol *operands,
+                         uint32_t i, struct value operand)
 {
-    const struct plan *plan = machine->plans[thread->rank];
-    const struct plan_group *group = &plan->groups[step->peer];
-    for (uint32_t k = 0; k < group->count; k++)
-        if (!read_exposed(machine, thread, plan->members[group->first + k], step->source_chunk + i,
-                          (step->value + i) % machine->parts, &machine->operands[k]))
-            return false;
-    *value = symbols_tree(machine->symbols, machine->operands, group->count);
-    if (step->flags & STEP_FINISHES)
-        *value = symbols_finish(machine->symbols, *value);
+    if (i == 0)
+        *first = operand;
+    operands[i] = operand.sum;
+    if (operand.column == first->column)
+        return true;
+    if (!machine->chaos)
+        return verify_complain(machine, thread, "adds chunks of different blocks, parts or segments");
+    operands[i] = machine->chaos->poison.sum;
     return true;
 }
 
-static bool write_output(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size, symbol value)
+/* The canonical sum of one chunk of everybody's input in a group. */
+static bool gather(struct machine *machine, struct thread *thread, const struct step *step, uint32_t i,
+                   struct value *value)
+{
+    const struct plan *plan = machine->plans[thread->rank];
+    const struct plan_group *group = &plan->groups[step->peer];
+    for (uint32_t k = 0; k < group->count; k++) {
+        struct value operand;
+        if (!read_exposed(machine, thread, plan->members[group->first + k], step->source_chunk + i,
+                          (step->value + i) % machine->parts, &operand) ||
+            !take_operand(machine, thread, value, machine->operands, k, operand))
+            return false;
+    }
+    value->sum = symbols_tree(machine->symbols, machine->operands, group->count);
+    if (step->flags & STEP_FINISHES)
+        value->sum = symbols_finish(machine->symbols, value->sum);
+    return true;
+}
+
+static bool write_output(struct machine *machine, struct thread *thread, uint32_t index, uint32_t size,
+                         struct value value)
 {
     if (!verify_note_write(machine, thread, index))
         return false;
@@ -164,7 +189,7 @@ static bool write_output(struct machine *machine, struct thread *thread, uint32_
 
 /* Hand one chunk to the outputs of a group. */
 static bool spread(struct machine *machine, struct thread *thread, uint32_t group_index, uint32_t chunk, uint32_t size,
-                   symbol value)
+                   struct value value)
 {
     const struct plan *plan = machine->plans[thread->rank];
     const struct plan_group *group = &plan->groups[group_index];
@@ -197,7 +222,7 @@ static bool deliver(struct machine *machine, struct thread *thread, const struct
     if (!verify_may_touch(machine, thread, step->peer))
         return false;
     for (uint32_t i = 0; i < step->chunks && !verify_registered(machine, thread->rank); i++) {
-        symbol value;
+        struct value value;
         uint32_t index, size, chunk = step->target_chunk + i;
         const struct plan *peer = machine->plans[step->peer];
         if (!verify_locate(machine, thread, step, true, i, &index, &size))
@@ -217,7 +242,7 @@ static bool expose(struct machine *machine, struct thread *thread, const struct 
 {
     for (uint32_t i = 0; i < step->chunks; i++) {
         uint32_t chunk = step->source_chunk + i, size = verify_size_name(machine, thread->rank, REGION_INPUT, chunk);
-        symbol value;
+        struct value value;
         if (verify_registered(machine, thread->rank)) /* near ranks will read it where it is: it must be there */
             continue;
         uint32_t to = verify_cell_at(machine, thread->rank, REGION_EXPOSED, thread->iteration, chunk);
@@ -239,81 +264,21 @@ static void signal(struct machine *machine, struct thread *thread)
     thread->signals++;
 }
 
-/* The n-th signal of a lane (from 1) must wake `rank`. */
-static bool wakes(const struct machine *machine, const struct thread *lane, uint32_t n, uint32_t rank)
-{
-    const struct plan *plan = machine->plans[lane->rank];
-    uint32_t in_iteration = (n - 1) % machine->signalled[lane - machine->threads];
-    for (uint32_t i = plan->lane_first[lane->lane]; i < plan->lane_first[lane->lane + 1]; i++) {
-        if (plan->steps[i].kind != STEP_SIGNAL || in_iteration-- != 0)
-            continue;
-        const struct plan_group *group = &plan->groups[plan->steps[i].peer];
-        for (uint32_t k = 0; k < group->count; k++)
-            if (plan->members[group->first + k] == rank)
-                return true;
-        return false;
-    }
-    return false;
-}
-
-/* Whether the signals awaited have been made; joins their clocks if so. */
-static bool await(struct machine *machine, struct thread *thread, const struct step *step, bool *over)
-{
-    *over = true;
-    if (thread->iteration < step->value_lag)
-        return true;
-    const struct plan *plan = machine->plans[thread->rank];
-    const struct plan_group *group = &plan->groups[step->peer];
-    uint32_t needed = step->stride * (thread->iteration - step->value_lag) + step->value;
-    for (unsigned joins = 0; joins < 2; joins++) {
-        for (uint32_t k = 0; k < group->count; k++) {
-            uint32_t rank = plan->members[group->first + k];
-            if (rank == thread->rank)
-                continue;
-            const uint32_t *nodes = machine->shape->nodes;
-            if (nodes && nodes[rank] != nodes[thread->rank])
-                return verify_complain(machine, thread, "awaits rank %u, which is on another node", rank);
-            uint32_t other = machine->first_thread[rank] + step->operands;
-            if (step->operands >= machine->plans[rank]->lane_count || machine->signalled[other] != step->stride)
-                return verify_complain(
-                    machine, thread, "counts %u signals an iteration of lane %u of rank %u, which makes %u",
-                    step->stride, step->operands, rank,
-                    step->operands >= machine->plans[rank]->lane_count ? 0 : machine->signalled[other]);
-            const struct thread *lane = &machine->threads[other];
-            if (lane->signals < needed) {
-                *over = false;
-                return true;
-            }
-            if (!joins)
-                continue;
-            if (!wakes(machine, lane, needed, thread->rank))
-                return verify_complain(machine, thread, "awaits a signal of rank %u that does not wake it", rank);
-            verify_join(verify_clock_of(machine, thread),
-                        machine->snapshots + (size_t)(lane->signal_slots + needed - 1) * machine->components,
-                        machine->components);
-        }
-    }
-    return true;
-}
-
 /* All of the group must be at their exchange; then what they published is combined. */
 static bool exchange(struct machine *machine, struct thread *thread, const struct step *step, bool *over)
 {
     const struct plan *plan = machine->plans[thread->rank];
     const struct plan_group *group = &plan->groups[step->peer];
-    bool member = false;
+    uint32_t number = verify_group_number(machine, thread->rank, step->peer);
+    bool member = verify_group_has(machine, number, thread->rank);
     thread->state = THREAD_PUBLISHED; /* the input is read here, at its begin */
-    for (uint32_t k = 0; k < group->count; k++) {
-        uint32_t rank = plan->members[group->first + k];
+    for (; thread->looked < group->count; thread->looked++) {
+        uint32_t rank = plan->members[group->first + thread->looked];
         const struct thread *other = &machine->threads[machine->first_thread[rank]];
         const struct plan *others = machine->plans[rank];
-        member = member || rank == thread->rank;
         if (others->step_count != 1 || others->steps[0].kind != STEP_EXCHANGE)
             return verify_complain(machine, thread, "exchanges with rank %u, which takes no part", rank);
-        const struct plan_group *others_group = &others->groups[others->steps[0].peer];
-        if (others_group->count != group->count ||
-            memcmp(others->members + others_group->first, plan->members + group->first,
-                   group->count * sizeof *plan->members) != 0)
+        if (verify_group_number(machine, rank, others->steps[0].peer) != number)
             return verify_complain(machine, thread, "exchanges with rank %u in another group than that does", rank);
         if (machine->shape->nodes && machine->shape->nodes[rank] != machine->shape->nodes[thread->rank])
             return verify_complain(machine, thread, "exchanges with rank %u, which is on another node", rank);
@@ -327,24 +292,24 @@ static bool exchange(struct machine *machine, struct thread *thread, const struc
         return verify_complain(machine, thread, "is in no exchange of its own group");
     for (uint32_t k = 0; k < group->count; k++) {
         uint32_t rank = plan->members[group->first + k];
-        verify_clock_of(machine, thread)[verify_begun(machine, rank)] = 1;
+        verify_note_begun(machine, verify_clock_of(machine, thread), rank);
         uint32_t block = step->source_chunk;
         machine->operands[k] = SYMBOL_NONE;
         if (block < machine->plans[rank]->input_blocks) /* as it was published: inputs are the leaves */
-            machine->operands[k] = verify_leaf(machine, rank, block, 0, 0);
+            machine->operands[k] = verify_leaf(machine, rank, block, 0, 0).sum;
         if (machine->shape->collective == COLLECTIVE_BROADCAST && rank != machine->shape->root)
             machine->operands[k] = SYMBOL_NONE;
     }
-    symbol value = SYMBOL_NONE;
+    struct value value = {SYMBOL_NONE, verify_column(machine, step->source_chunk, 0, 0)};
     uint32_t blocks = step->value == EXCHANGE_NOTHING ? 0 : step->value == EXCHANGE_GATHER ? group->count : 1;
     if (blocks > plan->output_blocks)
         return verify_complain(machine, thread, "gives %u blocks to an output of %u", blocks, plan->output_blocks);
     if (step->value == EXCHANGE_REDUCE)
-        value = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, group->count));
+        value.sum = symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, group->count));
     for (uint32_t block = 0; block < blocks; block++) {
         if (step->value != EXCHANGE_REDUCE)
-            value = machine->operands[step->value == EXCHANGE_GATHER ? block : step->operands];
-        if (!value)
+            value.sum = machine->operands[step->value == EXCHANGE_GATHER ? block : step->operands];
+        if (!value.sum)
             return verify_complain(machine, thread, "takes what nobody published");
         if (!write_output(machine, thread, verify_cell_at(machine, thread->rank, REGION_OUTPUT, 0, block),
                           verify_size_name(machine, thread->rank, REGION_OUTPUT, block), value))
@@ -355,7 +320,7 @@ static bool exchange(struct machine *machine, struct thread *thread, const struc
 
 static bool local_step(struct machine *machine, struct thread *thread, const struct step *step)
 {
-    symbol value = SYMBOL_NONE;
+    struct value value = {0};
     uint32_t from, to, from_size, size;
     for (uint32_t i = 0; i < step->chunks; i++) {
         if (!verify_locate(machine, thread, step, true, i, &to, &size))
@@ -375,10 +340,13 @@ static bool local_step(struct machine *machine, struct thread *thread, const str
             if (step->operands > machine->ranks && !(operands = malloc(step->operands * sizeof *operands)))
                 return verify_complain(machine, thread, "has more operands than memory");
             bool read = verify_locate(machine, thread, step, false, 0, &from, &from_size);
-            for (uint32_t k = 0; read && k < step->operands; k++)
-                read = verify_load(machine, thread, from + k * step->stride, size, &operands[k]);
+            for (uint32_t k = 0; read && k < step->operands; k++) {
+                struct value operand;
+                read = verify_load(machine, thread, from + k * step->stride, size, &operand) &&
+                       take_operand(machine, thread, &value, operands, k, operand);
+            }
             if (read)
-                value = symbols_tree(machine->symbols, operands, step->operands);
+                value.sum = symbols_tree(machine->symbols, operands, step->operands);
             if (operands != machine->operands)
                 free(operands);
             if (!read)
@@ -388,7 +356,7 @@ static bool local_step(struct machine *machine, struct thread *thread, const str
         case STEP_FINISH:
             if (!verify_load(machine, thread, to, size, &value))
                 return false;
-            value = symbols_finish(machine->symbols, value);
+            value.sum = symbols_finish(machine->symbols, value.sum);
             break;
         case STEP_READ:
             if (!read_exposed(machine, thread, step->peer, step->source_chunk + i, size, &value))
@@ -400,7 +368,7 @@ static bool local_step(struct machine *machine, struct thread *thread, const str
             break;
         }
         if ((step->flags & STEP_FINISHES) && step->kind == STEP_REDUCE)
-            value = symbols_finish(machine->symbols, value);
+            value.sum = symbols_finish(machine->symbols, value.sum);
         if (!verify_note_write(machine, thread, to))
             return false;
         verify_store(machine, to, size, value);
@@ -413,7 +381,7 @@ static bool local_step(struct machine *machine, struct thread *thread, const str
 static bool spread_step(struct machine *machine, struct thread *thread, const struct step *step)
 {
     for (uint32_t i = 0; i < step->chunks; i++) {
-        symbol value;
+        struct value value;
         uint32_t from, size;
         if (step->kind == STEP_REDUCE_SPREAD) {
             size = (step->value + i) % machine->parts;
@@ -466,7 +434,7 @@ bool verify_advance(struct machine *machine, struct thread *thread)
         signal(machine, thread);
         break;
     case STEP_AWAIT:
-        right = await(machine, thread, step, &over);
+        right = verify_await(machine, thread, step, &over);
         break;
     case STEP_SPREAD:
     case STEP_REDUCE_SPREAD:

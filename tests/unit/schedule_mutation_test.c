@@ -231,7 +231,7 @@ static void judge(struct plan **plans, const struct plan_shape *shape, const str
     const struct verify_binding *bindings = verify_bindings(plans, shape->ranks, shape, &count);
     for (uint32_t i = 0; i < count && same_data; i++) {
         struct verify_flow flow = {0};
-        assert_int_equal(verify_run(plans, shape->ranks, shape, &bindings[i], &flow, &error), WEFT_OK);
+        assert_int_equal(verify_run(plans, shape->ranks, shape, &bindings[i], 1, &flow, &error), WEFT_OK);
         same = same && verify_flow_equal(&flow, &flows[i], false);
         same_data = verify_flow_equal(&flow, &flows[i], true);
         verify_flow_free(&flow);
@@ -278,7 +278,7 @@ static weft_status mutate_all(const struct algorithm *algorithm, const struct pl
     const struct verify_binding *bindings = verify_bindings(plans, shape->ranks, shape, &count);
     struct verify_flow flows[6] = {{0}};
     for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(verify_run(plans, shape->ranks, shape, &bindings[i], &flows[i], error), WEFT_OK);
+        assert_int_equal(verify_run(plans, shape->ranks, shape, &bindings[i], 1, &flows[i], error), WEFT_OK);
     for (uint32_t rank = 0; rank < shape->ranks; rank++) {
         struct plan *original = plans[rank], mutant;
         struct step *steps = malloc((original->step_count + 1) * sizeof *steps);
