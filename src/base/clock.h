@@ -33,6 +33,25 @@ static inline uint64_t clock_ticks(void)
 #endif
 }
 
+/** One moment by both clocks. */
+struct clock_moment {
+    uint64_t ticks; /**< clock_ticks() */
+    uint64_t now;   /**< clock_now() */
+};
+
+static inline struct clock_moment clock_moment(void)
+{
+    return (struct clock_moment){clock_ticks(), clock_now()};
+}
+
+/** Nanoseconds that a tick takes, from two moments of one machine, milliseconds apart at least; 0 if they are not. */
+static inline double clock_tick_length(struct clock_moment first, struct clock_moment last)
+{
+    if (last.now < first.now + 2000000u || last.ticks <= first.ticks)
+        return 0;
+    return (double)(last.now - first.now) / (double)(last.ticks - first.ticks);
+}
+
 /** Tell the processor that this is a spin loop. */
 static inline void clock_pause(void)
 {

@@ -116,3 +116,17 @@ char *text_bytes(uint64_t bytes, char *buffer, size_t size)
         snprintf(buffer, size, "%.1f %s", value, units[unit]);
     return buffer;
 }
+
+char *text_seconds(double seconds, char *buffer, size_t size)
+{
+    static const struct {
+        double least, unit;
+        const char *name;
+    } units[] = {{7200, 3600, "h"}, {120, 60, "min"}, {1, 1, "s"}, {1e-3, 1e-3, "ms"}, {0, 1e-6, "us"}};
+    size_t i = 0;
+    while (seconds < units[i].least && units[i].least > 0)
+        i++;
+    double value = seconds / units[i].unit;
+    snprintf(buffer, size, value < 9.95 ? "%.1f %s" : "%.0f %s", value, units[i].name);
+    return buffer;
+}

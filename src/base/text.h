@@ -27,4 +27,7 @@ const char *text_nearest(const char *text, const char *const *names, size_t coun
 /** Write `bytes` as people read it ("4 KiB", "1.5 MiB"); returns `buffer`. */
 char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 
+/** Write a duration as people read it ("3.2 us", "41 ms", "8.1 s", "12 min", "3 h"); returns `buffer`. */
+char *text_seconds(double seconds, char *buffer, size_t size);
+
 #endif

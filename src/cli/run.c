@@ -124,6 +124,15 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
 }
 
+/* Its ranks show which run they are of. */
+static weft_status tell_run(const struct run_record *record, struct launch_config *config, struct error *error)
+{
+    char entry[RUN_ID_BYTES + 16];
+    snprintf(entry, sizeof entry, "WEFT_RUN=%s", record->id);
+    return texts_add(&config->environment, entry) ? WEFT_OK
+                                                  : error_memory(error, sizeof entry, "the ranks' environment");
+}
+
 static weft_status run(struct command_call *call, struct error *error)
 {
     if (chosen.node) {
@@ -139,7 +148,10 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK) {
         if (!chosen.no_record)
             record_begin(call, config.hosts.ranks, &record, folder);
-        status = launch_run(&config, &result, error);
+        if (*folder)
+            status = tell_run(&record, &config, error);
+        if (status == WEFT_OK)
+            status = launch_run(&config, &result, error);
         call->exit_code = status == WEFT_OK ? result.exit_code : 1;
         if (*folder) {
             run_record_complete(&record, call->exit_code, status == WEFT_OK ? result.reason : error->text);

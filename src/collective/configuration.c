@@ -56,6 +56,11 @@ static const char *variable(const char *name)
     return value && *value ? value : NULL;
 }
 
+const char *configuration_run(void)
+{
+    return variable("WEFT_RUN");
+}
+
 static weft_status check_limit(const char *what, double seconds, struct error *error)
 {
     if (seconds >= LIMIT_LEAST && seconds <= LIMIT_MOST)

@@ -27,4 +27,7 @@ const struct configuration_variable *configuration_variables(size_t *count);
  */
 weft_status configuration_complete(const weft_config *given, weft_config *complete, struct error *error);
 
+/** The run that `weft run` has recorded for this job, as it tells its ranks (WEFT_RUN); NULL for none. */
+const char *configuration_run(void);
+
 #endif

@@ -289,7 +289,12 @@ static weft_status open_all(weft_context *context, const weft_config *config, st
     if (status != WEFT_OK)
         return status;
     count_cores(context);
-    control_publish_log(context->control, &context->log, operation_log_describe);
+    status = board_open(&context->board, context->rank, context->ranks, context->cards, context->meeting,
+                        configuration_run(), context->control, error);
+    if (status != WEFT_OK)
+        return status;
+    context->log = &context->board.board->log;
+    control_publish_log(context->control, context->log, operation_log_describe);
     status = progress_open(context, error);
     if (status == WEFT_OK)
         status = open_memory(context, config, error);
@@ -322,6 +327,7 @@ static void close_all(weft_context *context)
         meeting_abandon(context->meeting);
     if (context->control)
         control_close(context->control);
+    board_close(&context->board);
     if (context->heap_is_own)
         heap_close(context->heap);
     else if (context->heap && context_status(context) == WEFT_OK)

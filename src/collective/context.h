@@ -12,6 +12,7 @@
 #include "collective/progress.h"
 #include "collective/reduction.h"
 #include "collective/tuner.h"
+#include "control/board.h"
 #include "control/control.h"
 #include "transport/fabric.h"
 #include "transport/heap.h"
@@ -48,7 +49,8 @@ struct weft_context {
     struct tuner tuner;
 
     struct progress progress;
-    struct operation_log log;
+    struct operation_log *log; /**< on the board */
+    struct board_keeper board;
     struct diagnosis diagnosis;
 
     /* Operations, guarded by the baton. */

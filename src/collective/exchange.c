@@ -174,7 +174,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
                                                  .in_line = entry->usage.in_line,
                                                  .finish = entry->usage.finishes ? &entry->usage.finish : NULL};
     exchange_publish(&operation, entry->usage.input_bytes);
-    struct operation_entry *log = operation_log_add(&context->log, comm, call, sequence, operation.tag);
+    struct operation_entry *log = operation_log_add(context->log, comm, call, sequence, operation.tag);
     near_ring_all(context->near, comm->near_world, comm->near_count);
     if (plan_entry_verify(entry, comm, error) != WEFT_OK)
         return EXCHANGE_FAILED;

@@ -239,7 +239,7 @@ static weft_status make(weft_comm *comm, const struct call *call, struct plan_en
     request->is_message = call->collective == COLLECTIVE_SENDRECEIVE;
     request->log = NULL;
     request->next = NULL;
-    request->moved_at = 0;
+    request->moved_at = request->moved_ticks = 0;
     request->awaited = 0;
     request->steps_taken = request->steps_seen = 0;
     atomic_store_explicit(&request->done, false, memory_order_relaxed);
@@ -358,7 +358,7 @@ void execution_enqueue(struct weft_request *request)
     if (request->is_message) {
         request->sequence = call->root == comm->rank ? ++comm->sent[call->peer] : ++comm->received[call->root];
         request->tag = plan_entry_tag(request->entry, call, request->sequence);
-        request->log = operation_log_add(&context->log, comm, call, request->sequence, request->tag);
+        request->log = operation_log_add(context->log, comm, call, request->sequence, request->tag);
         /* Messages match in the order in which they are begun: at the end of the list. */
         struct weft_request **link = &context->messages;
         while (*link)
@@ -370,7 +370,7 @@ void execution_enqueue(struct weft_request *request)
     }
     request->sequence = ++comm->sequence;
     request->tag = plan_entry_tag(request->entry, call, request->sequence);
-    request->log = operation_log_add(&context->log, comm, call, request->sequence, request->tag);
+    request->log = operation_log_add(context->log, comm, call, request->sequence, request->tag);
     request->state = EXECUTION_QUEUED;
     enqueue(request);
 }

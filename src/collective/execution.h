@@ -93,6 +93,7 @@ struct weft_request {
     weft_status status;
     _Atomic bool done;    /**< state is EXECUTION_DONE; may be looked at without the baton */
     uint64_t moved_at;    /**< clock_now() when it was last seen to move; 0: not looked yet */
+    uint64_t moved_ticks; /**< the same by clock_ticks() */
     uint32_t awaited;     /**< world rank that it waits for, + 1; 0: none known */
     uint64_t steps_taken; /**< grows with every step: whether it moves */
     uint64_t steps_seen;  /**< by who watches */

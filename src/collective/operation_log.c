@@ -58,10 +58,18 @@ void operation_log_phase(const struct weft_request *request, enum operation_phas
         SET(request->log->phase, (uint8_t)phase);
 }
 
-void operation_log_await(const struct weft_request *request, uint32_t world_rank)
+void operation_log_await(const struct weft_request *request, uint32_t world_rank, uint64_t since)
+{
+    if (!is_still(request))
+        return;
+    SET(request->log->since, since);
+    atomic_store_explicit(&request->log->awaited, world_rank + 1, memory_order_release);
+}
+
+void operation_log_move(const struct weft_request *request)
 {
     if (is_still(request))
-        atomic_store_explicit(&request->log->awaited, world_rank + 1, memory_order_relaxed);
+        atomic_store_explicit(&request->log->awaited, 0, memory_order_relaxed);
 }
 
 const struct operation_entry *operation_log_find(const struct operation_log *log, uint32_t id, uint64_t sequence)

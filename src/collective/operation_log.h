@@ -2,9 +2,9 @@
 /**
  * The operation log: what this rank has done last and does now, for peers who wonder (layout: control/control.h).
  *
- * Written by whoever holds the baton, with relaxed atomic stores; read at any moment by the helper thread for a peer
- * that asks. An entry that is being overwritten while it is read is recognised by its sequence, which is zero
- * meanwhile.
+ * It lies on the rank's board (control/board.h). Written by whoever holds the baton, with relaxed atomic stores; read
+ * at any moment by the helper thread for a peer that asks, and from outside. An entry that is being overwritten while
+ * it is read is recognised by its sequence, which is zero meanwhile.
  */
 #ifndef WEFT_COLLECTIVE_OPERATION_LOG_H
 #define WEFT_COLLECTIVE_OPERATION_LOG_H
@@ -26,8 +26,11 @@ void operation_log_clear(struct operation_log *log);
 /** It has come to `phase`. An entry that has been taken over by a later operation is left alone. */
 void operation_log_phase(const struct weft_request *request, enum operation_phase phase);
 
-/** It waits for `world_rank` now. */
-void operation_log_await(const struct weft_request *request, uint32_t world_rank);
+/** It waits for `world_rank`, and was last seen to move at `since` (clock_ticks()). */
+void operation_log_await(const struct weft_request *request, uint32_t world_rank, uint64_t since);
+
+/** It was seen to move: it waits for nobody for long. */
+void operation_log_move(const struct weft_request *request);
 
 /**
  * The entry of operation `sequence` (from 1) of communicator `id`, or NULL. In a log that was fetched, or by its

@@ -70,7 +70,8 @@ static void baton_lend(struct progress *progress)
 static void note_awaited(const struct weft_request *request)
 {
     if (request->awaited)
-        operation_log_await(request, request->awaited - 1);
+        operation_log_await(request, request->awaited - 1,
+                            request->moved_ticks ? request->moved_ticks : clock_ticks());
 }
 
 /* Who has died or called for an end is the same for all; what this rank was doing meanwhile is its own to say. */
@@ -84,7 +85,7 @@ static void add_own_part(const weft_context *context, struct error *error)
         note_awaited(comm->head);
     for (const struct weft_request *message = context->messages; message; message = message->next)
         note_awaited(message);
-    if (*operation_log_describe(&context->log, doing, sizeof doing))
+    if (*operation_log_describe(context->log, doing, sizeof doing))
         snprintf(error->text + used, sizeof error->text - used, "; rank %u here was %s", context->rank, doing);
 }
 
@@ -167,7 +168,9 @@ static void watch_one(struct weft_request *request, uint64_t now)
 {
     if (!request->moved_at || request->steps_taken != request->steps_seen) {
         request->moved_at = now;
+        request->moved_ticks = clock_ticks();
         request->steps_seen = request->steps_taken;
+        operation_log_move(request);
         return;
     }
     note_awaited(request);
@@ -361,6 +364,9 @@ static void *helper_main(void *argument)
     while (!atomic_load_explicit(&progress->stopping, memory_order_acquire)) {
         int timeout = control_progress(context->control);
         int soon = diagnosis_progress(context);
+        if (soon >= 0 && (timeout < 0 || soon < timeout))
+            timeout = soon;
+        soon = board_progress(&context->board);
         if (soon >= 0 && (timeout < 0 || soon < timeout))
             timeout = soon;
         soon = help(context);

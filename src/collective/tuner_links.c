@@ -158,7 +158,7 @@ static void forget(weft_context *context)
     progress_enter(context);
     for (uint32_t r = 0; r < context->ranks; r++)
         context->world->sent[r] = context->world->received[r] = 0;
-    operation_log_clear(&context->log);
+    operation_log_clear(context->log);
     progress_leave(context);
 }
 

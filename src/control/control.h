@@ -14,6 +14,7 @@
 #ifndef WEFT_CONTROL_CONTROL_H
 #define WEFT_CONTROL_CONTROL_H
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "control/card.h"
 #include "control/meeting.h"
@@ -87,7 +88,7 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
 
 /**
  * What a rank is doing: its last operations. Written by the rank's threads on the hot path (a few stores), read by the
- * helper thread when a peer asks.
+ * helper thread when a peer asks, and by its user from outside (board.h). An entry is a cache line.
  */
 #define OPERATION_LOG_ENTRIES 64
 #define OPERATION_TEXT_BYTES  192
@@ -103,7 +104,9 @@ struct operation_entry {
     uint64_t hash;            /**< the operation's tag */
     _Atomic uint32_t awaited; /**< the world rank that it waits for now, + 1; 0: none known */
     uint64_t started;         /**< clock_ticks() */
+    uint64_t since;           /**< while something is awaited: clock_ticks() when it was last seen to move */
 };
+_Static_assert(sizeof(struct operation_entry) == 64, "one cache line is written for an operation");
 
 enum operation_phase {
     OPERATION_QUEUED,
@@ -113,7 +116,10 @@ enum operation_phase {
 };
 
 struct operation_log {
-    _Atomic uint64_t next; /**< entries written so far */
+    _Atomic uint64_t next;      /**< entries written so far */
+    struct clock_moment opened; /**< with `beat` it tells how long a tick takes */
+    struct clock_moment beat;   /**< the helper thread's last turn; in a copy, the moment at which it was made */
+    uint64_t unused[3];         /**< entries begin on cache lines */
     struct operation_entry entries[OPERATION_LOG_ENTRIES];
 };
 
@@ -123,6 +129,10 @@ struct operation_log {
  */
 void control_publish_log(struct control *control, const struct operation_log *log,
                          char *(*describe)(const struct operation_log *log, char *text, size_t size));
+
+/** A copy of a log that others are writing, in this process or another: an entry that changes meanwhile is left free.
+ */
+void operation_log_copy(const struct operation_log *from, struct operation_log *to);
 
 /**
  * Fetch a rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the

@@ -18,10 +18,12 @@ struct question {
     void *context;
 };
 
-/* A copy of a log that other threads write: an entry that changes meanwhile is left out. */
-static void copy_log(const struct operation_log *from, struct operation_log *to)
+void operation_log_copy(const struct operation_log *from, struct operation_log *to)
 {
     memset(to, 0, sizeof *to);
+    to->opened = from->opened;
+    to->beat.ticks = __atomic_load_n(&from->beat.ticks, __ATOMIC_RELAXED);
+    to->beat.now = __atomic_load_n(&from->beat.now, __ATOMIC_RELAXED);
     atomic_store_explicit(&to->next, atomic_load_explicit(&from->next, memory_order_acquire), memory_order_relaxed);
     for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
         const struct operation_entry *entry = &from->entries[i];
@@ -36,11 +38,21 @@ static void copy_log(const struct operation_log *from, struct operation_log *to)
         copy->count = __atomic_load_n(&entry->count, __ATOMIC_RELAXED);
         copy->hash = __atomic_load_n(&entry->hash, __ATOMIC_RELAXED);
         copy->started = __atomic_load_n(&entry->started, __ATOMIC_RELAXED);
+        copy->since = __atomic_load_n(&entry->since, __ATOMIC_RELAXED);
         uint32_t awaited = atomic_load_explicit(&entry->awaited, memory_order_acquire);
         atomic_store_explicit(&copy->awaited, awaited, memory_order_relaxed);
         bool steady = atomic_load_explicit(&entry->sequence, memory_order_relaxed) == sequence;
         atomic_store_explicit(&copy->sequence, steady ? sequence : 0, memory_order_relaxed);
     }
+}
+
+/* This rank's own, for whoever asks now. */
+static void copy_own(const struct control *control, struct operation_log *to)
+{
+    if (!control->log)
+        return;
+    operation_log_copy(control->log, to);
+    to->beat = clock_moment();
 }
 
 static void remove_question(struct control *control, struct question *question)
@@ -76,7 +88,7 @@ char *log_describe(const struct control *control, char *text, size_t size)
     *text = '\0';
     if (!control->log || !control->describe)
         return text;
-    copy_log(control->log, &copy);
+    operation_log_copy(control->log, &copy);
     return control->describe(&copy, text, size);
 }
 
@@ -91,8 +103,7 @@ static struct question *ask(struct control *control, uint32_t rank)
     question->next = control->questions;
     control->questions = question;
     if (rank == control->config.rank) {
-        if (control->log)
-            copy_log(control->log, &question->log);
+        copy_own(control, &question->log);
         question->answered = true;
         eventfd_write(control->wake, 1);
         return question;
@@ -112,8 +123,7 @@ bool log_receive_ask(struct control *control, uint32_t source, struct reader rea
     struct operation_log log = {0};
     if (reader.bad)
         return false;
-    if (control->log)
-        copy_log(control->log, &log);
+    copy_own(control, &log);
     struct buffer payload = {0};
     buffer_put_u32(&payload, source);
     buffer_put_u32(&payload, control->config.rank);
