@@ -6,17 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
-bool process_is_well(int process)
+char process_state(int process)
 {
     char path[64], text[512];
     snprintf(path, sizeof path, "/proc/%d/stat", process);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
-        return false;
+        return 0;
     ssize_t bytes = read(file, text, sizeof text - 1);
     close(file);
     text[bytes > 0 ? bytes : 0] = '\0';
     /* "number (name) state ...": the name may hold anything. */
     const char *state = strrchr(text, ')');
-    return state && state[1] == ' ' && state[2] && !strchr("TtZXx", state[2]);
+    return state && state[1] == ' ' ? state[2] : 0;
+}
+
+bool process_is_well(int process)
+{
+    char state = process_state(process);
+    return state && !strchr("TtZXx", state);
 }

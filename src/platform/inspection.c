@@ -5,6 +5,7 @@
 #include "collective/comm.h"
 #include "collective/operation_log.h"
 #include "control/board.h"
+#include "control/process_state.h"
 #include "platform/inspection_judge.h"
 
 #include <errno.h>
@@ -133,8 +134,8 @@ static weft_status read_log(const struct timing *timing, struct inspected_rank *
 
 /* ---- processes -------------------------------------------------------------------------------------------------- */
 
-/* The first line of a small file of a process; "" if there is none. */
-static char *read_line(int32_t process, const char *name, char *text, size_t size)
+/* The bytes of a small file of a process, and NUL; how many there are. */
+static size_t read_small(int32_t process, const char *name, char *text, size_t size)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", process, name);
@@ -143,30 +144,22 @@ static char *read_line(int32_t process, const char *name, char *text, size_t siz
     text[length] = '\0';
     if (file)
         fclose(file);
-    return text;
+    return length;
 }
 
 static void read_process(struct inspected_rank *rank)
 {
-    char text[512];
-    read_line(rank->process, "stat", text, sizeof text);
-    const char *end = strrchr(text, ')'); /* a name may hold any character */
-    rank->main_thread = end && end[1] == ' ' ? end[2] : 0;
+    rank->main_thread = process_state(rank->process);
     if (rank->main_thread == 'T' || rank->main_thread == 't')
         rank->state = INSPECTED_STOPPED;
-    read_line(rank->process, "wchan", text, sizeof rank->where);
-    if (strcmp(text, "0") != 0 && rank->main_thread != 'R')
-        memcpy(rank->where, text, strlen(text) + 1);
+    read_small(rank->process, "wchan", rank->where, sizeof rank->where);
+    if (strcmp(rank->where, "0") == 0 || rank->main_thread == 'R')
+        *rank->where = '\0';
 }
 
 static void read_command(int32_t process, char *text, size_t size)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/cmdline", process);
-    FILE *file = fopen(path, "r");
-    size_t length = file ? fread(text, 1, size - 1, file) : 0;
-    if (file)
-        fclose(file);
+    size_t length = read_small(process, "cmdline", text, size);
     while (length > 0 && text[length - 1] == '\0')
         length--;
     for (size_t i = 0; i < length; i++)
@@ -270,11 +263,7 @@ static uint64_t ask_elsewhere(const struct board_view *views, uint32_t count, co
     for (uint32_t i = 0; i < count; i++)
         shown += views[i].board->job == job->number;
     for (uint32_t i = 0; shown < job->rank_count && !question && i < count; i++) {
-        struct inspected_rank rank = {.process = views[i].process};
-        if (views[i].board->job != job->number)
-            continue;
-        read_process(&rank);
-        if (rank.state == INSPECTED_STOPPED)
+        if (views[i].board->job != job->number || !process_is_well(views[i].process))
             continue;
         *asker = &views[i];
         question = board_ring(*asker);
