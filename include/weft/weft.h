@@ -157,7 +157,7 @@ typedef struct weft_config {
     const char *secret;    /**< job secret shared by the ranks (any text), with `ranks` set */
     const char *node;      /**< an identity added to the machine's own: ranks that differ in it never share memory */
     const char *fabric;    /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
-    const char *interface; /**< network interface or address to bind to */
+    const char *interface; /**< network interface or address to bind to, or several with commas between */
     double meeting_limit;  /**< seconds to wait for all ranks to arrive; default 60 */
     double time_limit;     /**< seconds one operation may wait for a peer that is alive; default 600 */
     uint64_t heap_bytes;   /**< most bytes weft_alloc() may hand out; default: from the machine's limits */

@@ -155,7 +155,11 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
         .connect_limit = context->meeting_limit,
         .liveness_limit = config->liveness_limit,
     };
-    const char *interface = config->interface ? config->interface : meeting_interface_hint(context->meeting);
+    /* Of several interfaces, the control plane takes the first. */
+    char first[CARD_HOST_BYTES] = "";
+    if (config->interface)
+        snprintf(first, sizeof first, "%.*s", (int)strcspn(config->interface, ","), config->interface);
+    const char *interface = *first ? first : meeting_interface_hint(context->meeting);
     status = control_open(&control, interface, &context->control, &card, error);
     if (status == WEFT_OK)
         status = meeting_exchange(context->meeting, &card, &context->cards, error);

@@ -10,7 +10,13 @@
  *
  * A send of at most FABRIC_EAGER_BYTES may be complete before the peer has begun its receive; a larger one is not.
  *
- * Threat model: the provider's frames carry no authentication. The endpoint is bound to the chosen interface alone,
+ * Where hosts have several interfaces, each is a *rail*, and a pair of rails, one at each end, a *path*. Paths are
+ * proven before they are used: a probe goes out at the first contact, and who answers is reached. Messages take the
+ * fastest proven path, chunks of large ones all of them, in shares that follow what each has been seen to carry. A path
+ * that falls silent while another one of the same peer answers fails the transport with a sentence that names the
+ * interface.
+ *
+ * Threat model: the provider's frames carry no authentication. Endpoints are bound to the chosen interfaces alone,
  * everything that comes from the wire is checked against bounds, and memory can be written only under a random 64-bit
  * key (where the provider lets us choose it) that is sent to the one peer concerned. A network that others can listen
  * to needs encryption below.
@@ -29,18 +35,30 @@ struct fabric;
 /** Largest message that goes into a receive buffer posted ahead. */
 #define FABRIC_EAGER_BYTES 16384
 
-/** Where a rank takes messages, and where large ones are written (the same endpoint, but over TCP): travels in its
- * card. */
-struct fabric_card {
+/** Interfaces that a rank uses side by side, at most. */
+#define FABRIC_RAILS 4
+
+/** Where a rank takes messages on one interface, and where large ones are written (the same endpoint, but over TCP). */
+struct fabric_rail_card {
     uint32_t address_bytes;
     uint8_t address[FABRIC_ADDRESS_BYTES];
     uint8_t bulk_address[FABRIC_ADDRESS_BYTES];
+    uint8_t network[16];       /**< what the hosts on the same network have in common; zeros where nobody knows */
+    uint64_t bytes_per_second; /**< what the link says of itself; 0: it does not say */
+    char interface[32];
+};
+
+/** How a rank is reached over the network: travels in its card. */
+struct fabric_card {
     char provider[32]; /**< all ranks must have opened the same */
+    uint32_t rails;
+    struct fabric_rail_card rail[FABRIC_RAILS];
 };
 
 struct fabric_config {
     const char *provider;  /**< NULL: best of efa, verbs;ofi_rxm, net or tcp (by version), tcp;ofi_rxm */
-    const char *interface; /**< name or address; NULL: "lo" when `loopback_only`, else `reachable`, else the best */
+    const char *interface; /**< name or address, or several with commas between; NULL: "lo" when `loopback_only`, else
+                              the one of `reachable` (or the best) first and the other real ones beside it */
     const char *reachable; /**< address of this host that is known to reach the others, for TCP; NULL: unknown */
     bool loopback_only;    /**< all ranks are known to be on this machine */
     uint32_t rank, ranks;
@@ -52,7 +70,7 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **fabr
 void fabric_close(struct fabric *fabric);
 void fabric_card(const struct fabric *fabric, struct fabric_card *card);
 
-/** Learn the address of `rank`. */
+/** Learn the addresses of `rank`. */
 weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fabric_card *card, struct error *error);
 
 /**
@@ -62,8 +80,12 @@ weft_status fabric_connect(struct fabric *fabric, uint32_t rank, const struct fa
 weft_status fabric_register(struct fabric *fabric, void *pointer, uint64_t bytes, struct error *error);
 weft_status fabric_deregister(struct fabric *fabric, void *pointer, struct error *error);
 
-/** A sentence about what was chosen and why: provider, interface, address, version. Owned by `fabric`. */
+/** A sentence about what was chosen and why: provider, version, interfaces and their addresses. Owned by `fabric`. */
 const char *fabric_description(const struct fabric *fabric);
+
+/** What is known of the paths to `rank`: which interface of this rank leads to which of that one, whether it is proven,
+ * and what it has carried. */
+char *fabric_paths(const struct fabric *fabric, uint32_t rank, char *text, size_t size);
 
 /**
  * Messages over the network. Owned by `fabric`.

@@ -188,10 +188,9 @@ void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t
 {
     if (!transfer->is_send)
         bulk_retire(fabric, transfer);
-    flight_of(transfer)->phase = FLIGHT_NOTHING;
     transfer->peer_tag = tag;
     transfer->peer_bytes = bytes;
-    transfer->state = TRANSFER_MISMATCH;
+    transfer_end(fabric, transfer, TRANSFER_MISMATCH);
 }
 
 /** End a send that meets another operation, and the receive it meets. */
@@ -227,11 +226,20 @@ static void deliver_eager(struct fabric *fabric, struct channel *channel, struct
     }
     if (transfer->bytes)
         memcpy(transfer->data, slot->payload, transfer->bytes);
-    flight_of(transfer)->phase = FLIGHT_NOTHING;
-    fabric->counters.messages_received++;
-    fabric->counters.bytes_received += transfer->bytes;
-    transfer->state = TRANSFER_COMPLETE;
+    transfer_end(fabric, transfer, TRANSFER_COMPLETE);
     consumed(fabric, channel, slot->header.sequence);
+}
+
+/** A large send has begun and been announced to; keeps or frees the announcement's slot. */
+static void meet_announcement(struct fabric *fabric, struct channel *channel, struct transfer *transfer,
+                              struct slot *slot)
+{
+    if (same_operation(transfer, &slot->header)) {
+        bulk_write(fabric, transfer, slot);
+        return;
+    }
+    refuse_send(fabric, channel, transfer, &slot->header);
+    slot_give(fabric, slot);
 }
 
 /* ---- beginning -------------------------------------------------------------------------------------------------- */
@@ -253,13 +261,7 @@ weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer,
     if (channel->announced) {
         struct slot *early = early_take(&channel->announced, flight->sequence);
         if (early) {
-            struct fabric_announcement announcement;
-            memcpy(&announcement, early->payload, sizeof announcement);
-            if (same_operation(transfer, &early->header))
-                bulk_write(fabric, transfer, &announcement);
-            else
-                refuse_send(fabric, channel, transfer, &early->header);
-            slot_give(fabric, early);
+            meet_announcement(fabric, channel, transfer, early);
             return WEFT_OK;
         }
     }
@@ -363,15 +365,10 @@ static bool take_announcement(struct fabric *fabric, struct channel *channel, st
         early_put(&channel->announced, slot);
         return true;
     }
-    struct fabric_announcement announcement;
-    memcpy(&announcement, slot->payload, sizeof announcement);
     transfer_list_remove(&channel->sends, transfer);
     waiting_remove(&fabric->unrequested, transfer);
-    if (same_operation(transfer, header))
-        bulk_write(fabric, transfer, &announcement);
-    else
-        refuse_send(fabric, channel, transfer, header);
-    return false;
+    meet_announcement(fabric, channel, transfer, slot);
+    return true;
 }
 
 static void take_refusal(struct fabric *fabric, struct transfer_list *list, const struct fabric_header *header)
@@ -393,7 +390,8 @@ static bool message_is_sound(const struct fabric *fabric, const struct slot *slo
     if (header->kind == MESSAGE_EAGER)
         return payload == header->bytes;
     if (header->kind == MESSAGE_ANNOUNCE)
-        return payload == sizeof(struct fabric_announcement);
+        return payload == announcement_bytes(fabric->peers[header->source].rails) &&
+               bulk_is_sound(&slot->announcement, header->bytes);
     return payload == 0;
 }
 
@@ -403,6 +401,11 @@ bool channel_take_message(struct fabric *fabric, struct slot *slot)
     if (!message_is_sound(fabric, slot))
         return false; /* from a stranger: no rank sends such */
     struct peer *peer = &fabric->peers[header->source];
+    if (header->kind == MESSAGE_PROBE || header->kind == MESSAGE_PROBED) {
+        path_take_probe(fabric, peer, slot->operation.rail, header);
+        return false;
+    }
+    peer->events++;
     if (header->credits) {
         peer->credits += header->credits;
         if (peer->control.first || peer->waiting.first)

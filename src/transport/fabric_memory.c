@@ -15,7 +15,7 @@
 #define HEAP_PIECE ((uint64_t)4 << 20)
 
 /** A key that cannot be guessed; drawn from the system several at a time. */
-static weft_status key_draw(struct fabric *fabric, uint64_t *key, struct error *error)
+static weft_status key_draw(struct fabric *fabric, const struct rail *rail, uint64_t *key, struct error *error)
 {
     if (!fabric->key_count) {
         if (getrandom(fabric->keys, sizeof fabric->keys, 0) != (ssize_t)sizeof fabric->keys)
@@ -23,9 +23,41 @@ static weft_status key_draw(struct fabric *fabric, uint64_t *key, struct error *
         fabric->key_count = sizeof fabric->keys / sizeof *fabric->keys;
     }
     *key = fabric->keys[--fabric->key_count];
-    size_t bytes = fabric->info->domain_attr->mr_key_size;
+    size_t bytes = rail->info->domain_attr->mr_key_size;
     if (bytes < sizeof *key)
         *key &= ((uint64_t)1 << 8 * bytes) - 1;
+    return WEFT_OK;
+}
+
+/** Register the region on one rail. */
+static weft_status region_open_rail(struct fabric *fabric, struct region *region, uint32_t number, struct error *error)
+{
+    const uint64_t access = FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE;
+    struct rail *rail = &fabric->rails[number];
+    struct fid_mr **memory = &region->rail[number].memory;
+    int status;
+    do {
+        uint64_t key = 0;
+        weft_status drawn = fabric->mr_mode & FI_MR_PROV_KEY ? WEFT_OK : key_draw(fabric, rail, &key, error);
+        if (drawn != WEFT_OK)
+            return drawn;
+        status = fi_mr_reg(rail->domain, region->base, region->bytes, access, 0, key, 0, memory, NULL);
+    } while (status == -FI_ENOKEY && !(fabric->mr_mode & FI_MR_PROV_KEY)); /* drawn before: once in 2^64 */
+    if (status != 0)
+        *memory = NULL;
+
+    if (status == 0 && fabric->mr_mode & FI_MR_ENDPOINT) {
+        status = fi_mr_bind(*memory, &rail->bulk->fid, 0);
+        if (status == 0)
+            status = fi_mr_enable(*memory);
+    }
+    if (status != 0)
+        return error_set(
+            error, WEFT_ERROR_NETWORK,
+            "%s cannot register %llu bytes of memory on %s: %s; a limit on locked memory (ulimit -l) may be too low",
+            fabric->name, (unsigned long long)region->bytes, rail->interface, fi_strerror(-status));
+    region->rail[number].key = fi_mr_key(*memory);
+    region->rail[number].descriptor = fabric->mr_mode & FI_MR_LOCAL ? fi_mr_desc(*memory) : NULL;
     return WEFT_OK;
 }
 
@@ -37,42 +69,22 @@ weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struc
     else if (!(region = malloc(sizeof *region)))
         return error_memory(error, sizeof *region, "a memory region");
     *region = (struct region){.base = base, .bytes = bytes};
-
-    const uint64_t access = FI_SEND | FI_RECV | FI_WRITE | FI_REMOTE_WRITE;
-    int status;
-    do {
-        uint64_t key = 0;
-        weft_status drawn = fabric->mr_mode & FI_MR_PROV_KEY ? WEFT_OK : key_draw(fabric, &key, error);
-        if (drawn != WEFT_OK) {
-            free(region);
-            return drawn;
-        }
-        status = fi_mr_reg(fabric->domain, base, bytes, access, 0, key, 0, &region->memory, NULL);
-    } while (status == -FI_ENOKEY && !(fabric->mr_mode & FI_MR_PROV_KEY)); /* drawn before: once in 2^64 */
-
-    if (status == 0 && fabric->mr_mode & FI_MR_ENDPOINT) {
-        status = fi_mr_bind(region->memory, &fabric->bulk->fid, 0);
-        if (status == 0)
-            status = fi_mr_enable(region->memory);
-        if (status != 0)
-            fi_close(&region->memory->fid);
+    for (uint32_t i = 0; i < fabric->rail_count; i++) {
+        weft_status status = region_open_rail(fabric, region, i, error);
+        if (status == WEFT_OK)
+            continue;
+        region_close(fabric, region);
+        return status;
     }
-    if (status != 0) {
-        free(region);
-        return error_set(
-            error, WEFT_ERROR_NETWORK,
-            "%s cannot register %llu bytes of memory: %s; a limit on locked memory (ulimit -l) may be too low",
-            fabric->name, (unsigned long long)bytes, fi_strerror(-status));
-    }
-    region->key = fi_mr_key(region->memory);
-    region->descriptor = fabric->mr_mode & FI_MR_LOCAL ? fi_mr_desc(region->memory) : NULL;
     *result = region;
     return WEFT_OK;
 }
 
 void region_close(struct fabric *fabric, struct region *region)
 {
-    fi_close(&region->memory->fid);
+    for (uint32_t i = 0; i < fabric->rail_count; i++)
+        if (region->rail[i].memory)
+            fi_close(&region->rail[i].memory->fid);
     region->next = fabric->spare_regions;
     fabric->spare_regions = region;
 }

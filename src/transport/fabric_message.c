@@ -68,7 +68,7 @@ struct slot *slot_take(struct fabric *fabric, struct error *error)
         if (!slots)
             return NULL;
         for (size_t i = SLAB_SLOTS; i-- > 0;) {
-            slots[i].descriptor = slab->region ? slab->region->descriptor : NULL;
+            slots[i].region = slab->region;
             slot_give(fabric, &slots[i]);
         }
     }
@@ -108,16 +108,23 @@ void write_give(struct fabric *fabric, struct operation *operation)
 
 /* ---- receiving -------------------------------------------------------------------------------------------------- */
 
-weft_status message_post_receives(struct fabric *fabric, struct error *error)
+static void *slot_descriptor(const struct slot *slot, uint32_t rail)
 {
-    while (fabric->receive_have < fabric->receive_want) {
+    return slot->region ? slot->region->rail[rail].descriptor : NULL;
+}
+
+weft_status message_post_receives(struct fabric *fabric, struct rail *rail, struct error *error)
+{
+    uint32_t number = (uint32_t)(rail - fabric->rails);
+    while (rail->receive_have < rail->receive_want) {
         struct slot *slot = slot_take(fabric, error);
         if (!slot)
             return WEFT_ERROR_MEMORY;
         slot->operation.kind = OPERATION_RECEIVE;
         slot->operation.peer = UINT32_MAX;
-        ssize_t status = fi_recv(fabric->endpoint, &slot->header, sizeof slot->header + sizeof slot->payload,
-                                 slot->descriptor, FI_ADDR_UNSPEC, &slot->operation.context);
+        slot->operation.rail = (uint8_t)number;
+        ssize_t status = fi_recv(rail->endpoint, &slot->header, sizeof slot->header + sizeof slot->payload,
+                                 slot_descriptor(slot, number), FI_ADDR_UNSPEC, &slot->operation.context);
         if (status != 0) {
             slot_give(fabric, slot);
             if (status == -FI_EAGAIN)
@@ -125,7 +132,7 @@ weft_status message_post_receives(struct fabric *fabric, struct error *error)
             return error_set(error, WEFT_ERROR_NETWORK, "%s: cannot post a receive buffer: %s", fabric->name,
                              fi_strerror((int)-status));
         }
-        fabric->receive_have++;
+        rail->receive_have++;
     }
     return WEFT_OK;
 }
@@ -142,35 +149,58 @@ void peer_is_busy(struct fabric *fabric, struct peer *peer)
 }
 
 /**
- * Post header and payload; false when the provider has no room now. Takes what the peer is owed along. `transfer`, if
- * any, is complete when the message has left: whoever waits for it drives the provider until then. (That is why nothing
- * is sent by fi_inject: what it leaves in a provider's queue, when a socket is full, nobody would know of.)
+ * Post header and payload on `path`; false when the provider has no room now. `transfer`, if any, is complete when the
+ * message has left: whoever waits for it drives the provider until then. (That is why nothing is sent by fi_inject:
+ * what it leaves in a provider's queue, when a socket is full, nobody would know of.)
  */
-static bool message_post(struct fabric *fabric, struct peer *peer, const struct fabric_header *header,
-                         const void *payload, size_t bytes, struct transfer *transfer)
+static bool post(struct fabric *fabric, struct peer *peer, const struct path *path, const struct fabric_header *header,
+                 const void *payload, size_t bytes, struct transfer *transfer)
 {
     struct slot *slot = slot_take(fabric, &fabric->failure);
     if (!slot)
         return false;
+    struct rail *rail = &fabric->rails[path->rail];
     slot->operation.kind = OPERATION_SEND;
     slot->operation.peer = (uint32_t)(peer - fabric->peers);
+    slot->operation.rail = path->rail;
+    slot->operation.is_probe = header->kind == MESSAGE_PROBE || header->kind == MESSAGE_PROBED;
     slot->operation.transfer = transfer;
     slot->header = *header;
-    slot->header.credits = (uint16_t)peer->owed;
     if (bytes)
         memcpy(slot->payload, payload, bytes);
-    ssize_t status = fi_send(fabric->endpoint, &slot->header, sizeof *header + bytes, slot->descriptor, peer->address,
-                             &slot->operation.context);
+    ssize_t status = fi_send(rail->endpoint, &slot->header, sizeof *header + bytes, slot_descriptor(slot, path->rail),
+                             path->address, &slot->operation.context);
     if (status != 0) {
+        bool is_probe = slot->operation.is_probe;
         slot_give(fabric, slot);
-        if (status != -FI_EAGAIN)
-            fabric_fail(fabric, slot->operation.peer, "sending a message", (int)-status, NULL);
+        if (status != -FI_EAGAIN && is_probe)
+            path_refuse_probe(peer, path->rail);
+        else if (status != -FI_EAGAIN)
+            fabric_fail(fabric, rail, (uint32_t)(peer - fabric->peers), "sending a message", (int)-status, NULL);
         return false;
     }
     fabric->sends++;
-    peer->owed = 0;
     if (transfer)
         flight_of(transfer)->slot = slot;
+    return true;
+}
+
+bool message_post_probe(struct fabric *fabric, struct peer *peer, const struct path *path,
+                        const struct fabric_header *header)
+{
+    return post(fabric, peer, path, header, NULL, 0, NULL);
+}
+
+/** Post a message on the path that messages take, and what the peer is owed along with it. */
+static bool message_post(struct fabric *fabric, struct peer *peer, const struct fabric_header *header,
+                         const void *payload, size_t bytes, struct transfer *transfer)
+{
+    const struct path *path = path_of_messages(peer);
+    struct fabric_header full = *header;
+    full.credits = (uint16_t)peer->owed;
+    if (!path || !post(fabric, peer, path, &full, payload, bytes, transfer))
+        return false;
+    peer->owed = 0;
     return true;
 }
 
@@ -179,12 +209,8 @@ void message_sent(struct fabric *fabric, struct slot *slot)
     struct transfer *transfer = slot->operation.transfer;
     fabric->sends--;
     slot_give(fabric, slot);
-    if (!transfer)
-        return;
-    flight_of(transfer)->phase = FLIGHT_NOTHING;
-    fabric->counters.messages_sent++;
-    fabric->counters.bytes_sent += transfer->bytes;
-    transfer->state = TRANSFER_COMPLETE;
+    if (transfer)
+        transfer_end(fabric, transfer, TRANSFER_COMPLETE);
 }
 
 static bool post_eager(struct fabric *fabric, struct peer *peer, struct transfer *transfer)
@@ -229,7 +255,7 @@ void message_control(struct fabric *fabric, const struct channel *channel, enum 
         .tag = tag,
         .bytes = bytes,
     };
-    size_t payload = announcement ? sizeof *announcement : 0;
+    size_t payload = announcement ? announcement_bytes(fabric->rail_count) : 0;
 
     if (peer->connected && peer->credits && !peer->control.first &&
         message_post(fabric, peer, &header, announcement, payload, NULL)) {
@@ -260,7 +286,7 @@ void message_read(struct fabric *fabric, struct peer *peer)
 
 bool message_flush(struct fabric *fabric, struct peer *peer)
 {
-    if (!peer->connected)
+    if (!peer->connected || !path_of_messages(peer))
         return true;
     while (peer->control.first && peer->credits) {
         struct slot *slot = peer->control.first;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which provider, which interface, and why. */
+/* Which provider, which interfaces, and why. */
 #include "topology/interfaces.h"
 #include "transport/fabric_internal.h"
 
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,15 @@
 
 /* ---- interfaces ------------------------------------------------------------------------------------------------- */
 
+/** Neither loopback nor a bridge or tunnel of containers and virtual machines, which rarely lead to another host. */
+static bool is_real(const struct machine_interface *interface)
+{
+    return !interface->loopback && strcmp(interface->driver, "bridge") != 0 && strcmp(interface->driver, "tun") != 0;
+}
+
 /**
- * How good an address is for reaching other hosts, -1: not at all. Real interfaces come before the bridges and tunnels
- * of containers and virtual machines, which rarely lead to another host, IPv4 before IPv6 (every provider has it),
- * faster before slower; the loopback comes last.
+ * How good an address is for reaching other hosts, -1: not at all. Real interfaces come before others, IPv4 before
+ * IPv6 (every provider has it), faster before slower; the loopback comes last.
  */
 static int address_merit(const struct machine_interface *interface, const struct machine_address *address)
 {
@@ -23,18 +29,39 @@ static int address_merit(const struct machine_interface *interface, const struct
     if (interface->loopback)
         return merit;
     merit += 10;
-    if (strcmp(interface->driver, "bridge") != 0 && strcmp(interface->driver, "tun") != 0)
+    if (is_real(interface))
         merit += 1000;
     for (uint64_t speed = interface->bytes_per_second; speed; speed /= 2)
         merit += 10;
     return merit;
 }
 
-/** Where TCP is bound, and why. */
+/** Where TCP is bound. */
 struct place {
     char interface[MACHINE_NAME_BYTES], address[MACHINE_ADDRESS_BYTES];
+    uint8_t network[16];
+    uint64_t bytes_per_second;
+    bool is_ipv6;
+};
+
+/** What TCP is bound to, the place to begin with first, and why. */
+struct places {
+    struct place all[FABRIC_RAILS];
+    uint32_t count;
     const char *reason;
 };
+
+/** The address without what differs between hosts of its network; IPv4 as mapped into IPv6. */
+static void network_of(const struct machine_address *address, uint8_t network[16])
+{
+    uint32_t bits = address->prefix + (address->is_ipv6 ? 0 : 96);
+    memset(network, 0, 16);
+    if (!address->is_ipv6)
+        network[10] = network[11] = 0xff;
+    (void)inet_pton(address->is_ipv6 ? AF_INET6 : AF_INET, address->text, network + (address->is_ipv6 ? 0 : 12));
+    for (uint32_t bit = bits; bit < 128; bit++)
+        network[bit / 8] &= (uint8_t) ~(0x80u >> bit % 8);
+}
 
 /** Find the best address among those that match `wanted` (NULL: any) and are loopback or not; false if there is none.
  */
@@ -54,9 +81,25 @@ static bool place_find(const struct machine_interface *interfaces, uint32_t coun
             best = merit;
             snprintf(place->interface, sizeof place->interface, "%s", interface->name);
             snprintf(place->address, sizeof place->address, "%s", address->text);
+            network_of(address, place->network);
+            place->bytes_per_second = interface->bytes_per_second;
+            place->is_ipv6 = address->is_ipv6;
         }
     }
     return best >= 0;
+}
+
+/** Add the other interfaces that are neither loopback nor bridge or tunnel. */
+static void places_add_others(const struct machine_interface *interfaces, uint32_t count, struct places *places)
+{
+    const struct place *first = &places->all[0];
+    for (uint32_t i = 0; i < count && places->count < FABRIC_RAILS; i++) {
+        struct place *place = &places->all[places->count];
+        if (strcmp(interfaces[i].name, first->interface) == 0 || !is_real(&interfaces[i]) ||
+            !place_find(&interfaces[i], 1, NULL, false, place) || place->is_ipv6 != first->is_ipv6)
+            continue;
+        places->count++;
+    }
 }
 
 /** "eth0 (10.0.0.1), lo (127.0.0.1)": what there is to choose from. */
@@ -76,7 +119,28 @@ static bool is_loopback_address(const char *address)
     return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }
 
-static weft_status place_choose(const struct fabric_config *config, struct place *place, struct error *error)
+/** The places that a list like "eth0,10.0.0.1" names. */
+static weft_status places_find(const struct machine_interface *interfaces, uint32_t count, const char *wanted,
+                               struct places *places, struct error *error)
+{
+    char list[512], *rest = NULL;
+    if (snprintf(list, sizeof list, "%s", wanted) >= (int)sizeof list)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the list of network interfaces '%.60s...' is too long", wanted);
+    for (char *name = strtok_r(list, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        char all[512];
+        if (places->count == FABRIC_RAILS)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' names more than %d network interfaces", wanted,
+                             FABRIC_RAILS);
+        if (place_find(interfaces, count, name, false, &places->all[places->count++]))
+            continue;
+        interfaces_name(interfaces, count, all, sizeof all);
+        return error_set(error, WEFT_ERROR_NETWORK,
+                         "no network interface that is up has the name or address '%s'; there are: %s", name, all);
+    }
+    return WEFT_OK;
+}
+
+static weft_status places_choose(const struct fabric_config *config, struct places *places, struct error *error)
 {
     struct machine_interface *interfaces;
     uint32_t count;
@@ -84,30 +148,30 @@ static weft_status place_choose(const struct fabric_config *config, struct place
     if (status != WEFT_OK)
         return status;
     const char *reachable = config->reachable;
-    bool found;
+    struct place *first = &places->all[0];
+    bool loopback = config->loopback_only && !config->interface;
+    places->count = 0;
     if (config->interface) {
-        place->reason = "as asked";
-        found = place_find(interfaces, count, config->interface, false, place);
-    } else if (config->loopback_only) {
-        place->reason = "all ranks are on this machine";
-        found = place_find(interfaces, count, NULL, true, place);
-    } else if (reachable && !is_loopback_address(reachable) && place_find(interfaces, count, reachable, false, place)) {
-        place->reason = "the ranks met through it";
-        found = true;
+        places->reason = "as asked";
+        status = places_find(interfaces, count, config->interface, places, error);
+    } else if (loopback) {
+        places->reason = "all ranks are on this machine";
+        places->count = place_find(interfaces, count, NULL, true, first);
+    } else if (reachable && !is_loopback_address(reachable) && place_find(interfaces, count, reachable, false, first)) {
+        places->reason = "the ranks met through the first";
+        places->count = 1;
     } else {
-        place->reason = "the best that is up";
-        found = place_find(interfaces, count, NULL, false, place);
+        places->reason = "the best that are up";
+        places->count = place_find(interfaces, count, NULL, false, first);
     }
-    if (!found) {
+    if (status == WEFT_OK && !places->count) {
         char list[512];
         interfaces_name(interfaces, count, list, sizeof list);
-        status =
-            config->interface ? error_set(error, WEFT_ERROR_NETWORK,
-                                          "no network interface that is up has the name or address '%s'; there are: %s",
-                                          config->interface, list)
-                              : error_set(error, WEFT_ERROR_NETWORK, "no network interface %sis up; there are: %s",
-                                          config->loopback_only ? "with a loopback address " : "", list);
+        status = error_set(error, WEFT_ERROR_NETWORK, "no network interface %sis up; there are: %s",
+                           loopback ? "with a loopback address " : "", list);
     }
+    if (status == WEFT_OK && !config->interface && !loopback && strcmp(first->interface, "lo") != 0)
+        places_add_others(interfaces, count, places);
     interfaces_free(interfaces, count);
     return status;
 }
@@ -156,7 +220,7 @@ static bool has_own_devices(const char *name)
     return strncmp(name, "efa", 3) == 0 || strncmp(name, "verbs", 5) == 0;
 }
 
-/** Ask for provider `name`, bound to `address` (NULL: to whatever it likes best). */
+/** Ask for provider `name`, bound to `address` (NULL: to whatever it likes best); `info` is a list. */
 static weft_status provider_ask(const char *name, const char *address, uint64_t receives, struct fi_info **info,
                                 struct error *error)
 {
@@ -189,41 +253,80 @@ static weft_status provider_ask(const char *name, const char *address, uint64_t 
                          "libfabric %u.%u has no provider '%s' with reliable datagrams and remote writes at %s: %s",
                          FI_MAJOR(fi_version()), FI_MINOR(fi_version()), name, address ? address : "its own devices",
                          fi_strerror(-status));
-    /* The list also has layered providers that contain the name: take the one that is it. */
-    *info = NULL;
-    for (struct fi_info *each = answer; each && !*info; each = each->next)
-        if (strcmp(each->fabric_attr->prov_name, name) == 0)
-            *info = fi_dupinfo(each);
-    if (!*info)
-        *info = fi_dupinfo(answer);
-    fi_freeinfo(answer);
-    return *info ? WEFT_OK : error_memory(error, sizeof **info, "libfabric's answer");
+    *info = answer;
+    return WEFT_OK;
 }
 
-/** Ask for `name` where it belongs. */
-static weft_status provider_try(const struct fabric_config *config, const char *name, const struct place *place,
-                                uint64_t receives, struct fi_info **info, struct error *error)
+/** Take from the list `answer`, which is freed, what is of provider `name` itself (where anything is: it also has
+ * layered providers that contain the name). One for each device, as many as are wanted. */
+static weft_status choices_take(struct fi_info *answer, const char *name, uint32_t most, struct rail_choice *choices,
+                                uint32_t *count, struct error *error)
+{
+    uint32_t before = *count;
+    bool exact = false;
+    for (const struct fi_info *each = answer; each; each = each->next)
+        exact = exact || strcmp(each->fabric_attr->prov_name, name) == 0;
+    for (const struct fi_info *each = answer; each && *count < most; each = each->next) {
+        bool known = exact && strcmp(each->fabric_attr->prov_name, name) != 0;
+        for (uint32_t i = before; i < *count; i++)
+            known = known || strcmp(choices[i].info->domain_attr->name, each->domain_attr->name) == 0;
+        if (known)
+            continue;
+        struct rail_choice *choice = &choices[*count];
+        *choice = (struct rail_choice){.info = fi_dupinfo(each)};
+        if (!choice->info)
+            break;
+        snprintf(choice->interface, sizeof choice->interface, "%s", each->domain_attr->name);
+        if (each->nic && each->nic->link_attr)
+            choice->bytes_per_second = each->nic->link_attr->speed / 8;
+        ++*count;
+    }
+    fi_freeinfo(answer);
+    return *count > before ? WEFT_OK : error_memory(error, sizeof *answer, "libfabric's answer");
+}
+
+/** Ask for `name` where it belongs: at its own devices, or at the places. What other places than the first lack is left
+ * out. */
+static weft_status provider_try(const struct fabric_config *config, const char *name, const struct places *places,
+                                uint64_t receives, struct rail_choice *choices, uint32_t *count, struct error *error)
 {
     bool anywhere = has_own_devices(name) && (!config->interface || strncmp(name, "efa", 3) == 0);
-    return provider_ask(name, anywhere ? NULL : place->address, receives, info, error);
+    *count = 0;
+    for (uint32_t i = 0; i < (anywhere ? 1 : places->count); i++) {
+        const struct place *place = &places->all[i];
+        struct rail_choice *choice = &choices[*count];
+        struct fi_info *answer = NULL;
+        struct error refused = {0};
+        weft_status status = provider_ask(name, anywhere ? NULL : place->address, receives, &answer, &refused);
+        if (status == WEFT_OK)
+            status = choices_take(answer, name, anywhere ? FABRIC_RAILS : *count + 1, choices, count, &refused);
+        if (status != WEFT_OK && i == 0)
+            return error_set(error, status, "%s", refused.text);
+        if (status != WEFT_OK || has_own_devices(name))
+            continue;
+        memcpy(choice->network, place->network, sizeof choice->network);
+        choice->bytes_per_second = place->bytes_per_second;
+        snprintf(choice->interface, sizeof choice->interface, "%s", place->interface);
+    }
+    return WEFT_OK;
 }
 
-weft_status fabric_choose(const struct fabric_config *config, uint64_t receives, struct fi_info **info, char *reason,
-                          size_t size, struct error *error)
+weft_status fabric_choose(const struct fabric_config *config, uint64_t receives, struct rail_choice *choices,
+                          uint32_t *count, char *reason, size_t size, struct error *error)
 {
-    struct place place;
-    weft_status status = place_choose(config, &place, error);
+    struct places places;
+    weft_status status = places_choose(config, &places, error);
     if (status != WEFT_OK)
         return status;
     if (config->provider) {
-        status = provider_try(config, config->provider, &place, receives, info, error);
+        status = provider_try(config, config->provider, &places, receives, choices, count, error);
     } else {
         const char *names[4];
-        size_t count = provider_candidates(config->loopback_only, names);
+        size_t candidates = provider_candidates(config->loopback_only, names);
         struct error refused;
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < candidates; i++) {
             error_clear(&refused);
-            status = provider_try(config, names[i], &place, receives, info, &refused);
+            status = provider_try(config, names[i], &places, receives, choices, count, &refused);
             if (status == WEFT_OK)
                 break;
         }
@@ -232,12 +335,9 @@ weft_status fabric_choose(const struct fabric_config *config, uint64_t receives,
     }
     if (status != WEFT_OK)
         return status;
-    const char *name = (*info)->fabric_attr->prov_name;
-    int used = snprintf(reason, size, "%s of libfabric %u.%u (%s) on ", name, FI_MAJOR(fi_version()),
-                        FI_MINOR(fi_version()), config->provider ? "as asked" : "the best here");
-    if (has_own_devices(name))
-        snprintf(reason + used, size - (size_t)used, "%s", (*info)->domain_attr->name);
-    else
-        snprintf(reason + used, size - (size_t)used, "%s, %s (%s)", place.interface, place.address, place.reason);
+    const char *name = choices[0].info->fabric_attr->prov_name;
+    snprintf(reason, size, "%s of libfabric %u.%u (%s) on %u interface%s (%s)", name, FI_MAJOR(fi_version()),
+             FI_MINOR(fi_version()), config->provider ? "as asked" : "the best here", *count, *count == 1 ? "" : "s",
+             has_own_devices(name) ? "its devices" : places.reason);
     return WEFT_OK;
 }

@@ -12,7 +12,7 @@
 struct shuffle {
     uint64_t seed, drawn;
     size_t count, size;
-    struct fi_cq_data_entry *entries;
+    struct completion *entries;
 };
 
 weft_status shuffle_open(uint64_t seed, struct shuffle **result, struct error *error)
@@ -33,14 +33,13 @@ void shuffle_close(struct shuffle *shuffle)
     free(shuffle);
 }
 
-weft_status shuffle_put(struct shuffle *shuffle, const struct fi_cq_data_entry *entries, size_t count,
-                        struct error *error)
+weft_status shuffle_put(struct shuffle *shuffle, const struct completion *entries, size_t count, struct error *error)
 {
     if (!count)
         return WEFT_OK;
     if (shuffle->count + count > shuffle->size) {
         size_t size = 2 * (shuffle->size + count);
-        struct fi_cq_data_entry *grown = realloc(shuffle->entries, size * sizeof *grown);
+        struct completion *grown = realloc(shuffle->entries, size * sizeof *grown);
         if (!grown)
             return error_memory(error, size * sizeof *grown, "completions kept back");
         shuffle->entries = grown;
@@ -51,7 +50,7 @@ weft_status shuffle_put(struct shuffle *shuffle, const struct fi_cq_data_entry *
     return WEFT_OK;
 }
 
-size_t shuffle_get(struct shuffle *shuffle, struct fi_cq_data_entry *entries, size_t count)
+size_t shuffle_get(struct shuffle *shuffle, struct completion *entries, size_t count)
 {
     size_t taken = 0;
     while (taken < count && shuffle->count && random_below(shuffle->seed, shuffle->drawn++, 3) == 0) {
