@@ -14,8 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PENDING_MOST     64  /* accepted connections that have not yet said who they are */
-#define FAREWELL_SECONDS 2.0 /* for telling a failure to neighbours that are still in their greeting */
+#define PENDING_MOST         64 /* accepted connections that have not yet proved who they are */
+#define ACCEPTED_AT_ONCE     16 /* so that each is heard before others can take its place */
+#define ATTEMPTS_MOST        100
+#define ATTEMPT_MILLISECONDS 10
+#define FAREWELL_SECONDS     2.0 /* for telling a failure to neighbours that are still in their greeting */
 
 /* What exists only while the tree is being built. */
 struct building {
@@ -23,7 +26,8 @@ struct building {
     struct stream_identity identity;
     struct stream pending[PENDING_MOST];
     uint32_t pending_count;
-    uint32_t missing; /* links that are not open yet */
+    uint32_t missing;  /* links that are not open yet */
+    uint32_t attempts; /* to connect to the parent again */
 };
 
 static struct link *link_to(struct control *control, uint32_t rank)
@@ -72,13 +76,27 @@ static weft_status connect_parent(struct building *building, struct error *error
     return stream_begin(&link->stream, descriptor, false, &building->identity, error);
 }
 
+/* Pending connections stay in the order in which they came. */
+static void remove_pending(struct building *building, uint32_t index)
+{
+    building->pending_count--;
+    memmove(&building->pending[index], &building->pending[index + 1],
+            (building->pending_count - index) * sizeof building->pending[0]);
+}
+
+/* When there are too many, the oldest goes: a stranger that holds connections open keeps nobody out, and a child that
+ * loses its place comes again. */
 static void accept_pending(struct building *building)
 {
-    while (building->pending_count < PENDING_MOST) {
+    for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
         int fd = accept4(building->control->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
         address_prepare(fd);
+        if (building->pending_count == PENDING_MOST) {
+            stream_end(&building->pending[0]);
+            remove_pending(building, 0);
+        }
         struct stream *stream = &building->pending[building->pending_count];
         if (stream_begin(stream, fd, true, &building->identity, NULL) == WEFT_OK)
             building->pending_count++;
@@ -103,7 +121,7 @@ static weft_status greet_pending(struct building *building, uint32_t index, stru
     } else {
         stream_end(stream); /* a stranger, or of another job */
     }
-    building->pending[index] = building->pending[--building->pending_count];
+    remove_pending(building, index);
     return status;
 }
 
@@ -126,6 +144,15 @@ static weft_status greet_parent(struct building *building, struct error *error)
         return open_link(building, link, error);
     if (status == WEFT_OK)
         return WEFT_OK;
+    if (link->stream.state == STREAM_ENDED && building->attempts++ < ATTEMPTS_MOST) {
+        /* Dead, or it took this connection for a stranger's among many: who is dead does not listen. */
+        stream_end(&link->stream);
+        poll(NULL, 0, ATTEMPT_MILLISECONDS);
+        status = connect_parent(building, error);
+        if (status != WEFT_OK)
+            give_up(building, link);
+        return status;
+    }
     give_up(building, link);
     if (link->stream.state == STREAM_ENDED)
         return error_set(error, WEFT_ERROR_PEER, "rank %u on host %s (process %d) died before the ranks had connected",
@@ -140,7 +167,7 @@ static weft_status build_a_little(struct building *building, uint64_t deadline, 
     bool greeting = control->tree.parent != TREE_NONE && !control->links[0].open && !control->links[0].ended;
     struct pollfd polls[PENDING_MOST + 3];
     uint64_t now = clock_now();
-    polls[0] = (struct pollfd){building->pending_count < PENDING_MOST ? control->listener : -1, POLLIN, 0};
+    polls[0] = (struct pollfd){control->listener, POLLIN, 0};
     polls[1] = (struct pollfd){control->epoll, POLLIN, 0};
     polls[2] = (struct pollfd){greeting ? control->links[0].stream.descriptor : -1, POLLIN, 0};
     if (greeting && stream_wants_write(&control->links[0].stream))

@@ -17,6 +17,7 @@
 
 #define GREETING_SECONDS 10 /* for the first bytes, and for taking the last ones */
 #define GUESTS_SPARE     64 /* connections beyond the number of ranks: strangers and refused ones */
+#define ACCEPTED_AT_ONCE 16 /* so that each is heard before others can take its place */
 #define PIECE_BYTES      65536
 
 /* A connection: a rank, or who may become one. */
@@ -193,6 +194,17 @@ static weft_status too_late(struct round *round, struct error *error)
     return fail(round, WEFT_ERROR_TIMEOUT, sentence, error);
 }
 
+/* A guest that holds the secret sends something else than its card. */
+static bool refuse_card(struct round *round, const struct guest *guest)
+{
+    snprintf(round->refused, sizeof round->refused,
+             "rank %u on host %s sent something that is no card: its connection was ended; a program error, or another "
+             "build of Weft",
+             guest->stream.peer_rank, guest->stream.peer_host);
+    report(round, round->refused);
+    return false;
+}
+
 /* Take what a guest has sent. False: it is to be removed. */
 static bool hear(struct round *round, struct guest *guest, weft_status *status, struct error *error)
 {
@@ -213,7 +225,7 @@ static bool hear(struct round *round, struct guest *guest, weft_status *status, 
     int found = 0;
     while (!guest->leaving && (found = stream_peek(&guest->stream, &frame)) == 1) {
         if (frame.kind != RENDEZVOUS_CARD || frame.size == 0 || frame.size > RENDEZVOUS_BLOB_MOST || guest->blob)
-            return false;
+            return refuse_card(round, guest);
         guest->blob = malloc(frame.size);
         if (!guest->blob)
             return false;
@@ -222,7 +234,7 @@ static bool hear(struct round *round, struct guest *guest, weft_status *status, 
         frame_drop(&guest->stream.in, &frame);
         round->complete++;
     }
-    return found >= 0;
+    return found >= 0 || refuse_card(round, guest);
 }
 
 /* Send a guest what it is owed. False: all is sent to one who leaves, or it is gone. */
@@ -247,24 +259,42 @@ static bool tell(struct round *round, struct guest *guest)
     return true;
 }
 
+/* Make room for one more guest. When there are too many, who has been greeting for longest without a proof goes: a
+ * stranger that holds connections open keeps nobody out, and a rank that loses its place comes again. */
+static bool make_room(struct round *round)
+{
+    if (round->count >= 2 * round->server->ranks + GUESTS_SPARE) {
+        uint32_t oldest = round->count;
+        for (uint32_t i = 0; i < round->count; i++)
+            if (!round->guests[i].seated &&
+                (oldest == round->count || round->guests[i].deadline < round->guests[oldest].deadline))
+                oldest = i;
+        if (oldest == round->count)
+            return false;
+        guest_remove(round, oldest);
+    }
+    if (round->count < round->room)
+        return true;
+    uint32_t room = round->room ? round->room * 2 : 16;
+    struct guest *guests = realloc(round->guests, room * sizeof *guests);
+    if (!guests)
+        return false;
+    round->guests = guests;
+    round->room = room;
+    return true;
+}
+
 static void accept_guests(struct round *round, int listener)
 {
     const struct stream_identity identity = {.secret = round->server->secret, .purpose = STREAM_MEETING};
-    for (;;) {
+    for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0)
             return;
         address_prepare(fd);
-        if (round->count == round->room) {
-            uint32_t room = round->room ? round->room * 2 : 16;
-            struct guest *guests = realloc(round->guests, room * sizeof *guests);
-            if (!guests || round->count >= 2 * round->server->ranks + GUESTS_SPARE) {
-                round->guests = guests ? guests : round->guests;
-                close(fd);
-                return;
-            }
-            round->guests = guests;
-            round->room = room;
+        if (!make_room(round)) {
+            close(fd);
+            return;
         }
         struct guest *guest = &round->guests[round->count++];
         *guest = (struct guest){.deadline = clock_now() + GREETING_SECONDS * 1000000000ull};

@@ -28,8 +28,8 @@
 #define HELLO_VERSION      1u
 #define HELLO_DESCRIPTORS  2
 #define RETRY_MILLISECONDS 2
-#define STRANGERS          16 /* callers who may be silent at one time beyond the ranks expected */
-#define NAMED              8  /* missing ranks listed in a sentence */
+#define STRANGERS          16 /* callers who may be silent at one time beyond the ranks expected: the oldest goes first */
+#define NAMED              8 /* missing ranks listed in a sentence */
 
 struct hello {
     uint64_t magic;
@@ -49,8 +49,8 @@ struct meeting {
     struct near *near;
     struct guest *guests;
     uint32_t count, missing;
-    int *callers; /* accepted, not yet heard; -1: free */
-    uint32_t caller_slots;
+    int *callers;                       /* accepted, not yet heard; -1: free */
+    uint32_t caller_slots, caller_next; /* slots, and the one that is taken next, whoever is in it */
     struct pollfd *polls;
 };
 
@@ -279,19 +279,21 @@ static weft_status hear_caller(struct meeting *meeting, int *caller, struct erro
     return status;
 }
 
+/* No more than STRANGERS at once, so that each is heard before others can take its place; a rank that loses it calls
+ * again. */
 static void take_calls(struct meeting *meeting)
 {
-    for (;;) {
+    for (int i = 0; i < STRANGERS; i++) {
         int caller = accept4(meeting->near->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (caller < 0)
             return;
-        uint32_t slot = 0;
-        while (slot < meeting->caller_slots && meeting->callers[slot] >= 0)
-            slot++;
-        if (slot == meeting->caller_slots || !same_user(caller))
+        if (!same_user(caller)) {
             close(caller);
-        else
-            meeting->callers[slot] = caller;
+            continue;
+        }
+        hang_up(&meeting->callers[meeting->caller_next]);
+        meeting->callers[meeting->caller_next] = caller;
+        meeting->caller_next = (meeting->caller_next + 1) % meeting->caller_slots;
     }
 }
 

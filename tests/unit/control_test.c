@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "control/address.h"
 #include "control/control.h"
+#include "control/secret.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -307,6 +309,59 @@ static void an_abort_reaches_those_who_are_connecting(void **state)
     assert_true(clock_now() - start < 5000000000u);
 }
 
+static void *close_by_hand(void *argument)
+{
+    control_close(((struct rank *)argument)->control);
+    return NULL;
+}
+
+/* Two ranks by hand, so that strangers can be at the door before them. */
+static void *connect_by_hand(void *argument)
+{
+    static const uint8_t secret[SECRET_BYTES] = {7};
+    struct rank *rank = argument;
+    struct error error = {0};
+    if (control_connect(rank->control, rank->cards, secret, &error) != WEFT_OK)
+        snprintf(rank->message, sizeof rank->message, "rank %d: %.400s", rank->number, error.text);
+    return NULL;
+}
+
+/* Strangers that hold connections to a rank open, silent or half-way through a greeting, keep its neighbours out no
+ * more than those that speak another language. */
+static void half_open_connections_block_nobody(void **state)
+{
+    enum { STRANGERS = 200 };
+    static int strangers[STRANGERS];
+    struct card cards[2];
+    struct rank ranks[2] = {{.number = 0}, {.number = 1}};
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct control_config settings = {.rank = i, .ranks = 2, .connect_limit = 10};
+        assert_int_equal(card_begin(&cards[i], i, i ? "b" : "a", NULL), WEFT_OK);
+        assert_int_equal(control_open(&settings, "127.0.0.1", &ranks[i].control, &cards[i], NULL), WEFT_OK);
+        ranks[i].cards = cards;
+    }
+    assert_int_equal(address_parse(cards[0].control, host, &port, NULL), WEFT_OK);
+    for (int i = 0; i < STRANGERS; i++) {
+        assert_int_equal(address_connect(host, port, 5, &strangers[i], NULL, NULL), WEFT_OK);
+        const char *words = i % 3 == 0 ? "" : i % 3 == 1 ? "WEFT\r\n" : "GET / HTTP/1.1\r\n\r\n";
+        assert_int_equal(send(strangers[i], words, strlen(words), MSG_NOSIGNAL), (ssize_t)strlen(words));
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_create(&ranks[i].thread, NULL, connect_by_hand, &ranks[i]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(ranks[i].thread, NULL);
+        assert_string_equal(ranks[i].message, "");
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_create(&ranks[i].helper, NULL, close_by_hand, &ranks[i]);
+    for (int i = 0; i < 2; i++)
+        pthread_join(ranks[i].helper, NULL);
+    for (int i = 0; i < STRANGERS; i++)
+        close(strangers[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +372,7 @@ int main(void)
         cmocka_unit_test(an_abort_reaches_everybody),
         cmocka_unit_test(an_abort_reaches_those_who_are_connecting),
         cmocka_unit_test(logs_can_be_read_by_others),
+        cmocka_unit_test(half_open_connections_block_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,8 +144,11 @@ static void strangers_are_dropped(void **state)
         assert_int_equal(near_open(heap, i, 2, 5, &near[i], NULL), WEFT_OK);
         near_card(near[i], &cards[i]);
     }
-    int silent = call_name(cards[0].name), loud = call_name(cards[0].name);
-    assert_true(silent >= 0 && loud >= 0);
+    int silent[64]; /* more than there are places for */
+    for (int i = 0; i < 64; i++)
+        assert_true((silent[i] = call_name(cards[0].name)) >= 0);
+    int loud = call_name(cards[0].name);
+    assert_true(loud >= 0);
     char noise[300];
     memset(noise, 'x', sizeof noise);
     assert_int_equal(send(loud, noise, sizeof noise, 0), sizeof noise);
@@ -159,7 +162,8 @@ static void strangers_are_dropped(void **state)
         assert_int_equal(pairs[i].status, WEFT_OK);
     }
     assert_int_equal(recv(loud, noise, sizeof noise, 0), 0);
-    close(silent);
+    for (int i = 0; i < 64; i++)
+        close(silent[i]);
     close(loud);
     near_close(near[0]);
     near_close(near[1]);

@@ -8,6 +8,7 @@
 #include "control/rendezvous.h"
 #include "control/stream.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -135,6 +136,14 @@ static int raw_connection(const struct meeting_place *place)
     return descriptor;
 }
 
+/* The same, but recv() waits. */
+static int patient_connection(const struct meeting_place *place)
+{
+    int descriptor = raw_connection(place);
+    assert_int_equal(fcntl(descriptor, F_SETFL, 0), 0);
+    return descriptor;
+}
+
 /* Whether the other end closes within a second. */
 static bool closes(int descriptor)
 {
@@ -194,6 +203,143 @@ static void strangers_disturb_nothing(void **state)
     assert_string_equal(place.reports, "");
     for (int i = 0; i < 4; i++)
         close(strangers[i]);
+}
+
+/* Strangers that hold connections open, silent or with the first bytes of a greeting, keep nobody out. */
+static void half_open_connections_block_nobody(void **state)
+{
+    enum { STRANGERS = 300 };
+    struct meeting_place place;
+    struct guest guests[2];
+    static int strangers[STRANGERS];
+    place_open(&place, 2, 20, false);
+    for (int i = 0; i < STRANGERS; i++) {
+        strangers[i] = raw_connection(&place);
+        if (i % 2)
+            assert_int_equal(send(strangers[i], "WEFT\r\n", 6, MSG_NOSIGNAL), 6);
+    }
+    for (uint32_t i = 0; i < 2; i++)
+        guest_start(&guests[i], &place, i, 2, "right", 5); /* less than a greeting may take */
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(guest_end(&guests[i]), WEFT_OK);
+        assert_string_equal(guests[i].error.text, "");
+    }
+    place_close(&place, false);
+    for (int i = 0; i < STRANGERS; i++)
+        close(strangers[i]);
+}
+
+/* What a guest said, recorded by somebody on the way. */
+struct wiretap {
+    const struct meeting_place *place;
+    int listener, socket, server;
+    uint16_t port;
+    uint8_t said[4096];
+    size_t size;
+    pthread_t thread;
+};
+
+static void *tap(void *argument)
+{
+    struct wiretap *wire = argument;
+    uint8_t bytes[4096];
+    struct pollfd caller = {wire->listener, POLLIN, 0};
+    poll(&caller, 1, 5000);
+    wire->socket = accept(wire->listener, NULL, NULL);
+    wire->server = raw_connection(wire->place);
+    struct pollfd ends[2] = {{wire->socket, POLLIN, 0}, {wire->server, POLLIN, 0}};
+    while (poll(ends, 2, 5000) > 0) {
+        for (int i = 0; i < 2; i++) {
+            ssize_t n = ends[i].revents ? recv(ends[i].fd, bytes, sizeof bytes, MSG_DONTWAIT) : -1;
+            if (n == 0)
+                return NULL;
+            if (n < 0)
+                continue;
+            if (i == 0 && wire->size + (size_t)n <= sizeof wire->said) {
+                memcpy(wire->said + wire->size, bytes, (size_t)n);
+                wire->size += (size_t)n;
+            }
+            send(ends[!i].fd, bytes, (size_t)n, MSG_NOSIGNAL);
+        }
+    }
+    return NULL;
+}
+
+/* A whole visit, played again word for word, and a server's own proof sent back to it, seat nobody. */
+static void a_recorded_visit_cannot_be_replayed(void **state)
+{
+    struct meeting_place place;
+    struct wiretap wire = {.place = &place};
+    struct guest guest;
+    char tapped[64];
+    place_open(&place, 1, 20, true);
+    assert_int_equal(address_listen("127.0.0.1", 0, &wire.listener, &wire.port, NULL), WEFT_OK);
+    pthread_create(&wire.thread, NULL, tap, &wire);
+    struct meeting_place by_wire = place;
+    snprintf(tapped, sizeof tapped, "127.0.0.1:%u", wire.port);
+    snprintf(by_wire.address, sizeof by_wire.address, "%s", tapped);
+    guest_start(&guest, &by_wire, 0, 1, "right", 20);
+    assert_int_equal(guest_end(&guest), WEFT_OK);
+    pthread_join(wire.thread, NULL);
+    assert_true(wire.size > STREAM_HELLO_BYTES + SECRET_BYTES);
+
+    int again = patient_connection(&place);
+    uint8_t answer[4096];
+    size_t heard = 0;
+    assert_int_equal(send(again, wire.said, wire.size, MSG_NOSIGNAL), (ssize_t)wire.size);
+    for (ssize_t n; (n = recv(again, answer + heard, sizeof answer - heard, 0)) > 0;)
+        heard += (size_t)n;
+    assert_true(heard == 0 || heard == STREAM_REPLY_BYTES); /* the challenge that anybody gets, and no table */
+    assert_true(reported(&place, "its job secret is another one"));
+    close(again);
+
+    int mirror = patient_connection(&place);
+    assert_int_equal(send(mirror, wire.said, STREAM_HELLO_BYTES, MSG_NOSIGNAL), STREAM_HELLO_BYTES);
+    assert_int_equal(recv(mirror, answer, STREAM_REPLY_BYTES, MSG_WAITALL), STREAM_REPLY_BYTES);
+    assert_int_equal(send(mirror, answer + STREAM_REPLY_BYTES - SECRET_BYTES, SECRET_BYTES, MSG_NOSIGNAL),
+                     SECRET_BYTES);
+    assert_true(closes(mirror));
+    close(mirror);
+    place_close(&place, true);
+    close(wire.listener);
+    close(wire.socket);
+    close(wire.server);
+}
+
+/* A rank that holds the secret and then sends something that is no card is named; the others meet without it. */
+static void a_malformed_card_is_told(void **state)
+{
+    static const struct {
+        uint32_t size, kind;
+    } headers[] = {{8, 77}, {0, 1}, {RENDEZVOUS_BLOB_MOST + 1, 1}, {UINT32_MAX, 1}, {8, 1u << 20}};
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        struct meeting_place place;
+        struct guest guest;
+        struct stream stream;
+        uint8_t bytes[8];
+        place_open(&place, 1, 20, true);
+        const struct stream_identity identity = {place.secret, STREAM_MEETING, 0, 1};
+        assert_int_equal(stream_begin(&stream, raw_connection(&place), false, &identity, NULL), WEFT_OK);
+        while (stream.state != STREAM_OPEN) {
+            assert_int_equal(stream_write(&stream, NULL), WEFT_OK);
+            assert_int_equal(stream_read(&stream, NULL), WEFT_OK);
+        }
+        memcpy(bytes, &headers[i].size, 4);
+        memcpy(bytes + 4, &headers[i].kind, 4);
+        buffer_put(&stream.out, bytes, sizeof bytes);
+        if (headers[i].size <= RENDEZVOUS_BLOB_MOST + 1) {
+            static const uint8_t payload[RENDEZVOUS_BLOB_MOST + 1];
+            buffer_put(&stream.out, payload, headers[i].size);
+        }
+        while (stream_wants_write(&stream))
+            assert_int_equal(stream_write(&stream, NULL), WEFT_OK);
+        assert_true(reported(&place, "sent something that is no card: its connection was ended"));
+        assert_true(closes(stream.descriptor));
+        stream_end(&stream);
+        guest_start(&guest, &place, 0, 1, "right", 20);
+        assert_int_equal(guest_end(&guest), WEFT_OK);
+        place_close(&place, true);
+    }
 }
 
 static void another_secret_is_told_at_both_ends(void **state)
@@ -401,6 +547,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_get_all_cards),
         cmocka_unit_test(strangers_disturb_nothing),
+        cmocka_unit_test(half_open_connections_block_nobody),
+        cmocka_unit_test(a_recorded_visit_cannot_be_replayed),
+        cmocka_unit_test(a_malformed_card_is_told),
         cmocka_unit_test(another_secret_is_told_at_both_ends),
         cmocka_unit_test(another_version_is_told_at_both_ends),
         cmocka_unit_test(what_is_no_weft_is_told),
