@@ -34,6 +34,7 @@ struct world {
     double time_limit, meeting_limit;
     uint64_t heap_bytes;
     const char *fabric;
+    bool stage_only; /**< ranks do not read one another's ordinary memory */
 };
 
 /* One rank's part. */
@@ -78,6 +79,7 @@ static inline void *world_rank_main(void *argument)
     config.meeting_limit = world->meeting_limit ? world->meeting_limit : 30;
     config.heap_bytes = world->heap_bytes ? world->heap_bytes : 1u << 30;
     config.process = self->process;
+    config.stage_only = world->stage_only;
     weft_context *context = NULL;
     if (weft_init(&config, &context) != WEFT_OK) {
         fprintf(stderr, "rank %d: weft_init: %s\n", self->rank, weft_message(NULL));

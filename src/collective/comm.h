@@ -52,6 +52,7 @@ struct weft_comm {
     uint64_t near_number;       /**< near operations begun */
     uint64_t near_credit;       /**< all near ranks are known to have begun this one */
     struct staging staging[2];
+    bool reads_foreign;   /**< every near rank can read all memory of every other: no staging for what is only read */
     const void **sources; /**< room for the operands of one sum ... */
     void **targets;       /**< ... and for the places where it goes */
 

@@ -39,6 +39,8 @@ static const struct configuration_variable variables[] = {
     {"WEFT_RANKS", "from 1", "set by weft run", "how many ranks the job has"},
     {"WEFT_SECRET", "any text", "drawn by weft run; otherwise see the threat model",
      "what only the ranks of one job know, by which they tell strangers"},
+    {"WEFT_STAGE_ONLY", "0 or 1", "0",
+     "copy through shared memory even where the kernel would let ranks read one another's memory"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
     {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links are kept, as weft/links.json"},
     {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs"},
@@ -110,6 +112,11 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
         made.node = variable("WEFT_NODE");
     if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
+    if (status == WEFT_OK && !made.stage_only && (text = variable("WEFT_STAGE_ONLY"))) {
+        made.stage_only = strcmp(text, "0") != 0;
+        if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
+            status = error_set(error, WEFT_ERROR_ARGUMENT, "WEFT_STAGE_ONLY is '%s'; it must be 0 or 1", text);
+    }
     const struct {
         const char *field, *variable;
         double standard, *seconds;

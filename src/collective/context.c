@@ -367,6 +367,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     context->meeting_limit = wanted.meeting_limit;
     context->time_limit = wanted.time_limit;
     context->late_seconds = wanted.late_seconds;
+    context->stage_only = wanted.stage_only;
     context->reduction = reduction_best();
     context->streaming_bytes = copy_streaming_threshold();
     weft_status status = open_all(context, &wanted, &error);

@@ -41,6 +41,7 @@ struct weft_context {
     uint32_t transfers[CONTEXT_TRANSPORTS]; /**< in flight */
     const struct reduction *reduction;
     uint64_t streaming_bytes; /**< operations that touch more are stored past the caches */
+    bool stage_only;          /**< never read memory that a near rank has not put into its heap */
     double meeting_limit, time_limit, late_seconds;
 
     struct weft_comm *world;

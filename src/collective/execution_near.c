@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define FOREIGN_LEAST (64u << 10) /* bytes of a piece: below, a system call costs more than the copy that it saves */
+
 static struct near_line *own_line(const struct weft_request *request)
 {
     return &request->comm->mine->first[request->near_number & 1];
@@ -66,6 +68,17 @@ static weft_status grow(struct weft_request *request, uint64_t bytes, void **pla
     return status;
 }
 
+/*
+ * Whether near ranks should read this rank's ordinary input where it lies: that saves a copy, and costs a system call a
+ * piece. Beyond the caches staging is as fast, as it stays in them; and a sum reads its operands more than once.
+ */
+static bool pays_foreign(const struct weft_request *request)
+{
+    const struct plan *plan = request->plan;
+    return request->comm->reads_foreign && !request->binding.streaming && !collective_reduces(plan->collective) &&
+           plan_width(request->binding.room, plan->parts) >= FOREIGN_LEAST;
+}
+
 /* Tell near ranks where the buffers of this operation lie. */
 static weft_status announce(struct weft_request *request, struct error *error)
 {
@@ -86,7 +99,9 @@ static weft_status announce(struct weft_request *request, struct error *error)
     places->spread_stride = request->entry->spread_blocks * binding->room;
     places->exposed = HEAP_NOWHERE;
     atomic_store_explicit(&places->spread, HEAP_NOWHERE, memory_order_relaxed);
-    if (request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes) {
+    if (request->entry->exposes && places->input == HEAP_NOWHERE && pays_foreign(request)) {
+        places->input = NEAR_FOREIGN | (uint64_t)(uintptr_t)binding->input;
+    } else if (request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes) {
         struct staging *staging = &comm->staging[request->near_number & 1];
         weft_status status =
             grow(request, places->exposed_stride * plan->slots, &staging->exposed, &staging->exposed_bytes, error);
@@ -196,7 +211,16 @@ static uint64_t slot_of(const struct weft_request *request, const struct lane *l
     return lane->iteration % request->plan->slots;
 }
 
-/* A chunk of the INPUT of `rank`, as it has exposed it. */
+/* Whether `rank` has exposed its INPUT in memory of its process that is not mapped here. */
+static bool is_foreign(const struct weft_request *request, uint32_t rank)
+{
+    const weft_comm *comm = request->comm;
+    uint64_t input = line_of(request, rank)->places.input;
+    return rank != comm->rank && input != HEAP_NOWHERE && input & NEAR_FOREIGN &&
+           comm->bases[rank] != comm->bases[comm->rank];
+}
+
+/* A chunk of the INPUT of `rank`, as it has exposed it: its address here, or in its process when it is foreign. */
 static const char *exposed_chunk(const struct weft_request *request, const struct lane *lane, uint32_t rank,
                                  uint32_t chunk)
 {
@@ -204,9 +228,11 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
     if (rank == comm->rank)
         return execution_chunk(request, lane, BUFFER_INPUT, chunk);
     const struct near_places *places = &line_of(request, rank)->places;
-    if (places->input != HEAP_NOWHERE)
-        return comm->bases[rank] + places->input +
-               chunk_offset(request, lane, chunk, request->binding.block_bytes, lane->segment.begin);
+    if (places->input != HEAP_NOWHERE) {
+        const char *input = places->input & NEAR_FOREIGN ? (const char *)(uintptr_t)(places->input & ~NEAR_FOREIGN)
+                                                         : comm->bases[rank] + places->input;
+        return input + chunk_offset(request, lane, chunk, request->binding.block_bytes, lane->segment.begin);
+    }
     return comm->bases[rank] + places->exposed + slot_of(request, lane) * places->exposed_stride +
            chunk_offset(request, lane, chunk, request->binding.room, 0);
 }
@@ -240,12 +266,35 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
     return STEP_COMPLETE;
 }
 
-static void read_from(struct weft_request *request, struct lane *lane, const struct step *step)
+/* A near rank's process that is gone is waited for like one that is late: who watches over ranks will end that. */
+static enum step_result read_foreign(struct weft_request *request, uint32_t rank, void *target, const char *source,
+                                     uint64_t bytes)
+{
+    weft_comm *comm = request->comm;
+    struct error error;
+    error_clear(&error);
+    weft_status status =
+        near_foreign_read(comm->context->near, comm->world[rank], target, (uint64_t)(uintptr_t)source, bytes, &error);
+    if (status == WEFT_OK)
+        return STEP_COMPLETE;
+    request->awaited = comm->world[rank] + 1;
+    if (status == WEFT_ERROR_PEER)
+        return STEP_WAITS;
+    progress_fail(comm->context, &error);
+    return STEP_FAILED;
+}
+
+static enum step_result read_from(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     uint64_t bytes = execution_step_bytes(request, lane, step);
-    if (bytes)
-        copy_bytes(execution_chunk(request, lane, step->target, step->target_chunk),
-                   exposed_chunk(request, lane, step->peer, step->source_chunk), bytes, request->binding.streaming);
+    if (!bytes)
+        return STEP_COMPLETE;
+    char *target = execution_chunk(request, lane, step->target, step->target_chunk);
+    const char *source = exposed_chunk(request, lane, step->peer, step->source_chunk);
+    if (is_foreign(request, step->peer))
+        return read_foreign(request, step->peer, target, source, bytes);
+    copy_bytes(target, source, bytes, request->binding.streaming);
+    return STEP_COMPLETE;
 }
 
 /* The exposed chunks of all of a group, in its order. */
@@ -395,8 +444,7 @@ enum step_result execution_step_near(struct weft_request *request, struct lane *
     case STEP_AWAIT:
         return await(request, lane, step, &request->plan->groups[step->peer]);
     case STEP_READ:
-        read_from(request, lane, step);
-        return STEP_COMPLETE;
+        return read_from(request, lane, step);
     case STEP_GATHER_REDUCE:
     case STEP_SPREAD:
     case STEP_REDUCE_SPREAD:

@@ -44,6 +44,8 @@ struct near_page {
 struct near_peer {
     bool connected;
     bool same_process;
+    bool readable; /**< its process's memory, by near_foreign_read() */
+    int process;   /**< its number here */
     uint32_t rank;
     char *base; /**< of its heap, here */
     uint64_t heap_bytes;
@@ -74,6 +76,9 @@ weft_status near_peer_add(struct near *near, uint32_t rank, struct near_peer **p
 
 /** Open the abstract socket under a random name (near_meet.c). */
 weft_status near_listen(struct near *near, struct error *error);
+
+/** Whether the word at `word` of `process` can be read, and is the job's (near_foreign.c). */
+bool near_foreign_probe(const struct near *near, int process, uint64_t word);
 
 /** A full fence: stores before it are seen before loads after it are made. */
 static inline void near_fence(void)

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #define HELLO_MAGIC        UINT64_C(0x657261656e746677) /* "wftnear" and an e */
-#define HELLO_VERSION      1u
+#define HELLO_VERSION      2u
 #define HELLO_DESCRIPTORS  2
 #define RETRY_MILLISECONDS 2
 #define STRANGERS          16 /* callers who may be silent at one time beyond the ranks expected: the oldest goes first */
@@ -33,7 +33,9 @@
 
 struct hello {
     uint64_t magic;
-    uint32_t version, rank, wanted, reserved;
+    uint32_t version, rank, wanted;
+    int32_t process;      /* the sender's, filled in by whoever receives it, as numbers differ between namespaces */
+    uint64_t secret_word; /* where the sender's process keeps its secret_hash: a word to try to read */
     uint64_t secret_hash, heap_identity, heap_bytes, page_offset, porch_offset, porch_bytes;
 };
 
@@ -81,11 +83,23 @@ weft_status near_listen(struct near *near, struct error *error)
     return WEFT_OK;
 }
 
+static bool credentials(int socket, struct ucred *peer)
+{
+    socklen_t length = sizeof *peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &length) == 0;
+}
+
 static bool same_user(int socket)
 {
     struct ucred peer;
-    socklen_t length = sizeof peer;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
+    return credentials(socket, &peer) && peer.uid == geteuid();
+}
+
+/* The number of the process at the other end; 0 when it cannot be known here. */
+static int process_of(int socket)
+{
+    struct ucred peer;
+    return credentials(socket, &peer) ? peer.pid : 0;
 }
 
 /* ---- the packet ------------------------------------------------------------------------------------------------- */
@@ -97,6 +111,7 @@ static bool hello_send(const struct near *near, const struct near_peer *peer, in
         .version = HELLO_VERSION,
         .rank = near->rank,
         .wanted = peer->rank,
+        .secret_word = (uint64_t)(uintptr_t)&near->secret_hash,
         .secret_hash = near->secret_hash,
         .heap_identity = heap_identity(near->heap),
         .heap_bytes = heap_size(near->heap),
@@ -146,8 +161,10 @@ static enum hearing hello_receive(const struct near *near, int socket, struct he
     bool well = bytes == (ssize_t)sizeof *hello && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
                 count == HELLO_DESCRIPTORS && hello->magic == HELLO_MAGIC && hello->version == HELLO_VERSION &&
                 hello->secret_hash == near->secret_hash && hello->wanted == near->rank;
-    if (well)
+    if (well) {
+        hello->process = process_of(socket);
         return HEARD;
+    }
     while (count > 0)
         close(descriptors[--count]);
     return STRANGE;
@@ -182,6 +199,8 @@ static weft_status admit(struct near *near, struct near_peer *peer, const struct
         return status;
     }
     peer->same_process = same_process;
+    peer->process = hello->process;
+    peer->readable = near_foreign_probe(near, hello->process, hello->secret_word);
     peer->base = base;
     peer->heap_bytes = hello->heap_bytes;
     peer->heap_identity = hello->heap_identity;
