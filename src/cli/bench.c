@@ -2,6 +2,7 @@
 /* `weft bench`: how long collectives take here, with nccl-tests' columns, every result checked. */
 #include "base/text.h"
 #include "cli/bench_print.h"
+#include "cli/bench_progress.h"
 #include "cli/command.h"
 
 #include <inttypes.h>
@@ -18,6 +19,7 @@ static struct {
     int64_t ranks, factor, root;
     uint64_t least, most;
     const char *type, *op, *buffers, *place, *algorithm;
+    double compute;
     bool reproducible, json;
 } chosen;
 
@@ -36,6 +38,7 @@ static const struct cli_option options[] = {
                "of the result: in the input's memory, out of it, or one after the other"),
     CLI_TEXT("algorithm", 'a', "NAME", &chosen.algorithm, NULL, "use this algorithm instead of the tuner's choice"),
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "keep the canonical order of sums on any placement"),
+    CLI_NUMBER("compute", 0, "SECONDS", &chosen.compute, "0.02", 0, 60, "of overlap: between starting and waiting"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each size"),
 };
 
@@ -101,7 +104,7 @@ static weft_status check_choices(const struct bench_collective *collective, stru
     if (chosen.least > chosen.most)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--min is %" PRIu64 " bytes, which is more than --max, %" PRIu64,
                          chosen.least, chosen.most);
-    if (collective->reduces && strcmp(chosen.op, "scaled-sum") == 0 && !is_float)
+    if (collective && collective->reduces && strcmp(chosen.op, "scaled-sum") == 0 && !is_float)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--op is scaled-sum, which %s cannot do; take a floating-point --type", chosen.type);
     return WEFT_OK;
@@ -117,6 +120,12 @@ static void choose_places(struct bench_case *what)
         what->in_place = strcmp(chosen.place, "in") == 0;
         what->out_of_place = !what->in_place;
     }
+}
+
+/* What is no collective, but of how ranks wait; NULL: it is a collective. */
+static weft_status (*find_progress(const char *name))(const struct bench_progress *what, struct error *error)
+{
+    return strcmp(name, "overlap") == 0 ? bench_overlap : strcmp(name, "waiting") == 0 ? bench_waiting : NULL;
 }
 
 /* ---- measuring -------------------------------------------------------------------------------------------------- */
@@ -209,10 +218,11 @@ static weft_status run(struct command_call *call, struct error *error)
         .root = (int)chosen.root,
         .registered = strcmp(chosen.buffers, "registered") == 0,
     };
-    weft_status status = find_collective(call, &what.collective, error);
+    weft_status (*progress)(const struct bench_progress *, struct error *) = find_progress(call->words[0]);
+    weft_status status = progress ? WEFT_OK : find_collective(call, &what.collective, error);
     if (status == WEFT_OK)
         status = check_choices(what.collective, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK && !progress)
         choose_places(&what);
     if (status == WEFT_OK)
         status = told(NULL, weft_init(NULL, &context), error);
@@ -224,7 +234,9 @@ static weft_status run(struct command_call *call, struct error *error)
     }
     what.context = context;
     what.comm = weft_world(context);
-    status = do_bench(call, &what, error);
+    const struct bench_progress waits = {call->output,          context,        chosen.least,    chosen.most,
+                                         (size_t)chosen.factor, chosen.compute, what.registered, chosen.json};
+    status = progress ? progress(&waits, error) : do_bench(call, &what, error);
     if (status == WEFT_OK)
         return told(NULL, weft_finalize(context), error);
     weft_finalize(context);
@@ -240,7 +252,10 @@ const struct command command_bench = {
         "the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the "
         "mean over ranks; alg is bytes by time, bus is that corrected for the collective so that it can be compared "
         "with the speed of a link; cpu is processor time of a rank and call. From 16 MiB on, calls alternate between "
-        "two sets of buffers.",
+        "two sets of buffers.\n\n"
+        "Two more words show how ranks wait. overlap: an all-reduce is started, the caller computes for --compute "
+        "seconds without calling Weft, then waits; total is all of it, wait the end alone. waiting: all ranks wait for "
+        "rank 0, which comes late; what that costs in processor time.",
     .words = "COLLECTIVE",
     .least_words = 1,
     .most_words = 1,
@@ -248,6 +263,7 @@ const struct command command_bench = {
     .option_count = sizeof options / sizeof *options,
     .examples = "  weft bench allreduce -n 4 --min 4 --max 64M\n"
                 "  weft bench alltoall -n 2 --type bf16 --json\n"
+                "  weft bench overlap -n 2 --min 1M --max 1M\n"
                 "  mpirun -n 4 weft bench allreduce\n",
     .run = run,
 };

@@ -342,7 +342,7 @@ static int help(weft_context *context)
         if (progress_round(context))
             idle = 0;
         else
-            sched_yield();
+            clock_pause(); /* to yield would be to wait for the end of a computing thread's time slice */
     }
     watch(context);
     if (atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
