@@ -46,13 +46,13 @@ asan:
 	@deps/install build test data
 	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@ninja -C build-asan --quiet
-	@tests/run build-asan
+	@tests/run build-asan --timeout-multiplier 4
 
 tsan:
 	@deps/install build test data
 	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
 	@ninja -C build-tsan --quiet
-	@tests/run build-tsan
+	@tests/run build-tsan --timeout-multiplier 4
 
 # Each fuzzer of tests/fuzz for FUZZ_SECONDS (20).
 fuzz:

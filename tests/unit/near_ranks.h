@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several near ranks in one test: as processes, as threads of one process (one heap), or as threads with a heap each.
+/*
+ * Several near ranks in one test: as processes, as threads of one process (one heap), as threads with a heap each, or
+ * as threads of one heap that treat each other as processes do: so the thread sanitizer sees the ways of messages
+ * between processes (it sees no race between two mappings of the same memory).
  */
 #ifndef WEFT_TESTS_NEAR_RANKS_H
 #define WEFT_TESTS_NEAR_RANKS_H
 
 #include "base/clock.h"
 #include "transport/heap.h"
-#include "transport/near.h"
+#include "transport/near_internal.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -21,10 +24,12 @@
 
 #define RANKS_MOST 8
 
-enum ranks_mode { AS_PROCESSES, AS_THREADS, AS_THREADS_WITH_OWN_HEAPS };
+enum ranks_mode { AS_PROCESSES, AS_THREADS, AS_THREADS_WITH_OWN_HEAPS, AS_THREADS_APART };
+#define RANKS_MODES 4
 
 struct rank {
     uint32_t number, count;
+    bool apart;
     struct heap *heap;
     struct near *near;
     struct transport *transport;
@@ -58,6 +63,14 @@ static inline void ranks_barrier(struct rank *rank)
         sched_yield();
 }
 
+/* Whether peers are of this process, which their own handshake knows better. */
+static inline void rank_take_peers_for(struct rank *rank, bool same_process)
+{
+    for (uint32_t i = 0; i < rank->near->known_count; i++)
+        if (rank->near->known[i]->rank != rank->number)
+            rank->near->known[i]->same_process = same_process;
+}
+
 static inline void rank_run(struct rank *rank, rank_function *function)
 {
     struct error error = {0};
@@ -72,8 +85,12 @@ static inline void rank_run(struct rank *rank, rank_function *function)
     if (near_connect(rank->near, list, rank->board->cards, rank->count, 20, &error) != WEFT_OK)
         goto failed;
     rank->transport = near_transport(rank->near);
+    if (rank->apart)
+        rank_take_peers_for(rank, false);
     function(rank);
     ranks_barrier(rank);
+    if (rank->apart)
+        rank_take_peers_for(rank, true);
     near_close(rank->near);
     if (own_heap)
         heap_close(rank->heap);
@@ -105,10 +122,11 @@ static inline bool ranks_run(enum ranks_mode mode, uint32_t count, rank_function
     struct rank_thread ranks[RANKS_MOST];
     pthread_t threads[RANKS_MOST];
     pid_t children[RANKS_MOST];
-    if (mode == AS_THREADS && heap_open(UINT64_C(512) << 20, &heap, NULL) != WEFT_OK)
+    if ((mode == AS_THREADS || mode == AS_THREADS_APART) && heap_open(UINT64_C(512) << 20, &heap, NULL) != WEFT_OK)
         return false;
     for (uint32_t i = 0; i < count; i++) {
-        ranks[i] = (struct rank_thread){{.number = i, .count = count, .heap = heap, .board = board}, function};
+        ranks[i] = (struct rank_thread){
+            {.number = i, .count = count, .apart = mode == AS_THREADS_APART, .heap = heap, .board = board}, function};
         if (mode != AS_PROCESSES) {
             pthread_create(&threads[i], NULL, rank_thread_main, &ranks[i]);
         } else if ((children[i] = fork()) == 0) {
