@@ -18,7 +18,7 @@ static const char *const places[] = {"both", "out", "in", NULL};
 static struct {
     int64_t ranks, factor, root;
     uint64_t least, most;
-    const char *type, *op, *buffers, *place, *algorithm;
+    const char *type, *op, *buffers, *place, *algorithm, *trace;
     double compute;
     bool reproducible, json;
 } chosen;
@@ -39,6 +39,7 @@ static const struct cli_option options[] = {
     CLI_TEXT("algorithm", 'a', "NAME", &chosen.algorithm, NULL, "use this algorithm instead of the tuner's choice"),
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "keep the canonical order of sums on any placement"),
     CLI_NUMBER("compute", 0, "SECONDS", &chosen.compute, "0.02", 0, 60, "of overlap: between starting and waiting"),
+    CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE: see weft trace show"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each size"),
 };
 
@@ -224,6 +225,8 @@ static weft_status run(struct command_call *call, struct error *error)
         status = check_choices(what.collective, error);
     if (status == WEFT_OK && !progress)
         choose_places(&what);
+    if (chosen.trace)
+        setenv("WEFT_TRACE", chosen.trace, 1);
     if (status == WEFT_OK)
         status = told(NULL, weft_init(NULL, &context), error);
     if (status != WEFT_OK)

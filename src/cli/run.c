@@ -12,7 +12,8 @@
 
 static struct {
     int64_t ranks, threads, meeting_port;
-    const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_folder, *project, *binding, *input;
+    const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_folder, *project, *binding, *input,
+        *trace;
     double meeting_limit, start_limit, grace;
     struct cli_list environment;
     bool no_prefix, no_record, node;
@@ -52,6 +53,8 @@ static const struct cli_option options[] = {
              "address of this host at which the ranks meet; otherwise whichever of its addresses they reach"),
     CLI_TEXT("remote-weft", 0, "PATH", &chosen.executable, NULL,
              "where weft is on the other hosts; otherwise where it is here"),
+    CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL,
+             "write a timeline of all ranks to FILE, on rank 0's host: see weft trace show"),
     CLI_TEXT("project", 0, "NAME", &chosen.project, "default", "the project that the run is recorded under"),
     CLI_FLAG("no-record", 0, &chosen.no_record, "do not record the run for 'weft runs'"),
     CLI_FLAG("node", 0, &chosen.node,
@@ -124,11 +127,11 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
 }
 
-/* Its ranks show which run they are of. */
-static weft_status tell_run(const struct run_record *record, struct launch_config *config, struct error *error)
+/* "NAME=VALUE" for every rank. */
+static weft_status tell_ranks(struct launch_config *config, const char *name, const char *value, struct error *error)
 {
-    char entry[RUN_ID_BYTES + 16];
-    snprintf(entry, sizeof entry, "WEFT_RUN=%s", record->id);
+    char entry[FILE_PATH_BYTES + 32];
+    snprintf(entry, sizeof entry, "%s=%s", name, value);
     return texts_add(&config->environment, entry) ? WEFT_OK
                                                   : error_memory(error, sizeof entry, "the ranks' environment");
 }
@@ -149,7 +152,9 @@ static weft_status run(struct command_call *call, struct error *error)
         if (!chosen.no_record)
             record_begin(call, config.hosts.ranks, &record, folder);
         if (*folder)
-            status = tell_run(&record, &config, error);
+            status = tell_ranks(&config, "WEFT_RUN", record.id, error);
+        if (status == WEFT_OK && chosen.trace)
+            status = tell_ranks(&config, "WEFT_TRACE", chosen.trace, error);
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
         call->exit_code = status == WEFT_OK ? result.exit_code : 1;

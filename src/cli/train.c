@@ -5,6 +5,7 @@
 #include "train/trainer.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const scalings[] = {"none", "linear", "root", NULL};
@@ -12,7 +13,7 @@ static const char *const scalings[] = {"none", "linear", "root", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, width, context, vocabulary;
-    const char *scaling;
+    const char *scaling, *trace;
     bool quiet;
 } chosen;
 
@@ -60,6 +61,7 @@ static const struct cli_option options[] = {
     INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads a rank"),
     INTEGER("log-every", 0, "N", config.log_every, "10", 0, 1e12, "steps between progress lines; 0: none"),
     CLI_TEXT("metrics", 0, "FILE", &chosen.config.metrics, NULL, "append figures of every step to FILE, as JSON lines"),
+    CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE: see weft trace show"),
     CLI_FLAG("quiet", 'q', &chosen.quiet, "print errors only"),
 };
 
@@ -108,6 +110,8 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status != WEFT_OK)
         return status;
     weft_context *context;
+    if (chosen.trace)
+        setenv("WEFT_TRACE", chosen.trace, 1);
     status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));

@@ -2,6 +2,7 @@
 #include "collective/configuration.h"
 
 #include "base/text.h"
+#include "collective/trace.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -37,11 +38,14 @@ static const struct configuration_variable variables[] = {
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
     {"WEFT_RANK", "from 0", "set by weft run", "this rank's number"},
     {"WEFT_RANKS", "from 1", "set by weft run", "how many ranks the job has"},
+    {"WEFT_RUN", "a run's id", "set by weft run", "the name under which weft ps and weft inspect show the job"},
     {"WEFT_SECRET", "any text", "drawn by weft run; otherwise see the threat model",
      "what only the ranks of one job know, by which they tell strangers"},
     {"WEFT_STAGE_ONLY", "0 or 1", "0",
      "copy through shared memory even where the kernel would let ranks read one another's memory"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
+    {"WEFT_TRACE", "a file", "none", "write a timeline of all ranks there, for Perfetto and weft trace show"},
+    {"WEFT_TRACE_EVENTS", "64 to 67108864", "65536", "events of the timeline that a rank keeps, 64 bytes each"},
     {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links are kept, as weft/links.json"},
     {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs"},
 };
@@ -61,6 +65,20 @@ static const char *variable(const char *name)
 const char *configuration_run(void)
 {
     return variable("WEFT_RUN");
+}
+
+weft_status configuration_trace(const char **path, uint64_t *events, struct error *error)
+{
+    const char *text = variable("WEFT_TRACE_EVENTS");
+    int64_t count = TRACE_EVENTS;
+    weft_status status = WEFT_OK;
+    if (text)
+        status = text_parse_integer(text, "WEFT_TRACE_EVENTS", TRACE_EVENTS_LEAST, TRACE_EVENTS_MOST, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    *path = variable("WEFT_TRACE");
+    *events = (uint64_t)count;
+    return WEFT_OK;
 }
 
 static weft_status check_limit(const char *what, double seconds, struct error *error)

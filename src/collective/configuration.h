@@ -30,4 +30,7 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
 /** The run that `weft run` has recorded for this job, as it tells its ranks (WEFT_RUN); NULL for none. */
 const char *configuration_run(void);
 
+/** What is to be traced: the file that WEFT_TRACE names, NULL for none, and how many events a rank keeps. */
+weft_status configuration_trace(const char **path, uint64_t *events, struct error *error);
+
 #endif

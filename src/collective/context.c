@@ -102,7 +102,8 @@ void weft_process_close(weft_process *process)
 
 /* What the collectives add to a rank's card. */
 struct extra {
-    uint8_t fabric;         /* it asked for a provider by name */
+    uint8_t fabric; /* it asked for a provider by name */
+    uint8_t traces;
     uint32_t processors;    /* how many it may keep busy ... */
     uint64_t processor_set; /* ... and which: see struct limits */
 };
@@ -112,6 +113,11 @@ static struct extra extra_of(const struct card *card)
     struct extra extra;
     memcpy(&extra, card->extra, sizeof extra);
     return extra;
+}
+
+bool context_rank_traces(const weft_context *context, uint32_t world_rank)
+{
+    return extra_of(&context->cards[world_rank]).traces;
 }
 
 /* The length of what names the kernel and network namespace: the first two fields of an identity. */
@@ -145,7 +151,13 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
     status = limits_read(&limits, error);
     if (status != WEFT_OK)
         return status;
-    const struct extra extra = {.fabric = config->fabric && strcmp(config->fabric, "none") != 0,
+    const char *trace;
+    uint64_t events;
+    status = configuration_trace(&trace, &events, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct extra extra = {.traces = trace != NULL,
+                                .fabric = config->fabric && strcmp(config->fabric, "none") != 0,
                                 .processors = limits_processors(&limits),
                                 .processor_set = limits.processor_set};
     memcpy(card.extra, &extra, sizeof extra);
@@ -287,6 +299,15 @@ static weft_status open_memory(weft_context *context, const weft_config *config,
     return heap_open(config->heap_bytes, &context->heap, error);
 }
 
+/* Only now: what has been done to open the context is not the user's. */
+static weft_status open_trace(weft_context *context, struct error *error)
+{
+    const char *path;
+    uint64_t events;
+    weft_status status = configuration_trace(&path, &events, error);
+    return status == WEFT_OK && path ? trace_open(context, path, events, error) : status;
+}
+
 static weft_status open_all(weft_context *context, const weft_config *config, struct error *error)
 {
     weft_status status = meet(context, config, error);
@@ -312,6 +333,8 @@ static weft_status open_all(weft_context *context, const weft_config *config, st
         status = comm_open_world(context, error);
     if (status == WEFT_OK)
         status = tuner_open(&context->tuner, context, error);
+    if (status == WEFT_OK)
+        status = open_trace(context, error);
     if (status != WEFT_OK) /* the others shall not wait for this rank */
         control_abort(context->control, status, error->text);
     return status;
@@ -332,6 +355,7 @@ static void close_all(weft_context *context)
     if (context->control)
         control_close(context->control);
     board_close(&context->board);
+    trace_close(context->trace);
     if (context->heap_is_own)
         heap_close(context->heap);
     else if (context->heap && context_status(context) == WEFT_OK)
@@ -396,12 +420,13 @@ weft_status weft_finalize(weft_context *context)
                   context->grouping ? "a group of calls open" : "operations in flight");
         return context_note(context, &error);
     }
-    weft_status status = WEFT_OK;
+    weft_status status = context->trace ? trace_write(context, &error) : WEFT_OK;
     if (context_status(context) == WEFT_OK && !control_failed(context->control)) {
         /* Nobody's memory goes before everybody is done with it. */
         uint8_t nothing = 0;
         void *all = NULL;
-        status = context_tell_all(context, "finalize", &nothing, 1, &all, &error);
+        weft_status told = context_tell_all(context, "finalize", &nothing, 1, &all, &error);
+        status = status == WEFT_OK ? told : status;
         free(all);
     }
     snprintf(thread_message, sizeof thread_message, "%s", error.text);

@@ -11,6 +11,7 @@
 #include "collective/operation_log.h"
 #include "collective/progress.h"
 #include "collective/reduction.h"
+#include "collective/trace.h"
 #include "collective/tuner.h"
 #include "control/board.h"
 #include "control/control.h"
@@ -50,6 +51,7 @@ struct weft_context {
     struct tuner tuner;
 
     struct progress progress;
+    struct trace *trace;       /**< NULL: off */
     struct operation_log *log; /**< on the board */
     struct board_keeper board;
     struct diagnosis diagnosis;
@@ -79,6 +81,9 @@ static inline weft_status context_status(const weft_context *context)
 {
     return (weft_status)atomic_load_explicit(&context->broken, memory_order_acquire);
 }
+
+/** Whether a rank of this job traces (trace.h). */
+bool context_rank_traces(const weft_context *context, uint32_t world_rank);
 
 /** "rank 3 on host alpha" */
 char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size);

@@ -156,7 +156,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     weft_context *context = comm->context;
     uint32_t awaited = 0;
     if (!comm->near_count || call->vectors || call->collective == COLLECTIVE_SENDRECEIVE || comm->head ||
-        context->grouping || control_failed(context->control))
+        context->grouping || context->trace || control_failed(context->control))
         return EXCHANGE_NOT;
     struct plan_entry *entry = find(comm, call, error);
     if (!entry)

@@ -292,10 +292,13 @@ static void begin(struct weft_request *request)
         lane->begun = false;
         lane->segment = first;
         lane->transfer.state = TRANSFER_IDLE;
+        lane->looked_at = 0;
         request->lanes_left += !empty;
     }
     request->state = EXECUTION_RUNNING;
     operation_log_phase(request, request->in_wait ? OPERATION_BLOCKING : OPERATION_RUNNING);
+    if (request->comm->context->trace)
+        trace_begin(request);
 }
 
 /* At the end of its communicator's queue. */
@@ -345,6 +348,8 @@ static void complete(struct weft_request *request, weft_status status)
     request->status = status;
     request->state = EXECUTION_DONE;
     operation_log_phase(request, OPERATION_DONE);
+    if (context->trace)
+        trace_operation(context->trace, request);
     progress_count(&context->progress, -1);
     atomic_store_explicit(&request->done, true, memory_order_release);
 }
@@ -355,6 +360,8 @@ void execution_enqueue(struct weft_request *request)
     weft_context *context = comm->context;
     const struct call *call = request->call;
     progress_count(&context->progress, +1);
+    if (context->trace)
+        trace_call(request);
     if (request->is_message) {
         request->sequence = call->root == comm->rank ? ++comm->sent[call->peer] : ++comm->received[call->root];
         request->tag = plan_entry_tag(request->entry, call, request->sequence);
@@ -442,16 +449,25 @@ static bool advance_lane(struct weft_request *request, uint32_t number, uint64_t
     const struct plan *plan = request->plan;
     struct lane *lane = &request->lanes[number];
     const uint32_t first = plan->lane_first[number], end = plan->lane_first[number + 1];
+    struct trace *trace = request->comm->context->trace;
     bool moved = false;
     while (lane->iteration < request->binding.iterations && *budget) {
         const struct step *step = &plan->steps[lane->step];
-        if (!lane_may_step(request, lane, step) || take_step(request, lane, step) != STEP_COMPLETE)
+        if (!lane_may_step(request, lane, step))
+            return moved;
+        if (trace && !lane->looked_at)
+            lane->looked_at = clock_ticks();
+        if (take_step(request, lane, step) != STEP_COMPLETE)
             return moved;
         moved = true;
         uint64_t bytes = step->kind == STEP_SIGNAL || step->kind == STEP_AWAIT || step->kind == STEP_EXCHANGE
                              ? 0
                              : execution_step_bytes(request, lane, step);
         *budget = bytes < *budget ? *budget - bytes : 0;
+        if (trace) {
+            trace_step(trace, request, lane, step, bytes);
+            lane->looked_at = 0;
+        }
         request->steps_taken++;
         lane->looked = 0;
         lane->begun = false;
@@ -490,6 +506,8 @@ bool execution_advance(struct weft_request *request)
         if (request->plan->lane_count == 1)
             break;
     }
+    if (request->comm->context->trace)
+        trace_advance(request, moved);
     if (!request->lanes_left) {
         complete(request, WEFT_OK);
         return true;

@@ -16,6 +16,7 @@
 #include "collective/call.h"
 #include "collective/plan_cache.h"
 #include "collective/reduction.h"
+#include "collective/trace.h"
 #include "transport/transport.h"
 
 #include <stdatomic.h>
@@ -69,6 +70,7 @@ struct lane {
     bool begun;         /**< the present step has a message in flight, or has published */
     struct segment segment;
     struct transfer transfer;
+    uint64_t looked_at; /**< while tracing: clock_ticks() at which the present step could first be taken; 0: not yet */
 };
 
 struct weft_request {
@@ -91,12 +93,13 @@ struct weft_request {
     bool is_message;
     bool is_blocking; /**< made by a blocking call in a group: freed by the end of the group */
     weft_status status;
-    _Atomic bool done;    /**< state is EXECUTION_DONE; may be looked at without the baton */
-    uint64_t moved_at;    /**< clock_now() when it was last seen to move; 0: not looked yet */
-    uint64_t moved_ticks; /**< the same by clock_ticks() */
-    uint32_t awaited;     /**< world rank that it waits for, + 1; 0: none known */
-    uint64_t steps_taken; /**< grows with every step: whether it moves */
-    uint64_t steps_seen;  /**< by who watches */
+    _Atomic bool done;        /**< state is EXECUTION_DONE; may be looked at without the baton */
+    uint64_t moved_at;        /**< clock_now() when it was last seen to move; 0: not looked yet */
+    uint64_t moved_ticks;     /**< the same by clock_ticks() */
+    uint32_t awaited;         /**< world rank that it waits for, + 1; 0: none known */
+    uint64_t steps_taken;     /**< grows with every step: whether it moves */
+    uint64_t steps_seen;      /**< by who watches */
+    struct trace_marks marks; /**< while tracing */
     struct weft_request *next, *next_of_all, *next_of_group;
 
     void *scratch; /**< kept between uses */

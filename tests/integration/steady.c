@@ -37,8 +37,11 @@ int main(int argc, char **argv)
             usleep((useconds_t)((length - (seconds() - begin)) * 1e6));
         input[0] = goes_on;
         weft_status status = weft_allreduce(input, output, 1024, WEFT_F32, WEFT_SUM, world);
-        if (status != WEFT_OK)
-            return fprintf(stderr, "steady: rank %d: %s\n", weft_comm_rank(world), weft_message(context)), 1;
+        if (status != WEFT_OK) {
+            fprintf(stderr, "steady: rank %d: %s\n", weft_comm_rank(world), weft_message(context));
+            weft_finalize(context);
+            return 1;
+        }
         if (output[0] < (float)weft_comm_size(world))
             break;
         usleep(500);
