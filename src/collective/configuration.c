@@ -135,17 +135,15 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
         if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
             status = error_set(error, WEFT_ERROR_ARGUMENT, "WEFT_STAGE_ONLY is '%s'; it must be 0 or 1", text);
     }
-    const struct {
-        const char *field, *variable;
-        double standard, *seconds;
-    } limits[] = {
-        {"time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit},
-        {"meeting_limit", "WEFT_MEETING_LIMIT", MEETING_LIMIT_DEFAULT, &made.meeting_limit},
-        {"late_seconds", "WEFT_LATE_SECONDS", LATE_DEFAULT, &made.late_seconds},
-        {"liveness_limit", "WEFT_LIVENESS_LIMIT", LIVENESS_DEFAULT, &made.liveness_limit},
-    };
-    for (size_t i = 0; status == WEFT_OK && i < sizeof limits / sizeof *limits; i++)
-        status = complete_limit(limits[i].field, limits[i].variable, limits[i].standard, limits[i].seconds, error);
+    if (status == WEFT_OK)
+        status = complete_limit("time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit, error);
+    if (status == WEFT_OK)
+        status =
+            complete_limit("meeting_limit", "WEFT_MEETING_LIMIT", MEETING_LIMIT_DEFAULT, &made.meeting_limit, error);
+    if (status == WEFT_OK)
+        status = complete_limit("late_seconds", "WEFT_LATE_SECONDS", LATE_DEFAULT, &made.late_seconds, error);
+    if (status == WEFT_OK)
+        status = complete_limit("liveness_limit", "WEFT_LIVENESS_LIMIT", LIVENESS_DEFAULT, &made.liveness_limit, error);
     if (status == WEFT_OK)
         *complete = made;
     return status;
