@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Looks at the others before an operation is left to the general way: some microseconds. */
-#define LOOKS 32u
+#define LOOKS 100u
 
 /* ---- the three parts ---- */
 
@@ -142,9 +142,7 @@ static enum exchange_sight look_for_a_while(const struct exchange_operation *ope
     uint32_t looked = 0, looks = operation->comm->context->progress.crowded ? 1 : LOOKS;
     enum exchange_sight sight = exchange_look(operation, &looked);
     for (uint32_t i = 1; sight == EXCHANGE_WAITS && i < looks; i++) {
-        /* Who looks all the time takes the line away from who is about to write it. */
-        for (uint32_t pause = 0; pause < (i < 5 ? 1 : 4); pause++)
-            clock_pause();
+        clock_pause(); /* who looks all the time takes the line away from who is about to write it */
         sight = exchange_look(operation, &looked);
     }
     return sight;
