@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "collective/context.h"
 #include "collective/execution.h"
+#include "transport/copy.h"
 
 #include <string.h>
 
@@ -34,7 +35,7 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
     if (bytes == 8)
         memcpy(place, operation->call->input, 8);
     else if (bytes)
-        memcpy(place, operation->call->input, bytes);
+        copy_bytes(place, operation->call->input, bytes, false);
     atomic_store_explicit(&line->counter, (operation->number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
 }
 

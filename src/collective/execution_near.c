@@ -320,17 +320,20 @@ static weft_status spread_targets(struct weft_request *request, struct lane *lan
     *streaming = request->binding.streaming;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t rank = request->plan->members[group->first + i];
+        uint64_t output = rank == comm->rank ? HEAP_NOWHERE : line_of(request, rank)->places.output;
         if (rank == comm->rank) {
-            comm->targets[(*count)++] = execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk);
-            continue;
-        }
-        uint64_t output = line_of(request, rank)->places.output;
-        if (output == HEAP_NOWHERE)
+            /* First, as the others are copies of the first: this one is in no other core's cache. */
+            if (*count)
+                comm->targets[*count] = comm->targets[0];
+            comm->targets[0] = execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk);
+            ++*count;
+        } else if (output == HEAP_NOWHERE) {
             ordinary = true;
-        else
+        } else {
             comm->targets[(*count)++] =
                 comm->bases[rank] + output +
                 chunk_offset(request, lane, step->target_chunk, request->binding.block_bytes, lane->segment.begin);
+        }
     }
     if (!ordinary)
         return WEFT_OK;

@@ -7,6 +7,7 @@
 #include "collective/reduction.h"
 
 #include "collective/reduction_kernels.h"
+#include "transport/copy.h"
 
 #include <string.h>
 
@@ -196,7 +197,7 @@ static uint64_t first_block(const void *target, uint64_t element, uint64_t block
 static void copy_block(void *target, const void *source, uint64_t bytes)
 {
     if (target != source)
-        memcpy(target, source, bytes);
+        copy_bytes(target, source, bytes, false);
 }
 
 void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *const *targets,
@@ -210,10 +211,6 @@ void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_k
     if (!finishes && !streaming) {
         if (target_count == 1 && has_loop(source_count)) {
             run_loop(loops, source_count, targets[0], sources, 0, count);
-            return;
-        }
-        if (target_count == 2 && source_count == 2) {
-            loops->two_twice(targets[0], targets[1], sources, 0, count);
             return;
         }
     }

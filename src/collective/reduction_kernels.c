@@ -243,21 +243,13 @@ static inline float product_half(float a, float b)
 #define TREE2(LOAD, COMBINE, a, b)       COMBINE(LOAD(s##a[i]), LOAD(s##b[i]))
 #define TREE4(LOAD, COMBINE, a, b, c, d) COMBINE(TREE2(LOAD, COMBINE, a, b), TREE2(LOAD, COMBINE, c, d))
 
-/* The five loops of struct reduction_loops for one type and op. */
+/* The four loops of struct reduction_loops for one type and op. */
 #define LOOPS(NAME, T, LOAD, STORE, COMBINE)                                                                           \
     static void NAME##_two(void *target, const void *const *sources, uint64_t offset, uint64_t count)                  \
     {                                                                                                                  \
         T *t = target;                                                                                                 \
         SOURCE(T, 0)                                                                                                   \
         SOURCE(T, 1) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = STORE(TREE2(LOAD, COMBINE, 0, 1));    \
-    }                                                                                                                  \
-    static void NAME##_two_twice(void *target, void *other, const void *const *sources, uint64_t offset,               \
-                                 uint64_t count)                                                                       \
-    {                                                                                                                  \
-        T *t = target, *o = other;                                                                                     \
-        SOURCE(T, 0)                                                                                                   \
-        SOURCE(T, 1)                                                                                                   \
-        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = o[i] = STORE(TREE2(LOAD, COMBINE, 0, 1));          \
     }                                                                                                                  \
     static void NAME##_three(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
     {                                                                                                                  \
@@ -349,14 +341,6 @@ static void run_lanes(reduction_loop *loop, unsigned source_count, void *target,
     static void f16_##OP##_two(void *target, const void *const *sources, uint64_t offset, uint64_t count)              \
     {                                                                                                                  \
         run_lanes(f16_lanes_##OP##_two, 2, target, sources, offset, count);                                            \
-    }                                                                                                                  \
-    static void f16_##OP##_two_twice(void *target, void *other, const void *const *sources, uint64_t offset,           \
-                                     uint64_t count)                                                                   \
-    {                                                                                                                  \
-        uint64_t whole = count / HALF_LANES * HALF_LANES * 2, rest = count % HALF_LANES * 2;                           \
-        f16_lanes_##OP##_two_twice(target, other, sources, offset, count / HALF_LANES);                                \
-        run_lanes(f16_lanes_##OP##_two, 2, (char *)target + whole, sources, offset + whole, rest / 2);                 \
-        memcpy((char *)other + whole, (char *)target + whole, rest);                                                   \
     }                                                                                                                  \
     static void f16_##OP##_three(void *target, const void *const *sources, uint64_t offset, uint64_t count)            \
     {                                                                                                                  \
@@ -508,7 +492,7 @@ static void stream_fence(void)
 
 #define ENTRY(NAME)                                                                                                    \
     {                                                                                                                  \
-        NAME##_two, NAME##_three, NAME##_four, NAME##_eight, NAME##_two_twice                                          \
+        NAME##_two, NAME##_three, NAME##_four, NAME##_eight                                                            \
     }
 #define ENTRIES(SUMS, NAME)                                                                                            \
     {                                                                                                                  \

@@ -21,8 +21,6 @@ typedef void reduction_loop(void *target, const void *const *sources, uint64_t o
 
 struct reduction_loops {
     reduction_loop *two, *three, *four, *eight;
-    /** Two sources, two targets: both get the result. */
-    void (*two_twice)(void *target, void *other, const void *const *sources, uint64_t offset, uint64_t count);
 };
 
 struct reduction {

@@ -29,6 +29,8 @@ static const char *refuses_far(const struct plan_shape *shape)
     return all_near(shape) ? NULL : "it needs all ranks on one node";
 }
 
+_Static_assert(PLAN_INLINE_BYTES == 8192, "the sentences here say so");
+
 static const char *refuses_long(const struct plan_shape *shape)
 {
     uint64_t blocks = 1;
@@ -36,7 +38,7 @@ static const char *refuses_long(const struct plan_shape *shape)
         shape->collective == COLLECTIVE_SCATTER)
         blocks = shape->ranks;
     if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
-        return "a rank's input must fit beside its flag (2096 bytes)";
+        return "a rank's input must fit beside its flag (8192 bytes)";
     return refuses_far(shape);
 }
 
@@ -159,7 +161,7 @@ static const char *refuses_uneven_levels(const struct plan_shape *shape)
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
-        "exchange", "beside the flags of near ranks, in one step; up to 2096 bytes", canonical_always, refuses_long,   \
+        "exchange", "beside the flags of near ranks, in one step; up to 8192 bytes", canonical_always, refuses_long,   \
             write_exchange                                                                                             \
     }
 #define DIRECT(write)                                                                                                  \

@@ -48,6 +48,35 @@ static void copy_streaming(char *target, const char *source, uint64_t bytes)
 }
 #endif
 
+/*
+ * Lines that another core has read lie in its cache, too, and an ordinary store fetches each of them before it writes.
+ * The processor's own string instruction knows that it will write whole lines, and takes them without fetching: between
+ * far cores 64 KiB take 6 us in place of 50, between near ones 2.8 in place of 4.4; where nobody has them, it is as
+ * fast as memcpy.
+ */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define STRING_LEAST 256u /* bytes; below, its start costs more than it saves */
+
+static void copy_lines(char *target, const char *source, uint64_t bytes)
+{
+    if (bytes < STRING_LEAST) {
+        memcpy(target, source, bytes);
+        return;
+    }
+    uint64_t head = (64 - (uintptr_t)target % 64) % 64;
+    memcpy(target, source, head);
+    target += head;
+    source += head;
+    bytes -= head;
+    __asm__ volatile("rep movsb" : "+D"(target), "+S"(source), "+c"(bytes) : : "memory");
+}
+#else
+static void copy_lines(char *target, const char *source, uint64_t bytes)
+{
+    memcpy(target, source, bytes); /* which sanitizers see */
+}
+#endif
+
 void copy_bytes(void *target, const void *source, uint64_t bytes, bool streaming)
 {
     if (bytes == 0)
@@ -55,5 +84,5 @@ void copy_bytes(void *target, const void *source, uint64_t bytes, bool streaming
     if (streaming)
         copy_streaming(target, source, bytes);
     else
-        memcpy(target, source, bytes);
+        copy_lines(target, source, bytes);
 }

@@ -3,7 +3,7 @@
  * Copying between buffers that are shared with other processes: as memcpy, but the caller says when to store past the
  * caches.
  *
- * Non-temporal stores win beyond the last-level cache (by up to 40 %) and lose by a factor below it, so a transfer
+ * Stores take lines that other cores have read without fetching them first. Non-temporal stores win beyond the last-level cache (by up to 40 %) and lose by a factor below it, so a transfer
  * decides once, by its whole size, however it is cut into pieces. Thread-safe.
  */
 #ifndef WEFT_TRANSPORT_COPY_H
