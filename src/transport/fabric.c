@@ -25,8 +25,8 @@ void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, 
     if (peer != UINT32_MAX)
         snprintf(whom, sizeof whom, " to rank %u", peer);
     error_set(&fabric->failure, WEFT_ERROR_NETWORK, "%s: rank %u failed at %s%s on interface %s: %s%s%s", fabric->name,
-              fabric->rank, doing, whom, rail->interface, fi_strerror(number), detail && *detail ? ", " : "",
-              detail && *detail ? detail : "");
+              fabric->rank, doing, whom, rail->interface, fabric->library.strerror(number),
+              detail && *detail ? ", " : "", detail && *detail ? detail : "");
 }
 
 static weft_status failure_of(const struct fabric *fabric, struct error *error)
@@ -358,7 +358,7 @@ static weft_status open_rails(struct fabric *fabric, struct rail_choice *choices
             fabric->rail_count++;
             continue;
         }
-        rail_close(rail);
+        rail_close(fabric, rail);
         if (i == 0)
             return error_set(error, status, "%s", refused.text);
     }
@@ -393,7 +393,10 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
         fabric->free_lanes[fabric->free_lane_count++] = FABRIC_LANES - 1 - lane;
     snprintf(fabric->name, sizeof fabric->name, "fabric");
 
-    weft_status status = WEFT_ERROR_MEMORY;
+    weft_status status = libfabric_load(&fabric->library, error);
+    if (status != WEFT_OK)
+        goto fail;
+    status = WEFT_ERROR_MEMORY;
     fabric->peers = calloc(config->ranks ? config->ranks : 1, sizeof *fabric->peers);
     if (!fabric->peers) {
         error_memory(error, config->ranks * sizeof *fabric->peers, "the network's peers");
@@ -404,12 +407,12 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
     if (config->shuffle_seed && (status = shuffle_open(config->shuffle_seed, &fabric->shuffle, error)) != WEFT_OK)
         goto fail;
     uint64_t receives = (uint64_t)(config->ranks > 1 ? config->ranks - 1 : 1) * (fabric->credits + SPARE_RECEIVES);
-    status = fabric_choose(config, receives, choices, &count, reason, sizeof reason, error);
+    status = fabric_choose(&fabric->library, config, receives, choices, &count, reason, sizeof reason, error);
     if (status == WEFT_OK)
         status = open_rails(fabric, choices, count, error);
     for (uint32_t i = 0; i < count; i++)
         if (choices[i].info)
-            fi_freeinfo(choices[i].info);
+            fabric->library.freeinfo(choices[i].info);
     if (status == WEFT_OK)
         status = open_buffers(fabric, error);
     if (status != WEFT_OK)
@@ -448,7 +451,7 @@ void fabric_close(struct fabric *fabric)
     fabric_slabs_close(fabric);
     fabric_channels_close(fabric);
     for (uint32_t i = 0; i < fabric->rail_count; i++)
-        rail_close(&fabric->rails[i]);
+        rail_close(fabric, &fabric->rails[i]);
     if (fabric->sleepers >= 0)
         close(fabric->sleepers);
     shuffle_close(fabric->shuffle);

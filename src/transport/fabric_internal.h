@@ -48,8 +48,8 @@
 #define WEFT_TRANSPORT_FABRIC_INTERNAL_H
 
 #include "transport/fabric.h"
+#include "transport/libfabric.h"
 
-#include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -284,6 +284,7 @@ struct shuffle;
 struct fabric {
     struct transport transport;
     struct fabric_card card;
+    struct libfabric library;
     uint32_t rank, ranks;
     struct rail rails[FABRIC_RAILS];
     uint32_t rail_count;
@@ -362,15 +363,15 @@ struct rail_choice {
 };
 
 /** Choose provider and interfaces, the one to begin with first. `reason` says why, for the description. */
-weft_status fabric_choose(const struct fabric_config *config, uint64_t receives, struct rail_choice *choices,
-                          uint32_t *count, char *reason, size_t size, struct error *error);
+weft_status fabric_choose(const struct libfabric *library, const struct fabric_config *config, uint64_t receives,
+                          struct rail_choice *choices, uint32_t *count, char *reason, size_t size, struct error *error);
 
 /* ---- fabric_rail.c ---------------------------------------------------------------------------------------------- */
 
 /** Open `rail`, whose info is set; its addresses go into `card`. What was opened is closed by rail_close() in any
  * case. */
 weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_card *card, struct error *error);
-void rail_close(struct rail *rail);
+void rail_close(const struct fabric *fabric, struct rail *rail);
 
 /** Close its endpoints alone: nothing can land by them any more. */
 void rail_close_endpoints(struct rail *rail);

@@ -55,7 +55,7 @@ static weft_status region_open_rail(struct fabric *fabric, struct region *region
         return error_set(
             error, WEFT_ERROR_NETWORK,
             "%s cannot register %llu bytes of memory on %s: %s; a limit on locked memory (ulimit -l) may be too low",
-            fabric->name, (unsigned long long)region->bytes, rail->interface, fi_strerror(-status));
+            fabric->name, (unsigned long long)region->bytes, rail->interface, fabric->library.strerror(-status));
     region->rail[number].key = fi_mr_key(*memory);
     region->rail[number].descriptor = fabric->mr_mode & FI_MR_LOCAL ? fi_mr_desc(*memory) : NULL;
     return WEFT_OK;

@@ -130,7 +130,7 @@ weft_status message_post_receives(struct fabric *fabric, struct rail *rail, stru
             if (status == -FI_EAGAIN)
                 return WEFT_OK; /* the next progress tries again */
             return error_set(error, WEFT_ERROR_NETWORK, "%s: cannot post a receive buffer: %s", fabric->name,
-                             fi_strerror((int)-status));
+                             fabric->library.strerror((int)-status));
         }
         rail->receive_have++;
     }

@@ -201,7 +201,7 @@ static bool rdma_device_exists(bool efa)
 }
 
 /** Providers worth asking for, the best first; returns how many. */
-static size_t provider_candidates(bool loopback, const char *names[4])
+static size_t provider_candidates(const struct libfabric *library, bool loopback, const char *names[4])
 {
     size_t count = 0;
     if (!loopback && rdma_device_exists(true))
@@ -209,7 +209,7 @@ static size_t provider_candidates(bool loopback, const char *names[4])
     if (!loopback && rdma_device_exists(false))
         names[count++] = "verbs;ofi_rxm";
     /* The reliable-datagram endpoint over TCP was called net in 1.17 and became tcp's own in 1.18. */
-    names[count++] = fi_version() >= FI_VERSION(1, 18) ? "tcp" : "net";
+    names[count++] = library->version() >= FI_VERSION(1, 18) ? "tcp" : "net";
     names[count++] = "tcp;ofi_rxm";
     return count;
 }
@@ -221,10 +221,10 @@ static bool has_own_devices(const char *name)
 }
 
 /** Ask for provider `name`, bound to `address` (NULL: to whatever it likes best); `info` is a list. */
-static weft_status provider_ask(const char *name, const char *address, uint64_t receives, struct fi_info **info,
-                                struct error *error)
+static weft_status provider_ask(const struct libfabric *library, const char *name, const char *address,
+                                uint64_t receives, struct fi_info **info, struct error *error)
 {
-    struct fi_info *hints = fi_allocinfo();
+    struct fi_info *hints = library->dupinfo(NULL);
     if (!hints)
         return error_memory(error, sizeof *hints, "a question to libfabric");
     hints->caps = FI_MSG | FI_RMA;
@@ -242,25 +242,25 @@ static weft_status provider_ask(const char *name, const char *address, uint64_t 
     hints->fabric_attr->prov_name = strdup(name);
 
     struct fi_info *answer = NULL;
-    int status = fi_getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
+    int status = library->getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
     if (status != 0 && receives) { /* as many as it has: it then holds up the sender itself */
         hints->rx_attr->size = 0;
-        status = fi_getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
+        status = library->getinfo(FI_VERSION(1, 17), address, NULL, address ? FI_SOURCE : 0, hints, &answer);
     }
-    fi_freeinfo(hints);
+    library->freeinfo(hints);
     if (status != 0)
         return error_set(error, WEFT_ERROR_NETWORK,
                          "libfabric %u.%u has no provider '%s' with reliable datagrams and remote writes at %s: %s",
-                         FI_MAJOR(fi_version()), FI_MINOR(fi_version()), name, address ? address : "its own devices",
-                         fi_strerror(-status));
+                         FI_MAJOR(library->version()), FI_MINOR(library->version()), name,
+                         address ? address : "its own devices", library->strerror(-status));
     *info = answer;
     return WEFT_OK;
 }
 
 /** Take from the list `answer`, which is freed, what is of provider `name` itself (where anything is: it also has
  * layered providers that contain the name). One for each device, as many as are wanted. */
-static weft_status choices_take(struct fi_info *answer, const char *name, uint32_t most, struct rail_choice *choices,
-                                uint32_t *count, struct error *error)
+static weft_status choices_take(const struct libfabric *library, struct fi_info *answer, const char *name,
+                                uint32_t most, struct rail_choice *choices, uint32_t *count, struct error *error)
 {
     uint32_t before = *count;
     bool exact = false;
@@ -273,7 +273,7 @@ static weft_status choices_take(struct fi_info *answer, const char *name, uint32
         if (known)
             continue;
         struct rail_choice *choice = &choices[*count];
-        *choice = (struct rail_choice){.info = fi_dupinfo(each)};
+        *choice = (struct rail_choice){.info = library->dupinfo(each)};
         if (!choice->info)
             break;
         snprintf(choice->interface, sizeof choice->interface, "%s", each->domain_attr->name);
@@ -281,14 +281,15 @@ static weft_status choices_take(struct fi_info *answer, const char *name, uint32
             choice->bytes_per_second = each->nic->link_attr->speed / 8;
         ++*count;
     }
-    fi_freeinfo(answer);
+    library->freeinfo(answer);
     return *count > before ? WEFT_OK : error_memory(error, sizeof *answer, "libfabric's answer");
 }
 
 /** Ask for `name` where it belongs: at its own devices, or at the places. What other places than the first lack is left
  * out. */
-static weft_status provider_try(const struct fabric_config *config, const char *name, const struct places *places,
-                                uint64_t receives, struct rail_choice *choices, uint32_t *count, struct error *error)
+static weft_status provider_try(const struct libfabric *library, const struct fabric_config *config, const char *name,
+                                const struct places *places, uint64_t receives, struct rail_choice *choices,
+                                uint32_t *count, struct error *error)
 {
     bool anywhere = has_own_devices(name) && (!config->interface || strncmp(name, "efa", 3) == 0);
     *count = 0;
@@ -297,9 +298,10 @@ static weft_status provider_try(const struct fabric_config *config, const char *
         struct rail_choice *choice = &choices[*count];
         struct fi_info *answer = NULL;
         struct error refused = {0};
-        weft_status status = provider_ask(name, anywhere ? NULL : place->address, receives, &answer, &refused);
+        weft_status status = provider_ask(library, name, anywhere ? NULL : place->address, receives, &answer, &refused);
         if (status == WEFT_OK)
-            status = choices_take(answer, name, anywhere ? FABRIC_RAILS : *count + 1, choices, count, &refused);
+            status =
+                choices_take(library, answer, name, anywhere ? FABRIC_RAILS : *count + 1, choices, count, &refused);
         if (status != WEFT_OK && i == 0)
             return error_set(error, status, "%s", refused.text);
         if (status != WEFT_OK || has_own_devices(name))
@@ -311,22 +313,22 @@ static weft_status provider_try(const struct fabric_config *config, const char *
     return WEFT_OK;
 }
 
-weft_status fabric_choose(const struct fabric_config *config, uint64_t receives, struct rail_choice *choices,
-                          uint32_t *count, char *reason, size_t size, struct error *error)
+weft_status fabric_choose(const struct libfabric *library, const struct fabric_config *config, uint64_t receives,
+                          struct rail_choice *choices, uint32_t *count, char *reason, size_t size, struct error *error)
 {
     struct places places;
     weft_status status = places_choose(config, &places, error);
     if (status != WEFT_OK)
         return status;
     if (config->provider) {
-        status = provider_try(config, config->provider, &places, receives, choices, count, error);
+        status = provider_try(library, config, config->provider, &places, receives, choices, count, error);
     } else {
         const char *names[4];
-        size_t candidates = provider_candidates(config->loopback_only, names);
+        size_t candidates = provider_candidates(library, config->loopback_only, names);
         struct error refused;
         for (size_t i = 0; i < candidates; i++) {
             error_clear(&refused);
-            status = provider_try(config, names[i], &places, receives, choices, count, &refused);
+            status = provider_try(library, config, names[i], &places, receives, choices, count, &refused);
             if (status == WEFT_OK)
                 break;
         }
@@ -336,8 +338,8 @@ weft_status fabric_choose(const struct fabric_config *config, uint64_t receives,
     if (status != WEFT_OK)
         return status;
     const char *name = choices[0].info->fabric_attr->prov_name;
-    snprintf(reason, size, "%s of libfabric %u.%u (%s) on %u interface%s (%s)", name, FI_MAJOR(fi_version()),
-             FI_MINOR(fi_version()), config->provider ? "as asked" : "the best here", *count, *count == 1 ? "" : "s",
-             has_own_devices(name) ? "its devices" : places.reason);
+    snprintf(reason, size, "%s of libfabric %u.%u (%s) on %u interface%s (%s)", name, FI_MAJOR(library->version()),
+             FI_MINOR(library->version()), config->provider ? "as asked" : "the best here", *count,
+             *count == 1 ? "" : "s", has_own_devices(name) ? "its devices" : places.reason);
     return WEFT_OK;
 }

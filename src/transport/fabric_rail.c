@@ -10,7 +10,7 @@ static weft_status refused(const struct fabric *fabric, const struct rail *rail,
                            struct error *error)
 {
     return error_set(error, WEFT_ERROR_NETWORK, "%s: cannot open %s on %s: %s", fabric->name, what, rail->interface,
-                     fi_strerror(-status));
+                     fabric->library.strerror(-status));
 }
 
 /** Whether a connection of this provider is one stream of bytes, and cheap. */
@@ -47,7 +47,7 @@ static int sockets_descriptor(struct fid_cq *queue)
 
 static weft_status open_queue(struct fabric *fabric, struct rail *rail, struct error *error)
 {
-    bool keeps_signal = is_stream(rail) && fi_version() < FI_VERSION(1, 20);
+    bool keeps_signal = is_stream(rail) && fabric->library.version() < FI_VERSION(1, 20);
     struct fi_cq_attr attributes = {
         .size = rail->receive_want + rail->info->tx_attr->size + FABRIC_LANES,
         .format = FI_CQ_FORMAT_DATA,
@@ -87,7 +87,7 @@ static weft_status open_one(struct fabric *fabric, struct rail *rail, struct fid
 weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_card *card, struct error *error)
 {
     struct fi_av_attr attributes = {.type = FI_AV_TABLE, .count = 2 * (size_t)fabric->ranks};
-    int status = fi_fabric(rail->info->fabric_attr, &rail->fabric, NULL);
+    int status = fabric->library.fabric(rail->info->fabric_attr, &rail->fabric, NULL);
     if (status != 0)
         return refused(fabric, rail, "the network", status, error);
     status = fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
@@ -124,7 +124,7 @@ void rail_close_endpoints(struct rail *rail)
     rail->bulk = rail->endpoint = NULL;
 }
 
-void rail_close(struct rail *rail)
+void rail_close(const struct fabric *fabric, struct rail *rail)
 {
     rail_close_endpoints(rail);
     if (rail->queue)
@@ -136,7 +136,7 @@ void rail_close(struct rail *rail)
     if (rail->fabric)
         fi_close(&rail->fabric->fid);
     if (rail->info)
-        fi_freeinfo(rail->info);
+        fabric->library.freeinfo(rail->info);
 }
 
 bool rail_may_sleep(struct rail *rail)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/providers.h"
 
-#include <rdma/fabric.h>
+#include "transport/libfabric.h"
+
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
@@ -43,8 +44,13 @@ static bool is_listed(const struct provider *providers, uint32_t count, const st
 
 weft_status providers_list(struct provider **providers, uint32_t *count, struct error *error)
 {
-    struct fi_info *hints = fi_allocinfo(), *answers = NULL;
+    struct libfabric library;
+    struct fi_info *answers = NULL;
     uint32_t most = 0, found = 0;
+    weft_status status = libfabric_load(&library, error);
+    if (status != WEFT_OK)
+        return status;
+    struct fi_info *hints = library.dupinfo(NULL);
     if (!hints)
         return error_memory(error, sizeof *hints, "a question to libfabric");
     hints->caps = FI_MSG | FI_RMA;
@@ -52,15 +58,16 @@ weft_status providers_list(struct provider **providers, uint32_t *count, struct 
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT | FI_MR_HMEM;
-    int result = fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &answers);
-    fi_freeinfo(hints);
+    int result = library.getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &answers);
+    library.freeinfo(hints);
     if (result != 0 && result != -FI_ENODATA)
-        return error_set(error, WEFT_ERROR_NETWORK, "libfabric cannot list its providers: %s", fi_strerror(-result));
+        return error_set(error, WEFT_ERROR_NETWORK, "libfabric cannot list its providers: %s",
+                         library.strerror(-result));
     for (const struct fi_info *info = answers; info; info = info->next)
         most++;
     struct provider *list = calloc(most ? most : 1, sizeof *list);
     if (!list) {
-        fi_freeinfo(answers);
+        library.freeinfo(answers);
         return error_memory(error, most * sizeof *list, "the list of network providers");
     }
     for (size_t i = 0; i < PREFERENCES; i++) {
@@ -72,7 +79,7 @@ weft_status providers_list(struct provider **providers, uint32_t *count, struct 
                 found++;
         }
     }
-    fi_freeinfo(answers);
+    library.freeinfo(answers);
     *providers = list;
     *count = found;
     return WEFT_OK;
@@ -80,6 +87,10 @@ weft_status providers_list(struct provider **providers, uint32_t *count, struct 
 
 char *providers_version(char *buffer, size_t size)
 {
-    snprintf(buffer, size, "%u.%u", FI_MAJOR(fi_version()), FI_MINOR(fi_version()));
+    struct libfabric library;
+    if (libfabric_load(&library, NULL) == WEFT_OK)
+        snprintf(buffer, size, "%u.%u", FI_MAJOR(library.version()), FI_MINOR(library.version()));
+    else
+        snprintf(buffer, size, "none");
     return buffer;
 }

@@ -26,7 +26,7 @@ struct provider {
  */
 weft_status providers_list(struct provider **providers, uint32_t *count, struct error *error);
 
-/** libfabric's version, as "1.17". */
+/** libfabric's version, as "1.17"; "none" where it cannot be loaded. */
 char *providers_version(char *buffer, size_t size);
 
 #endif
