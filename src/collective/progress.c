@@ -15,7 +15,10 @@
 #include <unistd.h>
 
 #define SPIN_ROUNDS    100u
+#define FABRIC_ROUNDS  10u         /* of spinning with messages in a network: each asks the system, and takes as ten */
 #define YIELD_ROUNDS   20u         /* when ranks outnumber cores */
+#define SWITCH_TIME    1500u       /* ns: a yield that takes longer has let somebody else run */
+#define SHARED_YIELDS  64u         /* that must find nobody until a core counts as this rank's alone again */
 #define YIELD_TIME     100000u     /* ns; when they do not */
 #define SLEEP_MOST     50          /* ms: then look at limits again */
 #define WATCH_INTERVAL 50000000u   /* ns */
@@ -70,8 +73,7 @@ static void baton_lend(struct progress *progress)
 static void note_awaited(const struct weft_request *request)
 {
     if (request->awaited)
-        operation_log_await(request, request->awaited - 1,
-                            request->moved_ticks ? request->moved_ticks : clock_ticks());
+        operation_log_await(request, request->awaited - 1, request->moved_ticks ? request->moved_ticks : clock_ticks());
 }
 
 /* Who has died or called for an end is the same for all; what this rank was doing meanwhile is its own to say. */
@@ -248,6 +250,23 @@ static void caller_sleep(weft_context *context)
     wake_up(context);
 }
 
+/* Whether others want this rank's core, ranks of this job that it knows of or anybody: who has been seen is remembered
+ * for a while. */
+static bool is_crowded(const struct progress *progress)
+{
+    return progress->crowded || progress->shared;
+}
+
+static void yield(struct progress *progress)
+{
+    uint64_t begin = clock_now();
+    sched_yield();
+    if (clock_now() - begin > SWITCH_TIME)
+        progress->shared = SHARED_YIELDS;
+    else if (progress->shared)
+        progress->shared--;
+}
+
 void progress_turn(weft_context *context, struct progress_idle *idle, struct weft_request *blocked)
 {
     struct progress *progress = &context->progress;
@@ -258,7 +277,8 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
         return;
     }
     idle->rounds++;
-    if (!progress->crowded && idle->rounds <= SPIN_ROUNDS) {
+    bool crowded = is_crowded(progress);
+    if (!crowded && idle->rounds <= (context->transfers[CONTEXT_FABRIC] ? FABRIC_ROUNDS : SPIN_ROUNDS)) {
         clock_pause();
         return;
     }
@@ -267,9 +287,8 @@ void progress_turn(weft_context *context, struct progress_idle *idle, struct wef
         if (blocked)
             operation_log_phase(blocked, OPERATION_BLOCKING);
     }
-    bool yielding = progress->crowded ? idle->rounds <= YIELD_ROUNDS : clock_now() - idle->since < YIELD_TIME;
-    if (yielding) {
-        sched_yield();
+    if (crowded ? idle->rounds <= YIELD_ROUNDS : clock_now() - idle->since < YIELD_TIME) {
+        yield(progress);
         return;
     }
     watch(context);

@@ -30,9 +30,10 @@ struct progress {
     _Atomic uint32_t operations; /**< in flight */
     bool asleep;                 /**< near peers ring the doorbell (guarded by the baton) */
     bool crowded;                /**< ranks outnumber cores: never spin */
-    int caller_wake;             /**< eventfd: ends a caller's sleep */
-    int helper_wake;             /**< eventfd: ends the helper's */
-    int epoll;                   /**< the helper's */
+    uint32_t shared; /**< not 0: somebody else was seen to run on this core: spin no more for so many yields */
+    int caller_wake; /**< eventfd: ends a caller's sleep */
+    int helper_wake; /**< eventfd: ends the helper's */
+    int epoll;       /**< the helper's */
     pthread_t helper;
     bool running;
     _Atomic bool stopping;

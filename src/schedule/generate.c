@@ -47,10 +47,21 @@ static const char *refuses_odd(const struct plan_shape *shape)
     return shape->ranks & (shape->ranks - 1) ? "the number of ranks must be a power of two" : NULL;
 }
 
+static const char *refuses_more_than_tiny(const struct plan_shape *shape)
+{
+    return shape->block_bytes > ONE_SHOT_BYTES ? "everything goes to everybody: messages of up to 16 KiB only" : NULL;
+}
+
 /* Steps count chunks in 16 bits. */
 static const char *refuses_many(const struct plan_shape *shape)
 {
     return shape->ranks > 16384 ? "its plans have a step for every rank, and there are more than 16384" : NULL;
+}
+
+static const char *refuses_many_or_long(const struct plan_shape *shape)
+{
+    const char *reason = refuses_many(shape);
+    return reason ? reason : refuses_more_than_tiny(shape);
 }
 
 static const char *refuses_many_or_far(const struct plan_shape *shape)
@@ -125,6 +136,12 @@ static const char *refuses_one_level(const struct plan_shape *shape)
     return most == 1 ? "every node has one rank only" : refuses_many(shape);
 }
 
+static const char *refuses_one_level_or_long(const struct plan_shape *shape)
+{
+    const char *reason = refuses_one_level(shape);
+    return reason ? reason : refuses_more_than_tiny(shape);
+}
+
 static const char *refuses_uneven(const struct plan_shape *shape)
 {
     uint32_t fewest, most;
@@ -175,6 +192,8 @@ static const struct algorithm allreduce[] = {
     DIRECT(write_direct_allreduce),
     {"recursive-doubling", "everything to a peer twice as far each round; few messages", canonical_always,
      refuses_nothing, write_recursive_doubling},
+    {"one-shot", "everything straight to everybody, who sums it; one round, for tiny messages", canonical_always,
+     refuses_many_or_long, write_one_shot},
     {"halving-doubling", "halves to ever farther peers, and back; few messages, few bytes; powers of two",
      canonical_always, refuses_odd, write_halving_doubling},
     {"pairwise-tree", "pieces straight to their owner, who sums them and hands them out; fewest bytes",
@@ -189,6 +208,8 @@ static const struct algorithm allreduce[] = {
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce},
     {"two-level-doubling", "through memory inside nodes, recursive doubling between them; few messages",
      canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
+    {"two-level-one-shot", "through memory to one leader a node, everything straight between leaders; one round",
+     canonical_if_aligned, refuses_one_level_or_long, write_two_level_allreduce_one_shot},
     {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
      refuses_one_level, write_two_level_allreduce_ring},
     {"multi-level", "pieces to their owners level by level, leaves and pods too; fewest bytes on every level",

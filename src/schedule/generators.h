@@ -12,6 +12,9 @@
 /** Bytes of a block that one near rank hands to others at once: while they take it, the next is made ready. */
 #define NEAR_SEGMENT ((uint64_t)256 << 10)
 
+/** Most bytes that everybody sends to everybody: a message that needs no announcement. */
+#define ONE_SHOT_BYTES ((uint64_t)16 << 10)
+
 /** Segments of blocks such that those of `blocks` blocks together are about `bytes`: pages, none very short or longer
  * than one message. */
 static inline uint64_t segment_of_many(uint32_t blocks, uint64_t bytes)
@@ -32,6 +35,7 @@ void write_direct_gather(struct builder *builder); /* and gatherv */
 void write_direct_scatter(struct builder *builder);
 void write_direct_barrier(struct builder *builder);
 
+void write_one_shot(struct builder *builder);
 void write_pairwise_allreduce(struct builder *builder);
 void write_pairwise_reduce_scatter(struct builder *builder);
 void write_pairwise_reduce(struct builder *builder);
@@ -56,6 +60,7 @@ void write_double_tree_allreduce(struct builder *builder);
 
 void write_two_level_allreduce(struct builder *builder);          /* pairwise exchange between nodes */
 void write_two_level_allreduce_doubling(struct builder *builder); /* recursive doubling between nodes */
+void write_two_level_allreduce_one_shot(struct builder *builder); /* one round among leaders */
 void write_two_level_allreduce_ring(struct builder *builder);     /* a ring between nodes */
 void write_two_level_reduce_scatter(struct builder *builder);
 void write_two_level_allgather(struct builder *builder);

@@ -2,6 +2,7 @@
 /*
  * Pairwise exchange: in round k everybody sends to the rank k above and receives from the rank k below. Every byte
  * crosses once; sums are made by the owner of a piece, from all contributions at once, in the canonical order.
+ * (One-shot, for tiny messages: everything goes to everybody at once, who is owner of all.)
  */
 #include "schedule/generators.h"
 
@@ -47,6 +48,45 @@ void stage_pairwise_allgather(const struct stage *stage, struct moment own)
         stage_send(stage, k == 1 ? own : now, (me + k) % n, &stage->output, me, 1);
     for (uint32_t k = 1; k < n; k++)
         stage_receive(stage, k == 1 ? sent : now, (me + n - k) % n, &stage->output, (me + n - k) % n, 1);
+}
+
+/* Contributions lie in rank order; that of this rank may be in its place already. */
+void stage_one_shot(const struct stage *stage)
+{
+    struct builder *builder = stage->builder;
+    uint32_t n = stage->ranks, me = stage->rank;
+    builder_scratch(builder, stage->scratch + n);
+    for (uint32_t k = 1; k < n; k++)
+        stage_send(stage, k == 1 ? stage->ready : now, (me + k) % n, &stage->input, 0, 1);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = (me + n - k) % n;
+        struct pieces contribution = {
+            .buffer = BUFFER_SCRATCH, .first = stage->scratch + from, .part = stage->input.part};
+        if (k == 0)
+            stage_copy(stage, stage->receive_lane, stage->ready, &stage->input, 0, &contribution, 0, 1);
+        else
+            stage_receive(stage, now, from, &contribution, 0, 1);
+    }
+    builder_hold(builder, stage->receive_lane,
+                 builder_now(builder, stage->send_lane)); /* in place, it is what is sent */
+    builder_add(builder, stage->receive_lane,
+                (struct step){.kind = STEP_REDUCE,
+                              .flags = stage->finishes ? STEP_FINISHES : 0,
+                              .source = BUFFER_SCRATCH,
+                              .source_chunk = stage->scratch,
+                              .operands = (uint16_t)n,
+                              .stride = 1,
+                              .chunks = 1,
+                              .value = stage_part(stage, &stage->input, 0),
+                              .target = stage->output.buffer,
+                              .target_chunk = stage_chunk(&stage->output, 0)});
+}
+
+void write_one_shot(struct builder *builder)
+{
+    struct stage stage = stage_whole(builder);
+    builder->plan->most_block_bytes = ONE_SHOT_BYTES;
+    stage_one_shot(&stage);
 }
 
 void write_pairwise_allreduce(struct builder *builder)

@@ -88,6 +88,8 @@ void stage_bruck_allgather(const struct stage *stage, struct moment own);
 /** Recursive doubling: an all-reduce in logarithmically many rounds, canonical for any number of ranks; scratch: 2 x
  * chunks. */
 void stage_recursive_doubling(const struct stage *stage);
+/** Everything to everybody, who sums it: an all-reduce in one round, canonical; scratch: `ranks` chunks; of 1 chunk. */
+void stage_one_shot(const struct stage *stage);
 /** To the root along the canonical tree; scratch: chunks. */
 void stage_binomial_reduce(const struct stage *stage);
 /** From the root's output to everybody's output; the root begins after `ready`. */

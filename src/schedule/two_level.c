@@ -40,12 +40,13 @@ static void levels_close(struct levels *levels)
     free(levels->heads);
 }
 
-static bool levels_open(struct levels *levels, struct builder *builder)
+/* With at most so many owners on a node. */
+static bool levels_open_with(struct levels *levels, struct builder *builder, uint32_t most_owners)
 {
     const struct plan_shape *shape = builder->shape;
     uint32_t me = builder->plan->rank, ranks = shape->ranks;
     *levels = (struct levels){
-        .builder = builder, .nodes = shape_units(shape, 0), .node = shape_node(shape, me), .owners = NONE};
+        .builder = builder, .nodes = shape_units(shape, 0), .node = shape_node(shape, me), .owners = most_owners};
     uint32_t *sizes = calloc(ranks, sizeof *sizes), *others = malloc(ranks * sizeof *others);
     levels->mates = malloc(ranks * sizeof *levels->mates);
     levels->column = malloc(levels->nodes * sizeof *levels->column);
@@ -84,6 +85,11 @@ static bool levels_open(struct levels *levels, struct builder *builder)
     free(sizes);
     free(others);
     return true;
+}
+
+static bool levels_open(struct levels *levels, struct builder *builder)
+{
+    return levels_open_with(levels, builder, NONE);
 }
 
 /* ---- what nodes do inside ---------------------------------------------------------------------------------------- */
@@ -224,10 +230,11 @@ static void segment(const struct levels *levels, uint32_t shares)
  * follows. A rank that is alone on its node has nothing to sum or to hand out there: its share goes from input to
  * output.
  */
-static void write_sum(struct builder *builder, bool rooted, uint32_t width, void (*cross)(const struct stage *stage))
+static void write_sum_with(struct builder *builder, uint32_t most_owners, bool rooted, uint32_t width,
+                           void (*cross)(const struct stage *stage))
 {
     struct levels levels;
-    if (!levels_open(&levels, builder))
+    if (!levels_open_with(&levels, builder, most_owners))
         return;
     uint32_t me = builder->plan->rank, root = builder->plan->root, own = levels.index * width;
     bool alone = levels.local == 1, hands_out = !rooted || levels.node == shape_node(builder->shape, root);
@@ -262,6 +269,11 @@ static void write_sum(struct builder *builder, bool rooted, uint32_t width, void
     levels_close(&levels);
 }
 
+static void write_sum(struct builder *builder, bool rooted, uint32_t width, void (*cross)(const struct stage *stage))
+{
+    write_sum_with(builder, NONE, rooted, width, cross);
+}
+
 static void cross_pairwise(const struct stage *stage)
 {
     stage_pairwise_reduce_scatter(stage, &stage->output, stage->rank);
@@ -276,6 +288,13 @@ void write_two_level_allreduce(struct builder *builder)
 void write_two_level_allreduce_doubling(struct builder *builder)
 {
     write_sum(builder, false, 1, stage_recursive_doubling);
+}
+
+/* Tiny messages cost by their number: one leader a node sends and receives them. */
+void write_two_level_allreduce_one_shot(struct builder *builder)
+{
+    builder->plan->most_block_bytes = ONE_SHOT_BYTES;
+    write_sum_with(builder, 1, false, 1, stage_one_shot);
 }
 
 void write_two_level_allreduce_ring(struct builder *builder)

@@ -15,6 +15,8 @@ static const char *binding_text(const struct machine *machine)
         {", buffers registered", ", buffers registered, in place", ", buffers registered, every other rank in place"},
         {", every other rank's buffers registered", ", every other rank's buffers registered, in place",
          ", every other rank's buffers registered and in place"}};
+    if (!machine->binding)
+        return ""; /* the plans do not fit together at all */
     return texts[machine->binding->registered][machine->binding->in_place];
 }
 

@@ -335,6 +335,16 @@ static int run_trial(const struct trial *trial, int rank, int ranks, struct buff
 
 /* ---- all of them ---- */
 
+/* Bytes of a block that an algorithm serves; SIZE_MAX: any. */
+static size_t most_bytes(const struct algorithm *algorithm, int ranks)
+{
+    if (algorithm && strcmp(algorithm->name, "exchange") == 0)
+        return 48 / (size_t)ranks;
+    if (algorithm && strstr(algorithm->name, "one-shot"))
+        return 16384;
+    return SIZE_MAX;
+}
+
 static struct trial draw(uint64_t number, enum collective collective, const struct algorithm *algorithm, int ranks,
                          size_t most)
 {
@@ -347,8 +357,8 @@ static struct trial draw(uint64_t number, enum collective collective, const stru
         if (trial.type > WEFT_BF16)
             trial.op.kind = WEFT_OP_SUM;
     }
-    if (algorithm && strcmp(algorithm->name, "exchange") == 0)
-        most = 48 / weft_type_size(trial.type) / (size_t)ranks;
+    if (most > most_bytes(algorithm, ranks) / weft_type_size(trial.type))
+        most = most_bytes(algorithm, ranks) / weft_type_size(trial.type);
     trial.count = choice / 1024 % 16 == 0 ? 0 : random_below(4712, number, most + 1);
     if (choice / 65536 % 4 == 0)
         trial.count &= ~(size_t)15;
@@ -391,7 +401,7 @@ static int body(weft_context *context, int rank, void *argument)
             struct plan_key key = {.collective = (uint8_t)c};
             struct plan_shape shape = plan_shape_of(comm, &key);
             for (int t = 0; t < coverage->trials_each && !failed; t++) {
-                bool tiny = algorithm && strcmp(algorithm->name, "exchange") == 0;
+                bool tiny = most_bytes(algorithm, ranks) != SIZE_MAX;
                 struct trial trial = draw(number++, (enum collective)c, algorithm, ranks, coverage->most);
                 if (t < (int)PLACEMENTS)
                     trial.placement = (enum placement)t; /* few trials have them all, and one of a large size */

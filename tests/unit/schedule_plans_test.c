@@ -185,6 +185,24 @@ static void shapes_that_make_no_sense_get_a_sentence(void **state)
     assert_non_null(strstr(error.text, "power of two"));
 }
 
+/* Plans of two ranks that come from different algorithms are refused by name before they are run. */
+static void plans_that_do_not_fit_together_are_refused(void **state)
+{
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 2, .block_bytes = 8};
+    struct plan *plans[2] = {NULL, NULL};
+    struct error error = {0};
+    static const char *const names[] = {"one-shot", "recursive-doubling"};
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        const struct algorithm *algorithm = algorithm_find(COLLECTIVE_ALLREDUCE, names[rank], &error);
+        assert_non_null(algorithm);
+        assert_int_equal(plan_generate(algorithm, &shape, rank, &plans[rank], &error), WEFT_OK);
+    }
+    assert_int_equal(plan_verify(plans, 2, &shape, &error), WEFT_ERROR_PLAN);
+    assert_non_null(strstr(error.text, "not of one kind"));
+    plan_free(plans[0]);
+    plan_free(plans[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +211,7 @@ int main(void)
         cmocka_unit_test(a_reproducible_communicator_refuses_other_orders),
         cmocka_unit_test(exceptions_are_made_on_request_only),
         cmocka_unit_test(two_levels_carry_the_least_bytes),
+        cmocka_unit_test(plans_that_do_not_fit_together_are_refused),
         cmocka_unit_test(corrupt_plans_are_refused_by_a_sentence),
         cmocka_unit_test(names_are_found_and_mistyped_ones_corrected),
         cmocka_unit_test(shapes_that_make_no_sense_get_a_sentence),
