@@ -7,6 +7,7 @@
 #   make data         data/bible.txt, a real text to train on
 #   make bench        side-by-side benchmarks against Open MPI, MPICH and Gloo
 #   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
+#   make valgrind     a sample of the tests under valgrind
 #   make install      into PREFIX (/usr/local), DESTDIR honoured
 #   make format lint  clang-format over the sources; clang-tidy
 #   make clean
@@ -15,7 +16,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
-.PHONY: all deps data quickstart check bench tsan asan fuzz install format lint clean FORCE
+.PHONY: all deps data quickstart check bench tsan asan fuzz valgrind install format lint clean FORCE
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -53,6 +54,16 @@ tsan:
 	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
 	@ninja -C build-tsan --quiet
 	@tests/run build-tsan --timeout-multiplier 4
+
+# What the sanitizers do not see: memory that was never written.
+VALGRIND_TESTS = checkpoint_test collective_failure_test collective_requests_test control_test control_seeds \
+	dataset_format_test fabric_seeds fabric_test heap_test json_test memory_growth_test near_messages_test \
+	options_test reduction_test rendezvous_test safetensors_test schedule_plans_test strangers_test stream_seeds
+
+valgrind:
+	@deps/install build test
+	@$(MAKE) --no-print-directory all
+	@tests/run $(BUILD) --setup valgrind $(VALGRIND_TESTS)
 
 # Each fuzzer of tests/fuzz for FUZZ_SECONDS (20).
 fuzz:

@@ -71,8 +71,8 @@ static weft_status keep(struct plan_entry *entry, const struct plan *plan, struc
     uint64_t steps_at = (sizeof *plan + 31) & ~(uint64_t)31;
     uint64_t groups_at = steps_at + plan->step_count * sizeof *plan->steps;
     uint64_t members_at = groups_at + plan->group_count * sizeof *plan->groups;
-    entry->bytes = members_at + members * sizeof *plan->members;
-    char *block = aligned_alloc(64, (entry->bytes + 63) & ~(uint64_t)63);
+    entry->bytes = (members_at + members * sizeof *plan->members + 63) & ~(uint64_t)63;
+    char *block = aligned_alloc(64, entry->bytes);
     if (!block)
         return error_memory(error, entry->bytes, "a plan");
     memset(block, 0, entry->bytes);

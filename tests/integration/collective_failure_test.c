@@ -222,6 +222,47 @@ static int corrupted(weft_context *context, int rank, void *argument)
     return check_end(context, rank, status, argument, began);
 }
 
+/* The end of what a kept plan holds. */
+static const char *plan_end(const struct plan *plan)
+{
+    uint32_t members = 0;
+    for (uint32_t g = 0; g < plan->group_count; g++)
+        if (plan->groups[g].first + plan->groups[g].count > members)
+            members = plan->groups[g].first + plan->groups[g].count;
+    return members ? (const char *)(plan->members + members) : (const char *)(plan->groups + plan->group_count);
+}
+
+/* Change each byte of each kept plan in turn: the checksum notices. */
+static int every_byte(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    float input[64] = {0}, output[64] = {0};
+    struct error error;
+    size_t count;
+    int wrong = 0;
+    const struct algorithm *algorithms = algorithms_of(COLLECTIVE_ALLREDUCE, &count);
+    for (size_t a = 0; a < count; a++)
+        if (weft_comm_set_algorithm(world, "allreduce", algorithms[a].name) == WEFT_OK)
+            wrong += weft_allreduce(input, output, 8, WEFT_F32, WEFT_SUM, world) != WEFT_OK;
+    wrong += weft_alltoall(input, output, 1, WEFT_F32, world) != WEFT_OK || weft_barrier(world) != WEFT_OK;
+    for (int b = 0; b < PLAN_CACHE_BUCKETS; b++)
+        for (struct plan_entry *entry = world->plans.buckets[b]; entry; entry = entry->next) {
+            wrong += plan_entry_verify(entry, world, &error) != WEFT_OK;
+            const char *end = plan_end(entry->plan);
+            for (char *byte = (char *)entry->plan; byte < end; byte++) {
+                *byte ^= 0x10;
+                if (plan_entry_verify(entry, world, &error) != WEFT_ERROR_PLAN) {
+                    fprintf(stderr, "rank %d: byte %td of %td of a plan of %s is not covered\n", rank,
+                            byte - (char *)entry->plan, end - (char *)entry->plan,
+                            collective_name((enum collective)entry->key.collective));
+                    wrong++;
+                }
+                *byte ^= 0x10;
+            }
+        }
+    return wrong;
+}
+
 static void run(struct world world, world_body body, struct expected expected)
 {
     assert_int_equal(world_run(&world, body, &expected), 0);
@@ -310,6 +351,14 @@ static void test_a_corrupted_plan_is_not_executed(void **state)
             (struct expected){WEFT_ERROR_PLAN, {collectives[i], "not what it was"}, 3});
 }
 
+static void test_every_byte_of_a_kept_plan_is_covered(void **state)
+{
+    static const int nodes[] = {0, 1, 0, 0, 1};
+    for (int ranks = 1; ranks <= 5; ranks++)
+        assert_int_equal(world_run(&(struct world){.ranks = ranks}, every_byte, NULL), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = 5, .node_of = nodes}, every_byte, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_a_killed_rank_is_named_by_all_survivors),
         cmocka_unit_test(test_a_stopped_rank_is_named_by_all_survivors),
         cmocka_unit_test(test_a_corrupted_plan_is_not_executed),
+        cmocka_unit_test(test_every_byte_of_a_kept_plan_is_covered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
