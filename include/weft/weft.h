@@ -265,6 +265,18 @@ WEFT_API weft_status weft_comm_set_time_limit(weft_comm *comm, double seconds);
 WEFT_API weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective, const char *algorithm);
 
 /**
+ * Use the schedule in the file at `path` for later operations of its collective on `comm`, until
+ * weft_comm_set_algorithm() or another schedule takes its place. Collective: every rank reads a file, which must be the
+ * same text. It is proved for this communicator (its ranks, as they lie on nodes) before it can run; nothing changes on
+ * any rank unless it is right on all. docs/schedule-format.md is the manual of the form; `weft schedule load` proves
+ * and times a file without running it.
+ *
+ * Errors: SYSTEM or DATA, with the line, where a file cannot be read; ARGUMENT where it is for other ranks, or ranks
+ * have different files; PLAN, with rank, lane, step and the reason, where the plans are wrong.
+ */
+WEFT_API weft_status weft_comm_load_schedule(weft_comm *comm, const char *path);
+
+/**
  * The algorithm that serves `collective` with blocks of `count` elements of `type` on `comm` (root 0, out of place), as
  * set or as the tuner chose: "direct", "two-level/direct+pairwise"; a static string. No communication; all ranks get
  * the same. NULL with a sentence if there is no such collective, or the algorithm that was set cannot serve that size.

@@ -18,7 +18,7 @@ static const char *const places[] = {"both", "out", "in", NULL};
 static struct {
     int64_t ranks, factor, root;
     uint64_t least, most;
-    const char *type, *op, *buffers, *place, *algorithm, *trace;
+    const char *type, *op, *buffers, *place, *algorithm, *schedule, *trace;
     double compute;
     bool reproducible, json;
 } chosen;
@@ -37,6 +37,7 @@ static const struct cli_option options[] = {
     CLI_CHOICE("place", 'p', "PLACE", &chosen.place, "both", places,
                "of the result: in the input's memory, out of it, or one after the other"),
     CLI_TEXT("algorithm", 'a', "NAME", &chosen.algorithm, NULL, "use this algorithm instead of the tuner's choice"),
+    CLI_TEXT("schedule", 0, "FILE", &chosen.schedule, NULL, "use the schedule in this file ('weft schedule load')"),
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "keep the canonical order of sums on any placement"),
     CLI_NUMBER("compute", 0, "SECONDS", &chosen.compute, "0.02", 0, 60, "of overlap: between starting and waiting"),
     CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE: see weft trace show"),
@@ -207,6 +208,8 @@ static weft_status do_bench(const struct command_call *call, struct bench_case *
     weft_status status = told(what->context, weft_comm_set_reproducible(what->comm, chosen.reproducible), error);
     if (status == WEFT_OK && chosen.algorithm)
         status = told(what->context, weft_comm_set_algorithm(what->comm, call->words[0], chosen.algorithm), error);
+    if (status == WEFT_OK && chosen.schedule)
+        status = told(what->context, weft_comm_load_schedule(what->comm, chosen.schedule), error);
     return status == WEFT_OK ? do_sizes(call, what, error) : status;
 }
 

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/placement.h"
+#include "cli/schedule_load.h"
 #include "schedule/print.h"
 #include "schedule/sweep.h"
 
@@ -17,13 +18,14 @@ static struct {
     int64_t ranks, rank, root, nodes;
     const char *algorithm;
     uint64_t bytes;
-    bool reproducible, in_place;
+    bool reproducible, in_place, all;
 } show;
 
 static const struct cli_option show_options[] = {
     CLI_INTEGER("ranks", 'n', "N", &show.ranks, "4", 1, 65536, "how many ranks take part"),
     CLI_TEXT("algorithm", 'a', "NAME", &show.algorithm, "", "the algorithm; without it those there are get listed"),
     CLI_INTEGER("rank", 'r', "R", &show.rank, "0", 0, 65535, "whose plan; the others differ in their peers"),
+    CLI_FLAG("all", 0, &show.all, "the plans of all ranks: a schedule that 'weft schedule load' reads"),
     CLI_INTEGER("root", 0, "R", &show.root, "0", 0, 65535, "the root, or the sender of a message"),
     CLI_INTEGER("nodes", 'N', "N", &show.nodes, "1", 1, 65536, "nodes that the ranks lie on, in equal runs"),
     CLI_BYTES("bytes", 'b', "SIZE", &show.bytes, "64K", "bytes of a block"),
@@ -41,6 +43,23 @@ static void list_algorithms(const struct plan_shape *shape, FILE *output)
         fprintf(output, "  %-18s  %s%s%s%s\n", algorithms[i].name, algorithms[i].summary, reason ? " (not here: " : "",
                 reason ? reason : "", reason ? ")" : "");
     }
+}
+
+static weft_status show_plans(const struct algorithm *algorithm, const struct plan_shape *shape, FILE *output,
+                              struct error *error)
+{
+    uint32_t first = show.all ? 0 : (uint32_t)show.rank, last = show.all ? shape->ranks - 1 : first;
+    for (uint32_t rank = first; rank <= last; rank++) {
+        struct plan *plan;
+        weft_status status = plan_generate(algorithm, shape, rank, &plan, error);
+        if (status != WEFT_OK)
+            return status;
+        if (rank == first)
+            plan_print_frame(plan, shape, output);
+        plan_print(plan, output);
+        plan_free(plan);
+    }
+    return WEFT_OK;
 }
 
 static weft_status run_show(struct command_call *call, struct error *error)
@@ -67,17 +86,12 @@ static weft_status run_show(struct command_call *call, struct error *error)
     if (collective == COLLECTIVE_SENDRECEIVE)
         shape.peer = (shape.root + 1) % shape.ranks;
     const struct algorithm *algorithm = NULL;
-    struct plan *plan = NULL;
-    if (!*show.algorithm) {
+    if (!*show.algorithm)
         list_algorithms(&shape, call->output);
-    } else if (!(algorithm = algorithm_find(collective, show.algorithm, error))) {
+    else if (!(algorithm = algorithm_find(collective, show.algorithm, error)))
         status = WEFT_ERROR_ARGUMENT;
-    } else {
-        status = plan_generate(algorithm, &shape, (uint32_t)show.rank, &plan, error);
-        if (status == WEFT_OK)
-            plan_print(plan, call->output);
-    }
-    plan_free(plan);
+    else
+        status = show_plans(algorithm, &shape, call->output, error);
     free(nodes);
     return status;
 }
@@ -216,12 +230,12 @@ static const struct command command_verify = {
     .run = run_verify,
 };
 
-static const struct command *const subcommands[] = {&command_show, &command_verify};
+static const struct command *const subcommands[] = {&command_show, &command_verify, &command_schedule_load};
 
 const struct command command_schedule = {
     .name = "schedule",
     .group = COMMAND_UNDERSTAND,
-    .summary = "show and prove the plans that collectives run",
+    .summary = "show, prove and load the plans that collectives run",
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
 };

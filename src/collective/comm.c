@@ -83,6 +83,7 @@ void comm_discard(struct weft_comm *comm)
             break;
         }
     plan_cache_free(&comm->plans);
+    schedules_free(&comm->schedules);
     for (int i = 0; i < 2; i++) {
         heap_free(heap, comm->staging[i].exposed);
         heap_free(heap, comm->staging[i].spread);
@@ -482,6 +483,7 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
         return context_note(comm->context, &error);
     progress_enter(comm->context);
     comm->override[collective] = algorithm;
+    comm->schedules.chosen[collective] = NULL;
     comm->plans.last = NULL;
     progress_leave(comm->context);
     return WEFT_OK;

@@ -11,6 +11,7 @@
 
 #include "collective/near_lines.h"
 #include "collective/plan_cache.h"
+#include "collective/schedules.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -65,8 +66,11 @@ struct weft_comm {
     /* Choices. */
     struct plan_cache plans;
     const struct algorithm *override[COLLECTIVES]; /**< set by the user; NULL: the tuner chooses */
+    struct schedules schedules;                    /**< loaded by the user; go before `override` */
     bool reproducible;
-    double time_limit; /**< seconds; 0: the context's */
+    uint64_t disorder, disorder_drawn; /**< for tests: where not 0, the seed of a random order of lanes with delays, and
+                                          how much of it has been drawn */
+    double time_limit;                 /**< seconds; 0: the context's */
 
     struct weft_comm *next;      /**< context.comms */
     uint64_t made;               /**< communicators made from this one, by all of its ranks together */

@@ -2,12 +2,14 @@
 #include "collective/execution.h"
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "collective/context.h"
 #include "collective/exchange.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Data moved in one call of execution_advance(), about: others shall get their turn, too. */
 #define ADVANCE_BYTES (2u << 20)
@@ -484,6 +486,26 @@ static bool advance_lane(struct weft_request *request, uint32_t number, uint64_t
     return moved;
 }
 
+/* Every lane once, in a random order, about a step each, some after a while: for tests, see comm.h. */
+static bool advance_in_disorder(struct weft_request *request)
+{
+    weft_comm *comm = request->comm;
+    uint32_t lanes[PLAN_LANES] = {0}, count = request->plan->lane_count;
+    bool moved = false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at = (uint32_t)random_below(comm->disorder, comm->disorder_drawn++, i + 1);
+        lanes[i] = lanes[at];
+        lanes[at] = i;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t budget = 1, wait = random_below(comm->disorder, comm->disorder_drawn++, 16);
+        if (wait < 4)
+            nanosleep(&(struct timespec){.tv_nsec = (long)wait * 10000}, NULL);
+        moved |= advance_lane(request, lanes[i], &budget);
+    }
+    return moved;
+}
+
 bool execution_advance(struct weft_request *request)
 {
     if (request->state == EXECUTION_QUEUED) {
@@ -500,8 +522,10 @@ bool execution_advance(struct weft_request *request)
     uint64_t budget = ADVANCE_BYTES;
     while (again && budget && request->lanes_left) {
         again = false;
-        for (uint32_t i = 0; i < request->plan->lane_count; i++)
+        for (uint32_t i = 0; i < request->plan->lane_count && !request->comm->disorder; i++)
             again |= advance_lane(request, i, &budget);
+        if (request->comm->disorder)
+            again = advance_in_disorder(request);
         moved |= again;
         if (request->plan->lane_count == 1)
             break;

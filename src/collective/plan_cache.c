@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "collective/comm.h"
 #include "collective/exchange.h"
+#include "collective/schedules.h"
 #include "collective/tuner.h"
 
 #include <stdlib.h>
@@ -132,9 +133,14 @@ static weft_status survey(struct plan_entry *entry, struct error *error)
     return WEFT_OK;
 }
 
-static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan_entry **result, struct error *error)
+/* The plan of this rank: by a loaded schedule, the algorithm asked for, or the tuner's choice. */
+static weft_status generate(weft_comm *comm, const struct plan_key *key, struct plan **plan, bool *near,
+                            struct error *error)
 {
     const struct plan_shape shape = plan_shape_of(comm, key);
+    if (key->algorithm >= PLAN_KEY_SCHEDULE)
+        return schedules_plan(&comm->schedules, key->algorithm - PLAN_KEY_SCHEDULE, &shape, comm->rank, plan, near,
+                              error);
     size_t count;
     const struct algorithm *algorithms = algorithms_of(shape.collective, &count), *algorithm = NULL;
     weft_status status = WEFT_OK;
@@ -142,10 +148,14 @@ static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan
         algorithm = &algorithms[key->algorithm - 1];
     else
         status = tuner_choose(comm, &shape, &algorithm, NULL, error);
-    if (status != WEFT_OK)
-        return status;
+    return status == WEFT_OK ? plan_generate(algorithm, &shape, comm->rank, plan, error) : status;
+}
+
+static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan_entry **result, struct error *error)
+{
     struct plan *plan = NULL;
-    status = plan_generate(algorithm, &shape, comm->rank, &plan, error);
+    bool near = false; /* of other ranks, in a schedule: all count an operation as near, or none */
+    weft_status status = generate(comm, key, &plan, &near, error);
     if (status != WEFT_OK)
         return status;
     struct plan_entry *entry = calloc(1, sizeof *entry);
@@ -157,6 +167,8 @@ static weft_status make(weft_comm *comm, const struct plan_key *key, struct plan
         status = keep(entry, plan, error);
     if (status == WEFT_OK)
         status = survey(entry, error);
+    if (entry)
+        entry->near |= near;
     plan_free(plan);
     if (status != WEFT_OK) {
         if (entry)
@@ -203,6 +215,11 @@ static inline struct plan_key key_of(const weft_comm *comm, const struct call *c
     size_t count;
     if (wanted)
         key.algorithm = (uint32_t)(wanted - algorithms_of(call->collective, &count)) + 1;
+    const struct schedule *schedule = comm->schedules.chosen[call->collective];
+    if (schedule) { /* one plan for all sizes */
+        key.algorithm = PLAN_KEY_SCHEDULE + schedule->number;
+        key.size_class = 0;
+    }
     return key;
 }
 

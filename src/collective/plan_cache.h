@@ -19,6 +19,8 @@
 
 #define PLAN_CACHE_BUCKETS 64
 
+#define PLAN_KEY_SCHEDULE 0x80000000u
+
 /** What a plan is found by. */
 struct plan_key {
     uint8_t collective;
@@ -27,7 +29,8 @@ struct plan_key {
     uint8_t reproducible;
     uint32_t root;
     uint32_t peer;
-    uint32_t algorithm; /**< 0: the tuner's choice; i + 1: number i of algorithms_of() */
+    uint32_t algorithm; /**< 0: the tuner's choice; i + 1: number i of algorithms_of(); PLAN_KEY_SCHEDULE + n: schedule
+                           number n of those loaded */
 };
 
 /** A key as two words, which compare faster than fields. */

@@ -266,8 +266,8 @@ static inline float product_half(float a, float b)
         SOURCE(T, 0)                                                                                                   \
         SOURCE(T, 1)                                                                                                   \
         SOURCE(T, 2)                                                                                                   \
-        SOURCE(T, 3) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                       \
-            STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3));                                                                   \
+        SOURCE(T, 3)                                                                                                   \
+        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3));           \
     }                                                                                                                  \
     static void NAME##_eight(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
     {                                                                                                                  \
@@ -275,9 +275,10 @@ static inline float product_half(float a, float b)
         SOURCE(T, 0)                                                                                                   \
         SOURCE(T, 1)                                                                                                   \
         SOURCE(T, 2)                                                                                                   \
-        SOURCE(T, 3) SOURCE(T, 4) SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7)                                               \
-            SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                \
-                STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                    \
+        SOURCE(T, 3)                                                                                                   \
+        SOURCE(T, 4)                                                                                                   \
+        SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =             \
+            STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                        \
     }
 
 LOOPS(f32_sum, stored_f32, AS_IT_IS, canonical_f32, SUM)

@@ -188,9 +188,9 @@ static uint64_t hash_of(const struct builder *builder)
 {
     const struct plan_shape *shape = builder->shape;
     const struct plan *plan = builder->plan;
-    uint64_t words[] = {shape->collective,  shape->ranks, plan->root,          shape->peer,
-                        plan->parts,        plan->slots,  plan->segment_bytes, plan->most_block_bytes,
-                        shape->reproducible};
+    uint64_t words[] = {shape->collective,   shape->ranks,      plan->root,          shape->peer,
+                        plan->parts,         plan->slots,       plan->segment_bytes, plan->most_block_bytes,
+                        shape->reproducible, builder->text_hash};
     uint64_t hash = XXH3_64bits_withSeed(plan->algorithm, strlen(plan->algorithm), 0);
     hash = XXH3_64bits_withSeed(words, sizeof words, hash);
     if (shape->nodes)
@@ -233,6 +233,14 @@ static weft_status lay_out(struct builder *builder, struct error *error)
     return WEFT_OK;
 }
 
+void builder_discard(struct builder *builder)
+{
+    for (uint32_t lane = 0; lane < PLAN_LANES; lane++)
+        free(builder->lanes[lane].steps);
+    plan_free(builder->plan);
+    builder->plan = NULL;
+}
+
 weft_status builder_close(struct builder *builder, struct plan **plan, struct error *error)
 {
     weft_status status = WEFT_OK;
@@ -242,12 +250,10 @@ weft_status builder_close(struct builder *builder, struct plan **plan, struct er
             collective_name(builder->shape->collective), builder->plan->algorithm, builder->shape->ranks);
     if (status == WEFT_OK)
         status = lay_out(builder, error);
-    for (uint32_t lane = 0; lane < PLAN_LANES; lane++)
-        free(builder->lanes[lane].steps);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
         *plan = builder->plan;
-    else
-        plan_free(builder->plan);
-    builder->plan = NULL;
+        builder->plan = NULL;
+    }
+    builder_discard(builder);
     return status;
 }

@@ -24,7 +24,8 @@ struct builder {
         struct step *steps;
         uint32_t count, capacity;
     } lanes[PLAN_LANES];
-    bool exhausted; /**< memory ran out, or a plan grew beyond what step fields can say */
+    uint64_t text_hash; /**< of the text that a plan was read from; 0: a generator writes it */
+    bool exhausted;     /**< memory ran out, or a plan grew beyond what step fields can say */
 };
 
 /** A point that a step can wait for: `steps` completed steps of `lane`; steps 0: nothing to wait for. */
@@ -69,6 +70,9 @@ bool builder_segment(struct builder *builder, uint64_t bytes, uint32_t slots);
 
 /** Have at least `chunks` chunks of scratch. */
 void builder_scratch(struct builder *builder, uint32_t chunks);
+
+/** Free everything: there will be no plan. */
+void builder_discard(struct builder *builder);
 
 /** Lay the steps out, hash what is agreed, hand over the plan. Frees everything on failure. */
 weft_status builder_close(struct builder *builder, struct plan **plan, struct error *error);

@@ -80,11 +80,15 @@ static const char *check_range(const struct plan *plan, const struct step *step,
     }
     if (last > limit)
         return "reaches beyond the end of a buffer";
-    if (buffer == BUFFER_SCRATCH || step->chunks <= 1 || step->kind == STEP_EXPOSE)
+    if (step->chunks <= 1 || step->kind == STEP_EXPOSE)
         return NULL;
+    if (buffer == BUFFER_SCRATCH)
+        return plan->parts > 1 ? NULL : "is about several blocks in scratch, where they do not lie back to back";
     bool within_block = chunk % plan->parts + step->chunks <= plan->parts;
-    bool whole_blocks = plan->parts == 1 && !plan->segment_bytes;
-    return within_block || whole_blocks ? NULL : "crosses from one block to the next in a segmented plan";
+    bool whole_blocks =
+        plan->parts == 1 && !plan->segment_bytes && !collective_is_vector(plan->collective) && step->kind <= STEP_COPY;
+    return within_block || whole_blocks ? NULL
+                                        : "crosses from one block to the next where they do not lie back to back";
 }
 
 static const char *check_wait(const struct plan *plan, const struct step *step)
@@ -119,6 +123,8 @@ static const char *check_others(const struct plan *plan, const struct step *step
 {
     bool reads = step->kind == STEP_READ || step->kind == STEP_GATHER_REDUCE || step->kind == STEP_REDUCE_SPREAD;
     bool spreads = step->kind == STEP_SPREAD || step->kind == STEP_REDUCE_SPREAD;
+    if ((reads || spreads) && step->chunks > 1 && plan->parts == 1)
+        return "is about several blocks of other ranks: one step does one";
     if (reads && step->source_chunk + (uint64_t)step->chunks > most_input_blocks(plan) * plan->parts)
         return "reads beyond the end of another rank's input";
     if (spreads && step->target_chunk + (uint64_t)step->chunks > most_output_blocks(plan) * plan->parts)
@@ -161,6 +167,11 @@ static const char *check_kind(const struct plan *plan, const struct step *step)
             return "names a block and takes none";
         if (step->operands >= plan->groups[step->peer].count)
             return "takes from a member that the group does not have";
+        if (plan->groups[step->peer].count != plan->ranks)
+            return "is an exchange among some of the ranks only";
+        if (plan->collective != COLLECTIVE_BARRIER && plan->collective != COLLECTIVE_SENDRECEIVE &&
+            (!plan->most_block_bytes || plan->most_block_bytes > PLAN_INLINE_BYTES / most_input_blocks(plan)))
+            return "may carry more than fits beside a flag: the most bytes of a block are not limited enough";
         return NULL;
     default:
         return NULL;

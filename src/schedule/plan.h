@@ -36,10 +36,10 @@
  * part of some block; which one is said by the step (step.value), since parts differ in size. The v-forms use no
  * SCRATCH.
  *
- * A step on several chunks works on consecutive parts of one block. In INPUT and OUTPUT, when parts is 1 and the plan
- * is not segmented (nor a v-form), it may also be on consecutive whole blocks, which lie back to back; STEP_EXPOSE may
- * always be on several blocks, and means of each the present segment. No chunks at all means an empty message, which is
- * sent; a message whose parts are empty is sent too.
+ * A step on several chunks works on consecutive parts of one block. Messages and STEP_COPY, when parts is 1 and the
+ * plan is not segmented (nor a v-form), may also be on consecutive whole blocks of INPUT and OUTPUT, which lie back to
+ * back there (not so in SCRATCH); STEP_EXPOSE may always be on several blocks, and means of each the present segment.
+ * No chunks at all means an empty message, which is sent; a message whose parts are empty is sent too.
  *
  * ## Segments
  *

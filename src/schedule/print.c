@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "schedule/print.h"
 
-#include "base/text.h"
-
 #include <inttypes.h>
 
 static const char *const buffer_names[] = {"input", "output", "scratch"};
@@ -27,7 +25,7 @@ static void print_group(FILE *out, const struct plan *plan, uint32_t index)
     }
     fprintf(out, "{");
     for (uint32_t i = 0; i < group->count; i++)
-        fprintf(out, "%s%u", i ? " " : "", plan->members[group->first + i]);
+        fprintf(out, "%s%u", i ? ", " : "", plan->members[group->first + i]);
     fprintf(out, "}");
 }
 
@@ -147,6 +145,17 @@ static void print_what(const struct plan *plan, const struct step *step, FILE *o
     }
 }
 
+/* Where neither side is a part of a user's buffer, the part has to be said. */
+static bool needs_part(const struct step *step)
+{
+    static const uint8_t sides[STEP_KINDS] = {/* 1: source, 2: target */
+                                              [STEP_SEND] = 1, [STEP_RECEIVE] = 2, [STEP_RECEIVE_REDUCE] = 3,
+                                              [STEP_COPY] = 3, [STEP_REDUCE] = 3,  [STEP_FINISH] = 2};
+    uint8_t side = sides[step->kind];
+    return side && step->value && step->chunks && (!(side & 1) || step->source == BUFFER_SCRATCH) &&
+           (!(side & 2) || step->target == BUFFER_SCRATCH);
+}
+
 static void print_step(const struct plan *plan, const struct step *step, uint32_t number, FILE *out)
 {
     bool holds = step->kind == STEP_COPY && !step->chunks; /* a step for the sake of its wait */
@@ -157,6 +166,8 @@ static void print_step(const struct plan *plan, const struct step *step, uint32_
         fprintf(out, ", finished");
     if (step->kind <= STEP_RECEIVE_REDUCE && step->channel)
         fprintf(out, ", channel %u", step->channel);
+    if (needs_part(step))
+        fprintf(out, ", part %u", step->value);
     if (step->wait_steps) {
         fprintf(out, "%s(after step %u of lane %u", holds ? "" : "  ", step->wait_steps - 1, step->wait_lane);
         if (step->wait_lag)
@@ -166,21 +177,45 @@ static void print_step(const struct plan *plan, const struct step *step, uint32_
     fprintf(out, "\n");
 }
 
+/* Bytes as a schedule has them: "256K", exactly. */
+static void print_bytes(FILE *out, const char *key, uint64_t bytes)
+{
+    unsigned shift = bytes % (1u << 20) == 0 ? 20 : bytes % (1u << 10) == 0 ? 10 : 0;
+    fprintf(out, "%-12s%" PRIu64 "%s", key, bytes >> shift, shift == 20 ? "M" : shift == 10 ? "K" : "");
+}
+
+void plan_print_frame(const struct plan *plan, const struct plan_shape *shape, FILE *out)
+{
+    fprintf(out, "weft schedule 1\n");
+    fprintf(out, "%-12s%s\n%-12s%s\n%-12s%u\n", "collective", collective_name(plan->collective), "algorithm",
+            plan->algorithm, "ranks", plan->ranks);
+    if (collective_is_rooted(plan->collective) || plan->collective == COLLECTIVE_SENDRECEIVE)
+        fprintf(out, "%-12s%u\n", "root", plan->root);
+    if (plan->collective == COLLECTIVE_SENDRECEIVE)
+        fprintf(out, "%-12s%u\n", "peer", shape->peer);
+    if (plan->parts > 1)
+        fprintf(out, "%-12s%u\n", "parts", plan->parts);
+    if (plan->segment_bytes) {
+        print_bytes(out, "segment", plan->segment_bytes);
+        fprintf(out, " in %u slot%s\n", plan->slots, plan->slots > 1 ? "s" : "");
+    }
+    if (plan->most_block_bytes) {
+        print_bytes(out, "most", plan->most_block_bytes);
+        fprintf(out, "\n");
+    }
+    if (collective_reduces(plan->collective) && plan->canonical)
+        fprintf(out, "canonical\n");
+    if (plan->collective == COLLECTIVE_ALLTOALL && shape->in_place)
+        fprintf(out, "in-place\n");
+}
+
 void plan_print(const struct plan *plan, FILE *out)
 {
-    char text[32];
-    fprintf(out, "%s by %s, rank %u of %u", collective_name(plan->collective), plan->algorithm, plan->rank,
-            plan->ranks);
-    fprintf(out, ": %u input and %u output blocks of %u part%s, %u steps", plan->input_blocks, plan->output_blocks,
-            plan->parts, plan->parts > 1 ? "s" : "", plan->step_count);
-    if (plan->segment_bytes)
-        fprintf(out, ", segments of %s in %u slot%s", text_bytes(plan->segment_bytes, text, sizeof text), plan->slots,
-                plan->slots > 1 ? "s" : "");
+    fprintf(out, "\nrank %u    # %u input and %u output block%s, %u step%s\n", plan->rank, plan->input_blocks,
+            plan->output_blocks, plan->output_blocks == 1 ? "" : "s", plan->step_count,
+            plan->step_count == 1 ? "" : "s");
     if (plan->scratch_chunks)
-        fprintf(out, ", scratch of %u chunks", plan->scratch_chunks);
-    if (plan->most_block_bytes)
-        fprintf(out, ", blocks up to %" PRIu64 " bytes", plan->most_block_bytes);
-    fprintf(out, ", %scanonical, hash %016" PRIx64 "\n", plan->canonical ? "" : "not ", plan->hash);
+        fprintf(out, "  scratch %u\n", plan->scratch_chunks);
     for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
         if (plan->lane_first[lane] == plan->lane_first[lane + 1])
             continue;

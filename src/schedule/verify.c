@@ -13,7 +13,7 @@ static const struct verify_binding message_bindings[] = {{CHOICE_NONE, CHOICE_NO
 static const struct verify_binding in_place_bindings[] = {
     {CHOICE_ALL, CHOICE_ALL}, {CHOICE_NONE, CHOICE_ALL}, {CHOICE_ALTERNATING, CHOICE_ALL}};
 
-bool verify_uses_near(struct plan *const *plans, uint32_t ranks)
+bool plans_use_near(struct plan *const *plans, uint32_t ranks)
 {
     for (uint32_t rank = 0; rank < ranks; rank++)
         for (uint32_t i = 0; i < plans[rank]->step_count; i++)
@@ -25,7 +25,7 @@ bool verify_uses_near(struct plan *const *plans, uint32_t ranks)
 const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
                                              uint32_t *count)
 {
-    bool near = verify_uses_near(plans, ranks);
+    bool near = plans_use_near(plans, ranks);
     switch (shape->collective) {
     case COLLECTIVE_ALLTOALLV: /* never in place */
     case COLLECTIVE_SENDRECEIVE:

@@ -18,4 +18,7 @@
  * is wrong. */
 weft_status plan_verify(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error);
 
+/** Whether any of the plans touches near memory. */
+bool plans_use_near(struct plan *const *plans, uint32_t ranks);
+
 #endif

@@ -3,6 +3,7 @@
 #include "schedule/verify_state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,10 +53,29 @@ static bool is_sum_of_all(struct machine *machine, symbol sum, bool canonical)
     return sum == machine->canonical;
 }
 
+/* " (step 3 of lane 1 of rank 0 wrote it)", or that nobody did. */
+static const char *writer_text(const struct machine *machine, const struct cell *cell, char *text, size_t size)
+{
+    const struct thread *writer = &machine->threads[cell->write_thread];
+    text[0] = '\0';
+    if (machine->chaos)
+        return text;
+    if (!cell->write_clock) {
+        snprintf(text, size, " (no step writes it)");
+        return text;
+    }
+    const struct plan *plan = machine->plans[writer->rank];
+    uint32_t length = plan->lane_first[writer->lane + 1] - plan->lane_first[writer->lane];
+    snprintf(text, size, " (step %u of lane %u of rank %u wrote it)", (cell->write_clock - 1) % length, writer->lane,
+             writer->rank);
+    return text;
+}
+
 bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
 {
-    struct value value =
-        machine->cells[verify_cell_at(machine, rank, REGION_OUTPUT, iteration, block * machine->parts + part)].value;
+    const struct cell *cell =
+        &machine->cells[verify_cell_at(machine, rank, REGION_OUTPUT, iteration, block * machine->parts + part)];
+    struct value value = cell->value;
     struct value wanted = expected(machine, rank, block, iteration, part);
     bool reduces = collective_reduces(machine->shape->collective), canonical = machine->plans[rank]->canonical;
     if (reduces && !canonical && machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0) {
@@ -66,14 +86,16 @@ bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, 
                        : verify_same(value, wanted)) {
         return true;
     }
-    char has[200], should[200];
+    char has[200], should[200], writer[80];
     if (reduces)
         wanted.sum = canonical ? machine->canonical : SYMBOL_NONE;
     symbols_text(machine->symbols, value.sum, machine->ranks, has, sizeof has);
     symbols_text(machine->symbols, wanted.sum, machine->ranks, should, sizeof should);
-    return verify_complain(machine, NULL, "rank %u ends with %s%s in block %u, part %u, iteration %u, where %s belongs",
-                           rank, has, value.column == wanted.column ? "" : " of another block, part or segment", block,
-                           part, iteration, wanted.sum ? should : "the same sum of everybody's, each once,");
+    return verify_complain(machine, NULL,
+                           "rank %u ends with %s%s in block %u, part %u, iteration %u, where %s belongs%s", rank, has,
+                           value.column == wanted.column ? "" : " of another block, part or segment", block, part,
+                           iteration, wanted.sum ? should : "the same sum of everybody's, each once,",
+                           writer_text(machine, cell, writer, sizeof writer));
 }
 
 /* Nobody may have a hand in a rank's buffers any more when that rank is done; in a barrier, all must have begun. */

@@ -46,9 +46,6 @@ weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct p
 weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
                          const struct verify_binding *binding, uint64_t seed, struct error *error);
 
-/** Whether any of the plans touches near memory. */
-bool verify_uses_near(struct plan *const *plans, uint32_t ranks);
-
 /** The bindings that matter for these plans; *count of them. Static. */
 const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
                                              uint32_t *count);

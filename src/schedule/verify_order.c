@@ -13,7 +13,7 @@ bool verify_scopes_open(struct machine *machine, bool narrow)
     struct scopes *scopes = &machine->scopes;
     uint32_t ranks = machine->ranks, threads = machine->thread_count;
     const uint32_t *nodes = machine->shape->nodes;
-    bool near = scopes->near = verify_uses_near(machine->plans, ranks);
+    bool near = scopes->near = plans_use_near(machine->plans, ranks);
     scopes->of_rank = calloc(ranks, sizeof *scopes->of_rank);
     scopes->seat = calloc(ranks, sizeof *scopes->seat);
     scopes->component = calloc(threads ? threads : 1, sizeof *scopes->component);

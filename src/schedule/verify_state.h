@@ -8,7 +8,7 @@
 #define NOBODY UINT32_MAX
 
 /** Chunks of all ranks' buffers, in one iteration, that one proof may have. */
-#define VERIFY_CHUNKS_MOST (1u << 27)
+#define VERIFY_CHUNKS_MOST (1u << 24)
 
 /*
  * What a chunk would hold: a sum over ranks of one *column*, the chunks of all ranks' inputs that are of one number,

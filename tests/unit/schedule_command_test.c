@@ -34,7 +34,8 @@ static int run(const char *line)
 static void a_plan_is_shown(void **state)
 {
     assert_int_equal(run("weft schedule show allreduce --ranks 8 --algorithm ring --rank 3"), 0);
-    assert_non_null(strstr(output, "allreduce by ring, rank 3 of 8"));
+    assert_non_null(strstr(output, "algorithm   ring"));
+    assert_non_null(strstr(output, "rank 3 "));
     assert_non_null(strstr(output, "receive-reduce"));
     assert_int_equal(run("weft schedule show allreduce --ranks 8 --nodes 2 --algorithm two-level --bytes 1M"), 0);
     assert_non_null(strstr(output, "gather-reduce"));

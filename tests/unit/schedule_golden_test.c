@@ -62,6 +62,7 @@ static char *printed(size_t i)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
+    plan_print_frame(plans[0], &shape, out);
     for (uint32_t rank = 0; rank < shape.ranks; rank++)
         plan_print(plans[rank], out);
     fclose(out);

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Schedules as texts: every plan that is printed reads back as the same plan; a schedule written by hand is proved for
+ * any number of ranks; what is wrong is refused with its line, or with the step and the reason.
+ */
+#include "schedule/print.h"
+#include "schedule/sweep.h"
+#include "schedule/written.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* A ring, in which all that is known of a block's way is its number. */
+static const char ring[] = "weft schedule 1\n"
+                           "collective  allgather\n"
+                           "algorithm   my-ring   # a comment\n"
+                           "ranks       any\n"
+                           "segment     64K\n"
+                           "\n"
+                           "rank *\n"
+                           "  lane 1\n"
+                           "    copy input[0] to output[rank]\n"
+                           "  lane 0\n"
+                           "    for k in 0..ranks-2\n"
+                           "      send output[(rank-k)%ranks] to (rank+1)%ranks (after step k of lane 1)\n"
+                           "    end\n"
+                           "  lane 1\n"
+                           "    for k in 1..ranks-1\n"
+                           "      receive from (rank-1)%ranks into output[(rank-k)%ranks]\n"
+                           "    end\n";
+
+static struct written *parsed(const char *text)
+{
+    struct written *written;
+    struct error error = {0};
+    if (written_parse(text, strlen(text), "test", &written, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return written;
+}
+
+static char *printed(struct plan *const *plans, const struct plan_shape *shape)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    plan_print_frame(plans[0], shape, out);
+    for (uint32_t rank = 0; rank < shape->ranks; rank++)
+        plan_print(plans[rank], out);
+    fclose(out);
+    return text;
+}
+
+static weft_status print_and_read(const struct algorithm *algorithm, const struct plan_shape *shape, void *context,
+                                  struct error *error)
+{
+    struct plan **plans, **again;
+    uint64_t *count = context;
+    assert_int_equal(sweep_generate(algorithm, shape, &plans, error), WEFT_OK);
+    char *text = printed(plans, shape);
+    struct written *written = parsed(text);
+    again = calloc(shape->ranks, sizeof(struct plan *));
+    for (uint32_t rank = 0; rank < shape->ranks; rank++) {
+        if (written_plan(written, shape, rank, &again[rank], error) != WEFT_OK)
+            fail_msg("%s", error->text);
+        assert_int_equal(again[rank]->step_count, plans[rank]->step_count);
+        assert_int_equal(again[rank]->scratch_chunks, plans[rank]->scratch_chunks);
+        assert_int_equal(again[rank]->slots, plans[rank]->slots);
+        assert_true(again[rank]->hash == again[0]->hash);
+        for (uint32_t i = 0; i < plans[rank]->step_count; i++) {
+            struct step a = plans[rank]->steps[i], b = again[rank]->steps[i];
+            bool grouped = a.kind == STEP_REDUCE_SPREAD;
+            if (a.kind >= STEP_EXPOSE && a.kind != STEP_READ && a.kind != STEP_DELIVER)
+                a.peer = b.peer = 0; /* groups are numbered in another order; the text tells them apart */
+            if (grouped)
+                a.operands = b.operands = 0;
+            assert_memory_equal(&a, &b, sizeof a);
+        }
+    }
+    char *second = printed(again, shape);
+    assert_string_equal(text, second);
+    written_free(written);
+    sweep_free(again, shape->ranks);
+    sweep_free(plans, shape->ranks);
+    free(second);
+    free(text);
+    ++*count;
+    return WEFT_OK;
+}
+
+static void every_plan_reads_back_as_itself(void **state)
+{
+    uint64_t count = 0;
+    for (unsigned collective = 0; collective < COLLECTIVES; collective++) {
+        size_t algorithms;
+        const struct algorithm *table = algorithms_of((enum collective)collective, &algorithms);
+        struct error error = {0};
+        for (size_t i = 0; i < algorithms; i++)
+            for (uint32_t ranks = 1; ranks <= 9; ranks++)
+                assert_int_equal(
+                    sweep_shapes((enum collective)collective, &table[i], ranks, print_and_read, &count, &error),
+                    WEFT_OK);
+    }
+    assert_true(count > 1000);
+}
+
+static void one_text_serves_any_number_of_ranks(void **state)
+{
+    struct written *written = parsed(ring);
+    assert_string_equal(written_algorithm(written), "my-ring");
+    assert_int_equal(written_ranks(written), 0);
+    for (uint32_t ranks = 1; ranks <= 40; ranks += ranks < 9 ? 1 : 7) {
+        struct plan_shape shape = {.collective = COLLECTIVE_ALLGATHER, .ranks = ranks, .block_bytes = 1 << 20};
+        struct error error = {0};
+        struct plan **plans;
+        if (written_prove(written, &shape, &plans, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        sweep_free(plans, ranks);
+    }
+    written_free(written);
+}
+
+/* The text with `from` replaced by `to`, once. */
+static char *changed(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    assert_non_null(at);
+    size_t size = strlen(text) + strlen(to) + 1;
+    char *result = malloc(size);
+    snprintf(result, size, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    return result;
+}
+
+static void check_refusal(const char *text, uint32_t ranks, const char *tells)
+{
+    struct written *written = NULL;
+    struct error error = {0};
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLGATHER, .ranks = ranks, .block_bytes = 4096};
+    struct plan **plans = NULL;
+    weft_status status = written_parse(text, strlen(text), "test", &written, &error);
+    if (status == WEFT_OK)
+        shape.collective = written_collective(written);
+    if (status == WEFT_OK)
+        status = written_prove(written, &shape, &plans, &error);
+    assert_int_not_equal(status, WEFT_OK);
+    assert_null(plans);
+    if (!strstr(error.text, tells))
+        fail_msg("'%s' should say '%s'", error.text, tells);
+    written_free(written);
+}
+
+static void what_cannot_be_read_is_told_with_its_line(void **state)
+{
+    static const struct {
+        const char *from, *to, *tells;
+    } mistakes[] = {
+        {"weft schedule 1", "weft schedule 2", "line 1: the version of the form is 2"},
+        {"weft schedule 1", "allgather", "begins with 'weft schedule 1'"},
+        {"allgather", "allgathr", "line 2: there is no collective 'allgathr'; did you mean 'allgather'"},
+        {"my-ring", "my ring", "line 3: 'ring' follows 'algorithm'"},
+        {"ranks       any", "ranks 0", "line 4: the number of ranks is 0"},
+        {"ranks       any", "ranks 4\nranks 4", "line 5: 'ranks' is said twice"},
+        {"ranks       any", "", "says no 'ranks'"},
+        {"segment     64K", "segment 5000", "multiple of 4096"},
+        {"segment     64K", "segment 64K in 3 slots", "the number of slots is 3"},
+        {"segment     64K", "colour red", "'colour red' is no word of a header"},
+        {"rank *", "rank 1", "says nothing of rank 0 of 4"},
+        {"rank *", "rank 0..4", "a section is for ranks 0 to 4; there are 4"},
+        {"  lane 1\n", "", "steps belong to a lane"},
+        {"lane 1", "lane 16", "line 8: a lane is 16; it must be from 0 to 15"},
+        {"copy", "cpoy", "line 9: there is no step 'cpoy'; did you mean 'copy'?"},
+        {"copy", "7 copy", "this is step 0 of lane 1, not 7"},
+        {"input[0]", "input[0..1]", "one range has 2 chunks, the other 1"},
+        {"input[0]", "inputs[0]", "'input', 'output' or 'scratch' should come before 'inputs[0]"},
+        {"output[rank]", "input[0]", "'output' or 'scratch' should come before 'input[0]"},
+        {"output[rank]", "output[rnak]", "'rnak]' is no number"},
+        {"output[rank]", "output[rank] and more", "line 9: 'and more' follows a step"},
+        {"(rank+1)%ranks", "(rank+1)%0", "line 12: a number is divided by 0"},
+        {"(rank+1)%ranks", "rank+1", "a peer is 4; it must be from 0 to 3"},
+        {"(rank+1)%ranks", "99999999999", "a number is too large"},
+        {"(rank+1)%ranks", "(((((((((((((((((((((((((((((((((1", "brackets are 32 deep"},
+        {"k in 0..ranks-2\n", "k in 0..ranks-2\nfor k in 1..2\nend\n", "the name 'k' is taken already"},
+        {"k in 0..ranks-2", "rank in 0..ranks-2", "the name 'rank' is taken already"},
+        {"    end\n", "", "it never ends; an 'end' is missing"},
+        {"    end\n", "end\nend\n", "nothing ends here"},
+        {"k in 0..ranks-2\n", "k in 0..2000000000\nend\nfor k in 0..ranks-2\n", "takes more than 200000 lines"},
+        {"rank *\n", "rank *\nscratch 99999999\n", "the chunks of scratch is 99999999"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        char *text = changed(ring, mistakes[i].from, mistakes[i].to);
+        check_refusal(text, 4, mistakes[i].tells);
+        free(text);
+    }
+}
+
+static void a_wrong_plan_is_refused_with_the_step_and_the_reason(void **state)
+{
+    static const struct {
+        const char *from, *to, *tells;
+    } mistakes[] = {
+        {" (after step k of lane 1)", "",
+         "rank 0, lane 0, step 0 (send), iteration 0 reads chunk 0 of rank 0's output, which nothing"},
+        {"(after step k of lane 1)", "(after step ranks of lane 1)",
+         "rank 0, lane 0, step 0 (send): waits for more steps than the lane has"},
+        {"for k in 1..ranks-1", "for k in 1..ranks-2", "waits for ever (deadlock)"},
+        {"into output[(rank-k)%ranks]", "into output[(rank-k+1)%ranks]", "without being ordered"},
+        {"(rank-1)%ranks into", "(rank-2)%ranks into", "deadlock"},
+        {"send output[(rank-k)%ranks]", "send output[rank]", "rank 0 ends with 3 in block 1, part 0, iteration 0, where 1 belongs"},
+        {"to (rank+1)%ranks", "to rank", "names a peer that is no other rank"},
+        {"copy input[0]", "copy input[1]", "reaches beyond the end of a buffer"},
+    };
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        char *text = changed(ring, mistakes[i].from, mistakes[i].to);
+        check_refusal(text, 4, mistakes[i].tells);
+        free(text);
+    }
+}
+
+static void shapes_that_a_text_is_not_for_are_refused(void **state)
+{
+    struct written *written =
+        parsed("weft schedule 1\ncollective broadcast\nalgorithm two\nranks 2\nroot 1\n"
+               "rank 1\nlane 0\nsend output[0] to 0\nrank 0\nlane 0\nreceive from 1 into output[0]\n");
+    struct plan_shape shape = {.collective = COLLECTIVE_BROADCAST, .ranks = 2, .root = 1};
+    struct plan **plans;
+    struct error error = {0};
+    assert_int_equal(written_root(written, 0), 1);
+    assert_int_equal(written_prove(written, &shape, &plans, &error), WEFT_OK);
+    sweep_free(plans, 2);
+    shape.root = 0;
+    assert_int_equal(written_prove(written, &shape, &plans, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "another root"));
+    shape.root = 1;
+    shape.ranks = 3;
+    error_clear(&error);
+    assert_int_equal(written_prove(written, &shape, &plans, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "another number of ranks"));
+    written_free(written);
+}
+
+/* Lane 1 of rank 0 copies what lane 0 has written: no wait says so, but lane 1 received an answer to what lane 0 sent.
+ */
+static void order_that_comes_about_through_another_rank_counts(void **state)
+{
+    static const char there_and_back[] =
+        "weft schedule 1\ncollective alltoall\nalgorithm echo\nranks 2\n"
+        "rank 0\nscratch 1\nlane 0\ncopy input[0] to scratch[0]\nsend input[1] to 1\n"
+        "lane 1\nreceive from 1 into output[1], channel 1\ncopy scratch[0] to output[0]\n"
+        "rank 1\nlane 0\ncopy input[1] to output[1]\nreceive from 0 into output[0]\nsend input[0] to 0, channel 1\n";
+    struct written *written = parsed(there_and_back);
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLTOALL, .ranks = 2, .nodes = (uint32_t[]){0, 1}};
+    struct plan **plans;
+    struct error error = {0};
+    if (written_prove(written, &shape, &plans, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    sweep_free(plans, 2);
+    written_free(written);
+    char *text = changed(there_and_back, "receive from 0 into output[0]\nsend input[0] to 0, channel 1\n",
+                         "send input[0] to 0, channel 1\nreceive from 0 into output[0]\n");
+    check_refusal(text, 2, "without being ordered");
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_plan_reads_back_as_itself),
+        cmocka_unit_test(one_text_serves_any_number_of_ranks),
+        cmocka_unit_test(what_cannot_be_read_is_told_with_its_line),
+        cmocka_unit_test(a_wrong_plan_is_refused_with_the_step_and_the_reason),
+        cmocka_unit_test(shapes_that_a_text_is_not_for_are_refused),
+        cmocka_unit_test(order_that_comes_about_through_another_rank_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
