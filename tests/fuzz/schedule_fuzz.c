@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         return 0;
     }
-    uint32_t ranks = written_ranks(written) ? written_ranks(written) : data[0] % 8 + 1, nodes[16];
+    uint32_t ranks = written_ranks(written) ? written_ranks(written) : data[0] % 8 + 1u, nodes[16];
     for (uint32_t rank = 0; rank < 16; rank++)
         nodes[rank] = rank / (data[0] / 8 % 4 + 1);
     struct plan_shape shape = {.collective = written_collective(written),
