@@ -57,7 +57,7 @@ tsan:
 
 # What the sanitizers do not see: memory that was never written.
 VALGRIND_TESTS = checkpoint_test collective_failure_test collective_requests_test control_test control_seeds \
-	dataset_format_test fabric_seeds fabric_test heap_test json_test memory_growth_test near_messages_test \
+	dataset_format_test fabric_seeds fabric_test json_test memory_growth_test near_messages_test \
 	options_test reduction_test rendezvous_test safetensors_test schedule_plans_test strangers_test stream_seeds
 
 valgrind:

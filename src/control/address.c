@@ -73,6 +73,10 @@ static uint16_t port_of(const struct sockaddr *address)
 char *address_format(const struct sockaddr *address, char *text, size_t room)
 {
     char host[INET6_ADDRSTRLEN];
+    if (address->sa_family != AF_INET && address->sa_family != AF_INET6) {
+        snprintf(text, room, "this machine");
+        return text;
+    }
     digits(address, host, sizeof host);
     snprintf(text, room, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port_of(address));
     return text;

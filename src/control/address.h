@@ -20,7 +20,7 @@ char *address_host_name(char *text, size_t room);
 /** Divide "host:port"; `host` has room for ADDRESS_TEXT_BYTES. Errors: ARGUMENT. */
 weft_status address_parse(const char *text, char *host, uint16_t *port, struct error *error);
 
-/** "address:port" in digits. */
+/** "address:port" in digits; "this machine" for what is no internet address. Returns `text`. */
 char *address_format(const struct sockaddr *address, char *text, size_t room);
 
 /**
