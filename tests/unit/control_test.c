@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "control/address.h"
 #include "control/control.h"
+#include "control/plane.h"
 #include "control/secret.h"
 
 #include <poll.h>
@@ -326,6 +327,27 @@ static void *connect_by_hand(void *argument)
     return NULL;
 }
 
+/* Open the control planes of two ranks that have not connected. */
+static void open_by_hand(struct rank ranks[2], struct card cards[2])
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct control_config settings = {.rank = i, .ranks = 2, .connect_limit = 10};
+        assert_int_equal(card_begin(&cards[i], i, i ? "b" : "a", NULL), WEFT_OK);
+        assert_int_equal(control_open(&settings, "127.0.0.1", &ranks[i].control, &cards[i], NULL), WEFT_OK);
+        ranks[i].cards = cards;
+    }
+}
+
+static void run_by_hand(struct rank ranks[2], void *(*function)(void *rank))
+{
+    for (int i = 0; i < 2; i++)
+        pthread_create(&ranks[i].thread, NULL, function, &ranks[i]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(ranks[i].thread, NULL);
+        assert_string_equal(ranks[i].message, "");
+    }
+}
+
 /* Strangers that hold connections to a rank open, silent or half-way through a greeting, keep its neighbours out no
  * more than those that speak another language. */
 static void half_open_connections_block_nobody(void **state)
@@ -336,30 +358,45 @@ static void half_open_connections_block_nobody(void **state)
     struct rank ranks[2] = {{.number = 0}, {.number = 1}};
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port;
-    for (uint32_t i = 0; i < 2; i++) {
-        struct control_config settings = {.rank = i, .ranks = 2, .connect_limit = 10};
-        assert_int_equal(card_begin(&cards[i], i, i ? "b" : "a", NULL), WEFT_OK);
-        assert_int_equal(control_open(&settings, "127.0.0.1", &ranks[i].control, &cards[i], NULL), WEFT_OK);
-        ranks[i].cards = cards;
-    }
+    open_by_hand(ranks, cards);
     assert_int_equal(address_parse(cards[0].control, host, &port, NULL), WEFT_OK);
     for (int i = 0; i < STRANGERS; i++) {
         assert_int_equal(address_connect(host, port, 5, &strangers[i], NULL, NULL), WEFT_OK);
         const char *words = i % 3 == 0 ? "" : i % 3 == 1 ? "WEFT\r\n" : "GET / HTTP/1.1\r\n\r\n";
         assert_int_equal(send(strangers[i], words, strlen(words), MSG_NOSIGNAL), (ssize_t)strlen(words));
     }
-    for (int i = 0; i < 2; i++)
-        pthread_create(&ranks[i].thread, NULL, connect_by_hand, &ranks[i]);
-    for (int i = 0; i < 2; i++) {
-        pthread_join(ranks[i].thread, NULL);
-        assert_string_equal(ranks[i].message, "");
-    }
-    for (int i = 0; i < 2; i++)
-        pthread_create(&ranks[i].helper, NULL, close_by_hand, &ranks[i]);
-    for (int i = 0; i < 2; i++)
-        pthread_join(ranks[i].helper, NULL);
+    run_by_hand(ranks, connect_by_hand);
+    run_by_hand(ranks, close_by_hand);
     for (int i = 0; i < STRANGERS; i++)
         close(strangers[i]);
+}
+
+/* A neighbour that has proved itself sends what is no frame, or a frame that is none of the control plane's. */
+static void a_malformed_frame_ends_the_connection_with_a_sentence(void **state)
+{
+    static const uint32_t headers[][2] = {{UINT32_MAX, 1}, {0, 0}, {0, 1u << 16}, {0, 99}, {0, CONTROL_HEARTBEAT}};
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        struct card cards[2];
+        struct rank ranks[2] = {{.number = 0}, {.number = 1}};
+        struct error error = {0};
+        char byte;
+        open_by_hand(ranks, cards);
+        run_by_hand(ranks, connect_by_hand);
+        int line = ranks[1].control->links[0].stream.descriptor;
+        assert_int_equal(send(line, headers[i], sizeof headers[i], MSG_NOSIGNAL), sizeof headers[i]);
+        for (int k = 0; k < 500 && !control_failed(ranks[0].control); k++) {
+            control_progress(ranks[0].control);
+            usleep(1000);
+        }
+        assert_int_equal(control_failure(ranks[0].control, &error), WEFT_ERROR_PEER);
+        assert_non_null(strstr(error.text, "rank 1 on host"));
+        assert_non_null(strstr(error.text, "sent something that no rank sends"));
+        struct pollfd end = {line, POLLIN, 0};
+        while (poll(&end, 1, 1000) > 0 && recv(line, &byte, 1, MSG_DONTWAIT) > 0)
+            ; /* what rank 0 says of it */
+        assert_int_equal(recv(line, &byte, 1, MSG_DONTWAIT), 0);
+        run_by_hand(ranks, close_by_hand);
+    }
 }
 
 int main(void)
@@ -373,6 +410,7 @@ int main(void)
         cmocka_unit_test(an_abort_reaches_those_who_are_connecting),
         cmocka_unit_test(logs_can_be_read_by_others),
         cmocka_unit_test(half_open_connections_block_nobody),
+        cmocka_unit_test(a_malformed_frame_ends_the_connection_with_a_sentence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
