@@ -237,7 +237,7 @@ static int every_byte(weft_context *context, int rank, void *argument)
 {
     weft_comm *world = weft_world(context);
     float input[64] = {0}, output[64] = {0};
-    struct error error;
+    struct error error = {0};
     size_t count;
     int wrong = 0;
     const struct algorithm *algorithms = algorithms_of(COLLECTIVE_ALLREDUCE, &count);
