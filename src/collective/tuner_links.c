@@ -128,7 +128,7 @@ static void survey(weft_context *context, struct agreement *agreement, char *kin
     if (machine_discover_processors(&machine, NULL) == WEFT_OK) {
         machine_kind(machine, kind, size);
         if (machine->cache_count)
-            agreement->cluster.cache_bytes = 2 * context->streaming_bytes;
+            agreement->cluster.cache_bytes = context->streaming_bytes;
     }
     machine_free(machine);
     agreement->cluster.cores = context->cores;

@@ -1,20 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/copy.h"
 
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
+/*
+ * Of the third-level cache that this processor shares, in bytes; 0: not known. The kernel tells of one cache, where
+ * sysconf() sums up those of a whole package, which for a process is a cache that it does not have.
+ */
+static uint64_t last_cache_bytes(void)
+{
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    unsigned long long size = 0;
+    char unit = 0;
+    if (!file)
+        return 0;
+    int fields = fscanf(file, "%llu%c", &size, &unit);
+    fclose(file);
+    if (fields < 1 || size > UINT64_C(1) << 30)
+        return 0;
+    return fields == 2 && unit == 'K' ? size << 10 : fields == 2 && unit == 'M' ? size << 20 : size;
+}
+
 uint64_t copy_streaming_threshold(void)
 {
-    long bytes = -1;
-#if defined(_SC_LEVEL3_CACHE_SIZE)
-    bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
-#endif
-    return bytes > 0 ? (uint64_t)bytes / 2 : UINT64_C(16) << 20;
+    uint64_t bytes = last_cache_bytes();
+    return bytes ? bytes : UINT64_C(32) << 20;
 }
 
 #if defined(__SSE2__)

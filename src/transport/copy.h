@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Transfers of at least so many bytes should be streamed here: both copies do not fit the last-level cache. Ask once
- * and keep it. */
+/** What touches at least so many bytes, all buffers together, should be streamed here: it does not fit the last-level
+ * cache. Ask once and keep it. */
 uint64_t copy_streaming_threshold(void);
 
 /** target = source, `bytes` bytes; they do not overlap. Streamed stores are fenced before return. */

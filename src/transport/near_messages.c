@@ -174,7 +174,7 @@ weft_status near_messages_open(struct near *near, struct near_messages **message
         .close = messages_close,
     };
     made->near = near;
-    made->streaming_from = copy_streaming_threshold();
+    made->streaming_from = copy_streaming_threshold() / 2; /* there are two copies */
     *messages = made;
     return WEFT_OK;
 }
