@@ -16,7 +16,7 @@ static struct {
         *trace;
     double meeting_limit, start_limit, grace;
     struct cli_list environment;
-    bool no_prefix, no_record, node;
+    bool no_prefix, no_record, verbose, node;
 } chosen;
 
 static const char *const bindings[] = {"none", "cores", NULL};
@@ -56,6 +56,8 @@ static const struct cli_option options[] = {
     CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL,
              "write a timeline of all ranks to FILE, on rank 0's host: see weft trace show"),
     CLI_TEXT("project", 0, "NAME", &chosen.project, "default", "the project that the run is recorded under"),
+    CLI_FLAG("verbose", 'v', &chosen.verbose,
+             "have rank 0 tell how long each phase of the start took, and which network was chosen (WEFT_VERBOSE)"),
     CLI_FLAG("no-record", 0, &chosen.no_record, "do not record the run for 'weft runs'"),
     CLI_FLAG("node", 0, &chosen.node,
              "serve a launcher at standard input and output; what it starts on every host, not for people"),
@@ -94,6 +96,14 @@ static void record_begin(const struct command_call *call, uint32_t ranks, struct
     folder[0] = '\0';
 }
 
+/* Have the ranks tell of their start. */
+static weft_status ask_for_more(struct launch_config *config, struct error *error)
+{
+    if (!chosen.verbose || texts_add(&config->environment, "WEFT_VERBOSE=1"))
+        return WEFT_OK;
+    return error_memory(error, sizeof "WEFT_VERBOSE=1", "the ranks' environment");
+}
+
 static weft_status configure(const struct command_call *call, struct launch_config *config, struct error *error)
 {
     const char *agent = getenv("WEFT_AGENT");
@@ -124,6 +134,9 @@ static weft_status configure(const struct command_call *call, struct launch_conf
         if (!texts_add(&config->environment, entry))
             return error_memory(error, strlen(entry), "the ranks' environment");
     }
+    weft_status status = ask_for_more(config, error);
+    if (status != WEFT_OK)
+        return status;
     return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
 }
 

@@ -46,6 +46,8 @@ static const struct configuration_variable variables[] = {
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
     {"WEFT_TRACE", "a file", "none", "write a timeline of all ranks there, for Perfetto and weft trace show"},
     {"WEFT_TRACE_EVENTS", "64 to 67108864", "65536", "events of the timeline that a rank keeps, 64 bytes each"},
+    {"WEFT_VERBOSE", "any text", "none",
+     "tell on stderr how long each phase of the start took, and which network was chosen"},
     {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links are kept, as weft/links.json"},
     {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs"},
 };
@@ -65,6 +67,11 @@ static const char *variable(const char *name)
 const char *configuration_run(void)
 {
     return variable("WEFT_RUN");
+}
+
+bool configuration_verbose(void)
+{
+    return variable("WEFT_VERBOSE") != NULL;
 }
 
 weft_status configuration_trace(const char **path, uint64_t *events, struct error *error)

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
 /** One variable. */
 struct configuration_variable {
     const char *name;
@@ -29,6 +31,9 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
 
 /** The run that `weft run` has recorded for this job, as it tells its ranks (WEFT_RUN); NULL for none. */
 const char *configuration_run(void);
+
+/** Whether rank 0 is to tell of its start (WEFT_VERBOSE). */
+bool configuration_verbose(void);
 
 /** What is to be traced: the file that WEFT_TRACE names, NULL for none, and how many events a rank keeps. */
 weft_status configuration_trace(const char **path, uint64_t *events, struct error *error);

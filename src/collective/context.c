@@ -175,6 +175,7 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
     status = control_open(&control, interface, &context->control, &card, error);
     if (status == WEFT_OK)
         status = meeting_exchange(context->meeting, &card, &context->cards, error);
+    startup_end(&context->startup, STARTUP_MEETING);
     if (status == WEFT_OK)
         status = control_connect(context->control, context->cards, meeting_secret(context->meeting), error);
     return status;
@@ -310,9 +311,11 @@ static weft_status open_trace(weft_context *context, struct error *error)
 
 static weft_status open_all(weft_context *context, const weft_config *config, struct error *error)
 {
+    startup_begin(&context->startup);
     weft_status status = meet(context, config, error);
     if (status != WEFT_OK)
         return status;
+    startup_end(&context->startup, STARTUP_CONTROL);
     count_cores(context);
     status = board_open(&context->board, context->rank, context->ranks, context->cards, context->meeting,
                         configuration_run(), context->control, error);
@@ -325,14 +328,18 @@ static weft_status open_all(weft_context *context, const weft_config *config, st
         status = open_memory(context, config, error);
     if (status == WEFT_OK)
         status = open_near(context, error);
+    startup_end(&context->startup, STARTUP_NEAR);
     if (status == WEFT_OK)
         status = open_fabric(context, config, error);
+    startup_end(&context->startup, STARTUP_NETWORK);
     if (status == WEFT_OK)
         status = progress_attach(context, error);
     if (status == WEFT_OK)
         status = comm_open_world(context, error);
+    startup_end(&context->startup, STARTUP_COMMUNICATOR);
     if (status == WEFT_OK)
         status = tuner_open(&context->tuner, context, error);
+    startup_end(&context->startup, STARTUP_TUNER);
     if (status == WEFT_OK)
         status = open_trace(context, error);
     if (status != WEFT_OK) /* the others shall not wait for this rank */
@@ -400,6 +407,8 @@ weft_status weft_init(const weft_config *config, weft_context **result)
         close_all(context);
         return status;
     }
+    if (context->rank == 0 && configuration_verbose())
+        startup_tell(context);
     *result = context;
     return WEFT_OK;
 }

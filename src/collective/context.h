@@ -11,6 +11,7 @@
 #include "collective/operation_log.h"
 #include "collective/progress.h"
 #include "collective/reduction.h"
+#include "collective/startup.h"
 #include "collective/trace.h"
 #include "collective/tuner.h"
 #include "control/board.h"
@@ -50,6 +51,7 @@ struct weft_context {
     uint32_t next_id;        /**< of a communicator: larger than any this rank is part of */
     struct tuner tuner;
 
+    struct startup startup;
     struct progress progress;
     struct trace *trace;       /**< NULL: off */
     struct operation_log *log; /**< on the board */

@@ -67,6 +67,7 @@ static void destroy(struct control *control)
     if (control->epoll >= 0)
         close(control->epoll);
     exchange_free_all(control);
+    gather_free_all(control);
     log_free_all(control);
     tree_free(&control->tree);
     free(control->links);
@@ -227,6 +228,14 @@ void control_on_failure(struct control *control, void (*callback)(void *context)
     eventfd_write(control->wake, 1);
 }
 
+uint64_t control_exchange_frames(struct control *control)
+{
+    pthread_mutex_lock(&control->lock);
+    uint64_t frames = control->exchange_frames;
+    pthread_mutex_unlock(&control->lock);
+    return frames;
+}
+
 bool control_left(struct control *control, uint32_t rank)
 {
     pthread_mutex_lock(&control->lock);
@@ -300,8 +309,10 @@ static bool handle_routed(struct control *control, const struct frame *frame)
     }
     switch (frame->kind) {
     case CONTROL_GIVE:
+        control->exchange_frames++;
         return exchange_receive_give(control, source, reader);
     case CONTROL_TABLE:
+        control->exchange_frames++;
         return exchange_receive_table(control, reader);
     case CONTROL_ASK:
         return log_receive_ask(control, source, reader);
@@ -338,6 +349,14 @@ static bool handle(struct control *control, struct link *link, const struct fram
         link->released = true;
         advance_farewell(control);
         return true;
+    case CONTROL_GATHER:
+        control->exchange_frames++;
+        return gather_receive(control, reader);
+    case CONTROL_SPREAD:
+        control->exchange_frames++;
+        return exchange_receive_spread(control, link, reader);
+    case CONTROL_HURRY:
+        return gather_receive_hurry(control, link, reader);
     case CONTROL_GIVE:
     case CONTROL_TABLE:
     case CONTROL_ASK:

@@ -79,10 +79,15 @@ void control_on_failure(struct control *control, void (*callback)(void *context)
 /**
  * All-gather of small blobs among `members` (world ranks, this one included, same list and `key` on each): result is
  * count x bytes, in member order, the caller's memory. `key` tells concurrent exchanges apart (the upper layers number
- * theirs). Blocks; needs the helper thread to be running. For set-up only: milliseconds, not microseconds.
+ * theirs). Among all ranks in their order, blobs go up the tree and the table comes down, a frame over each link;
+ * among others the first member gathers. Blocks; needs the helper thread to be running. For set-up only: milliseconds,
+ * not microseconds.
  */
 weft_status control_exchange(struct control *control, uint64_t key, const uint32_t *members, uint32_t count,
                              const void *blob, uint32_t bytes, void *result, double limit_seconds, struct error *error);
+
+/** How many frames of exchanges this rank has handled so far, its own and those that it passed on. */
+uint64_t control_exchange_frames(struct control *control);
 
 /* ---- operation logs -------------------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All-gather of small blobs: members give theirs to the first member, who sends everybody the table. */
+/* All-gather of small blobs: members give theirs to the first member, who sends everybody the table. What passes
+ * through the tree when all ranks are members is control_gather.c's. */
 #include "base/clock.h"
 #include "control/plane.h"
 
@@ -7,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOB_MOST     (1u << 20)
+#define HURRY_SECONDS 0.5 /* for what others hold of their subtrees to come, when the time is over */
 #define GRACE_SECONDS 2.0 /* members wait a little longer than who gathers: that one's sentence says who is missing */
 
 /* An exchange in which this rank takes part, or for which a blob has come before this rank has called. */
@@ -19,6 +20,8 @@ struct exchange {
     uint8_t *table;          /* count x size */
     bool *given;
     uint32_t missing;
+    bool among_all; /* this rank has called, and for all ranks in their order */
+    bool hurried;
     bool ended;
     struct error outcome;
 };
@@ -71,6 +74,16 @@ void exchange_free_all(struct control *control)
         unlink_and_free(control, control->exchanges);
 }
 
+/* What CONTROL_TABLE and CONTROL_SPREAD tell. */
+static void put_outcome(const struct exchange *exchange, struct buffer *payload)
+{
+    buffer_put_u64(payload, exchange->key);
+    buffer_put_u32(payload, (uint32_t)exchange->outcome.status);
+    buffer_put_text(payload, exchange->outcome.text);
+    if (exchange->outcome.status == WEFT_OK)
+        buffer_put(payload, exchange->table, (size_t)exchange->count * exchange->size);
+}
+
 /* The one who gathers has reached an outcome: tell the members. */
 static void conclude(struct control *control, struct exchange *exchange)
 {
@@ -78,15 +91,16 @@ static void conclude(struct control *control, struct exchange *exchange)
         return;
     exchange->ended = true;
     struct buffer payload = {0};
-    for (uint32_t i = 1; i < exchange->count; i++) {
+    if (exchange->among_all) {
+        put_outcome(exchange, &payload);
+        plane_flood(control, CONTROL_SPREAD, buffer_begin(&payload), buffer_size(&payload), NULL);
+        gather_forget(control, exchange->key);
+    }
+    for (uint32_t i = 1; i < exchange->count && !exchange->among_all; i++) {
         buffer_consume(&payload, buffer_size(&payload));
         buffer_put_u32(&payload, exchange->members[i]);
         buffer_put_u32(&payload, control->config.rank);
-        buffer_put_u64(&payload, exchange->key);
-        buffer_put_u32(&payload, (uint32_t)exchange->outcome.status);
-        buffer_put_text(&payload, exchange->outcome.text);
-        if (exchange->outcome.status == WEFT_OK)
-            buffer_put(&payload, exchange->table, (size_t)exchange->count * exchange->size);
+        put_outcome(exchange, &payload);
         plane_route(control, CONTROL_TABLE, buffer_begin(&payload), buffer_size(&payload));
     }
     buffer_free(&payload);
@@ -124,8 +138,13 @@ bool exchange_receive_give(struct control *control, uint32_t source, struct read
 {
     uint64_t key = reader_u64(&reader);
     uint32_t index = reader_u32(&reader), count = reader_u32(&reader), size = reader_u32(&reader);
-    const uint8_t *blob = reader_bytes(&reader, size);
-    if (!blob || count < 2 || count > control->config.ranks || index >= count || size > BLOB_MOST)
+    return exchange_receive_blob(control, source, key, index, count, size, reader_bytes(&reader, size));
+}
+
+bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t key, uint32_t index, uint32_t count,
+                           uint32_t size, const uint8_t *blob)
+{
+    if (!blob || count < 2 || count > control->config.ranks || index >= count || size > EXCHANGE_BLOB_MOST)
         return false;
     struct exchange *exchange = find_or_make(control, key, count, size);
     if (!exchange || exchange->ended)
@@ -178,10 +197,22 @@ bool exchange_receive_table(struct control *control, struct reader reader)
     return true;
 }
 
+bool exchange_receive_spread(struct control *control, const struct link *from, struct reader reader)
+{
+    struct reader key = reader;
+    plane_flood(control, CONTROL_SPREAD, reader.bytes, reader.left, from);
+    gather_forget(control, reader_u64(&key));
+    return !key.bad && exchange_receive_table(control, reader);
+}
+
 /* Send this rank's blob to the member who gathers. */
 static void give(struct control *control, const struct exchange *exchange, uint32_t index, const void *blob)
 {
     struct buffer payload = {0};
+    if (exchange->among_all) {
+        (void)gather_give(control, exchange->key, exchange->count, exchange->size, blob);
+        return;
+    }
     buffer_put_u32(&payload, exchange->members[0]);
     buffer_put_u32(&payload, control->config.rank);
     buffer_put_u64(&payload, exchange->key);
@@ -214,6 +245,12 @@ static weft_status take_part(struct control *control, struct exchange *exchange,
     while (!exchange->ended && control->failure.status == WEFT_OK) {
         if (plane_wait(control, deadline) || exchange->ended)
             continue;
+        if (index == 0 && exchange->among_all && !exchange->hurried) {
+            exchange->hurried = true;
+            deadline += (uint64_t)(HURRY_SECONDS * 1e9);
+            gather_hurry(control, exchange->key);
+            continue;
+        }
         if (index == 0) {
             conclude_missing(control, exchange, true, limit_seconds);
             continue;
@@ -230,13 +267,21 @@ static weft_status take_part(struct control *control, struct exchange *exchange,
     return WEFT_OK;
 }
 
+static bool is_among_all(const struct control *control, const uint32_t *members, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (members[i] != i)
+            return false;
+    return count == control->config.ranks;
+}
+
 weft_status control_exchange(struct control *control, uint64_t key, const uint32_t *members, uint32_t count,
                              const void *blob, uint32_t bytes, void *result, double limit_seconds, struct error *error)
 {
     uint32_t index = 0;
     while (index < count && members[index] != control->config.rank)
         index++;
-    if (index == count || bytes > BLOB_MOST)
+    if (index == count || bytes > EXCHANGE_BLOB_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot exchange %u bytes among %u ranks: %s",
                          control->config.rank, bytes, count, index == count ? "it is none of them" : "too much");
     if (count == 1) {
@@ -260,6 +305,7 @@ weft_status control_exchange(struct control *control, uint64_t key, const uint32
                       "must make "
                       "the same calls in the same order",
                       control->config.rank, count, bytes, exchange->count, exchange->size);
+        exchange->among_all = is_among_all(control, members, count);
         exchange->members = members;
         exchange->count = exchange->outcome.status == WEFT_OK ? count
                           : exchange->count < count           ? exchange->count

@@ -21,6 +21,9 @@ enum control_frame {
     CONTROL_RELEASE,       /**< down: everybody is leaving, go */
     CONTROL_GIVE,          /**< routed: key (8), index (4), count (4), size (4), a member's blob */
     CONTROL_TABLE,         /**< routed: key (8), status (4), sentence (text), all blobs */
+    CONTROL_GATHER,        /**< up: key (8), count (4), size (4), entries (4), each a rank (4) and its blob */
+    CONTROL_SPREAD,        /**< down: as CONTROL_TABLE without destination and source, for the whole subtree */
+    CONTROL_HURRY,         /**< down: key (8): send up what is held of it */
     CONTROL_ASK,           /**< routed: number (8) of the question for an operation log */
     CONTROL_ANSWER,        /**< routed: number (8), the log */
 };
@@ -40,7 +43,10 @@ struct link {
     struct buffer early;              /**< frames for it from before it was open: other neighbours may be faster */
 };
 
+#define EXCHANGE_BLOB_MOST (1u << 20)
+
 struct exchange;
+struct gathering;
 struct question;
 
 struct control {
@@ -64,6 +70,8 @@ struct control {
 
     bool closing, release_seen;
     struct exchange *exchanges;
+    struct gathering *gatherings;
+    uint64_t exchange_frames; /**< handled so far */
     const struct operation_log *log;
     char *(*describe)(const struct operation_log *log, char *text, size_t size);
     struct question *questions;
@@ -99,11 +107,25 @@ bool plane_wait(struct control *control, uint64_t deadline);
 /** Frames of the exchange and of the logs. False: it is not well formed. `bytes` follow destination and source. */
 bool exchange_receive_give(struct control *control, uint32_t source, struct reader bytes);
 bool exchange_receive_table(struct control *control, struct reader bytes);
+bool exchange_receive_spread(struct control *control, const struct link *from, struct reader bytes);
+bool gather_receive(struct control *control, struct reader bytes);
+bool gather_receive_hurry(struct control *control, const struct link *from, struct reader bytes);
 bool log_receive_ask(struct control *control, uint32_t source, struct reader bytes);
 bool log_receive_answer(struct control *control, uint32_t source, struct reader bytes);
 
 /** What this rank is doing, for its heartbeats; "" when nothing is known. Returns `text`. */
 char *log_describe(const struct control *control, char *text, size_t size);
+
+/** A member's blob has reached the one who gathers. */
+bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t key, uint32_t index, uint32_t count,
+                           uint32_t size, const uint8_t *blob);
+
+/** Give this rank's blob of an exchange among all, through the tree; forget what is held of it. */
+bool gather_give(struct control *control, uint64_t key, uint32_t count, uint32_t size, const void *blob);
+void gather_forget(struct control *control, uint64_t key);
+
+/** Have everybody send up what is held back. */
+void gather_hurry(struct control *control, uint64_t key);
 
 /** A rank has left: whoever gathers from it waits no longer. */
 void exchange_note_left(struct control *control, uint32_t rank);
@@ -113,6 +135,7 @@ void log_deliver(struct control *control);
 
 /** Free what is unfinished. */
 void exchange_free_all(struct control *control);
+void gather_free_all(struct control *control);
 void log_free_all(struct control *control);
 
 #endif

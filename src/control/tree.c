@@ -1,38 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "control/tree.h"
 
+#include "base/hash.h"
+
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The parent of each rank. `leaders` has room for a rank a node. */
-static void find_parents(const struct card *cards, uint32_t ranks, uint32_t *parents, uint32_t *leaders)
+/* A node while the ranks are gone through in order. */
+struct node {
+    uint32_t leader, last;     /* its first rank, and its last so far */
+    uint32_t parent, children; /* the rank that the next one goes below, and how many it has of this node */
+};
+
+/* What finding the parents needs, by node and by rank. */
+struct scratch {
+    struct node *nodes;
+    uint32_t *next;  /* the next rank of the same node */
+    uint32_t *table; /* of nodes by the hash of their names: index + 1; open addressing */
+    uint32_t mask;
+};
+
+/* The node's place in the table: its own, or the free one where it belongs. */
+static uint32_t *find_place(const struct scratch *scratch, const struct card *cards, const char *machine)
+{
+    uint32_t place = (uint32_t)hash_text(machine, 0) & scratch->mask;
+    while (scratch->table[place] &&
+           strcmp(cards[scratch->nodes[scratch->table[place] - 1].leader].machine, machine) != 0)
+        place = (place + 1) & scratch->mask;
+    return &scratch->table[place];
+}
+
+/* The parent of each rank. */
+static void find_parents(const struct card *cards, uint32_t ranks, uint32_t *parents, const struct scratch *scratch)
 {
     uint32_t nodes = 0;
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint32_t node = 0;
-        while (node < nodes && strcmp(cards[leaders[node]].machine, cards[rank].machine) != 0)
-            node++;
-        if (node < nodes) {
-            parents[rank] = leaders[node];
+        uint32_t *place = find_place(scratch, cards, cards[rank].machine);
+        if (!*place) {
+            parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[(nodes - 1) / 2].leader;
+            scratch->nodes[nodes] = (struct node){rank, rank, rank, 0};
+            *place = ++nodes;
             continue;
         }
-        leaders[nodes++] = rank;
-        parents[rank] = node == 0 ? TREE_NONE : leaders[(node - 1) / 2];
+        struct node *node = &scratch->nodes[*place - 1];
+        scratch->next[node->last] = rank;
+        node->last = rank;
+        if (node->children == 2) {
+            node->parent = scratch->next[node->parent];
+            node->children = 0;
+        }
+        node->children++;
+        parents[rank] = node->parent;
     }
 }
 
-weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, struct tree *tree, struct error *error)
+/* Fill in what `rank` is to know of the tree. */
+static void look_around(const uint32_t *parents, uint32_t ranks, uint32_t rank, struct tree *tree)
 {
-    uint32_t *parents = calloc(ranks, sizeof *parents), *leaders = malloc(ranks * sizeof *leaders);
-    *tree = (struct tree){.toward = malloc(ranks * sizeof *tree->toward),
-                          .children = malloc(ranks * sizeof *tree->children)};
-    if (!parents || !leaders || !tree->toward || !tree->children) {
-        free(parents);
-        free(leaders);
-        tree_free(tree);
-        return error_memory(error, 4 * ranks * sizeof *parents, "the control plane's tree");
-    }
-    find_parents(cards, ranks, parents, leaders);
     tree->parent = parents[rank];
     for (uint32_t other = 0; other < ranks; other++) {
         if (parents[other] == rank)
@@ -45,10 +70,33 @@ weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, 
             above = parents[above];
         }
         tree->toward[other] = other == rank ? rank : above == rank ? below : tree->parent;
+        tree->below += tree->toward[other] != tree->parent;
+    }
+}
+
+weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, struct tree *tree, struct error *error)
+{
+    uint32_t size = 2;
+    while (size < 2 * ranks)
+        size *= 2;
+    uint32_t *parents = calloc(ranks, sizeof *parents);
+    const struct scratch scratch = {calloc(ranks, sizeof(struct node)), calloc(ranks, sizeof(uint32_t)),
+                                    calloc(size, sizeof(uint32_t)), size - 1};
+    *tree = (struct tree){.toward = malloc(ranks * sizeof *tree->toward),
+                          .children = malloc(ranks * sizeof *tree->children)};
+    bool room = parents && scratch.nodes && scratch.next && scratch.table && tree->toward && tree->children;
+    if (room) {
+        find_parents(cards, ranks, parents, &scratch);
+        look_around(parents, ranks, rank, tree);
     }
     free(parents);
-    free(leaders);
-    return WEFT_OK;
+    free(scratch.nodes);
+    free(scratch.next);
+    free(scratch.table);
+    if (room)
+        return WEFT_OK;
+    tree_free(tree);
+    return error_memory(error, ranks * sizeof(struct node), "the control plane's tree");
 }
 
 void tree_free(struct tree *tree)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The shape of the control plane: each node's lowest rank leads it and is the parent of its other ranks; the leaders
- * form a binary tree in order of their nodes' first appearance, rank 0 at its root. A function of the cards alone, the
- * same everywhere.
+ * The shape of the control plane: each node's lowest rank leads it; its ranks form a binary tree below
+ * it, and the leaders one in order of their nodes' first appearance, rank 0 at its root. A function of the cards alone,
+ * the same everywhere.
  */
 #ifndef WEFT_CONTROL_TREE_H
 #define WEFT_CONTROL_TREE_H
@@ -18,6 +18,7 @@ struct tree {
     uint32_t parent;    /**< rank, or TREE_NONE at the root */
     uint32_t *children; /**< ranks */
     uint32_t count;     /**< of children */
+    uint32_t below;     /**< ranks of the subtree, this one included */
     uint32_t *toward;   /**< for each rank, the neighbour that leads to it; this rank itself for itself */
 };
 
