@@ -45,8 +45,8 @@ static bool add_quoted(struct texts *words, const char *word)
 }
 
 /* What to execute; nothing for the helper on this machine. */
-static weft_status make_command(const char *agent, const char *host, const char *executable, struct texts *words,
-                                struct error *error)
+static weft_status make_command(const char *agent, const char *host, const char *executable, const char *command,
+                                struct texts *words, struct error *error)
 {
     bool good = true;
     if (agent) {
@@ -58,12 +58,13 @@ static weft_status make_command(const char *agent, const char *host, const char 
         if (good && words->count == 0)
             return error_set(error, WEFT_ERROR_ARGUMENT, "--agent names no program");
         good = good && texts_add(words, host) && add_quoted(words, executable);
-        good = good && texts_add(words, "run") && texts_add(words, "--node");
+        good = good && texts_add(words, command) && texts_add(words, "--node");
     }
     return good ? WEFT_OK : error_memory(error, strlen(executable), "an agent's command");
 }
 
-static void become_agent(struct texts *words, bool local, int input, int output, int errors, int report, pid_t parent)
+static void become_agent(struct texts *words, const char *command, bool local, int input, int output, int errors,
+                         int report, pid_t parent)
 {
     setpgid(0, 0);
     /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not live on.
@@ -81,12 +82,15 @@ static void become_agent(struct texts *words, bool local, int input, int output,
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (local) {
+    if (local && strcmp(command, "run") == 0) {
         /* This very program, as it stands: starting it anew would load its libraries again, which takes 0.2 s. */
         close_range(STDERR_FILENO + 1, ~0u, 0);
         _exit(node_main(STDIN_FILENO, STDOUT_FILENO));
     }
-    execvp(words->items[0], words->items);
+    if (local)
+        execl("/proc/self/exe", "weft", command, "--node", (char *)NULL);
+    else
+        execvp(words->items[0], words->items);
     int code = errno;
     ssize_t ignored = write(report, &code, sizeof code);
     (void)ignored;
@@ -100,19 +104,19 @@ static void close_pair(int pair[2])
             close(pair[i]);
 }
 
-weft_status agent_start(const char *agent, const char *host, const char *executable, struct agent_process *result,
-                        struct error *error)
+weft_status agent_start(const char *agent, const char *host, const char *executable, const char *command,
+                        struct agent_process *result, struct error *error)
 {
     int input[2] = {-1, -1}, output[2] = {-1, -1}, errors[2] = {-1, -1}, report[2] = {-1, -1};
     struct texts words = {0};
-    weft_status status = make_command(agent, host, executable, &words, error);
+    weft_status status = make_command(agent, host, executable, command, &words, error);
     if (status == WEFT_OK && (pipe2(input, O_CLOEXEC) || pipe2(output, O_CLOEXEC) || pipe2(report, O_CLOEXEC) ||
                               (agent && pipe2(errors, O_CLOEXEC))))
         status = error_system(error, "cannot make the pipes to host %s", host);
     if (status == WEFT_OK) {
         pid_t parent = getpid(), process = fork();
         if (process == 0)
-            become_agent(&words, !agent, input[0], output[1], errors[1], report[1], parent);
+            become_agent(&words, command, !agent, input[0], output[1], errors[1], report[1], parent);
         close(report[1]);
         report[1] = -1;
         int code = 0;
@@ -120,7 +124,7 @@ weft_status agent_start(const char *agent, const char *host, const char *executa
             status = error_system(error, "cannot start the helper of host %s", host);
         else if (read(report[0], &code, sizeof code) == (ssize_t)sizeof code)
             status = error_set(error, WEFT_ERROR_ARGUMENT, "cannot run the agent '%s' to reach host %s: %s",
-                               words.items[0], host, strerror(code));
+                               agent ? words.items[0] : executable, host, strerror(code));
         else
             setpgid(process, process);
         if (status == WEFT_OK) {

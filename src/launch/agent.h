@@ -23,13 +23,13 @@ struct agent_process {
 bool agent_is_local(const char *host, bool chosen);
 
 /**
- * Start `executable` (weft, the same path on every host) as the helper on `host`. `agent` is the remote shell with its
- * options, divided by spaces, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, as a fork of this
- * process, which must have no other threads yet. The agent
- * leads a process group of its own, so that the terminal's signals go to the launcher alone. Errors: SYSTEM, ARGUMENT
- * when it cannot be run.
+ * Start `executable` (weft, the same path on every host) as the helper on `host`: "weft COMMAND --node", where
+ * `command` is "run" (node.h) or another that has such a helper. `agent` is the remote shell with its options, divided
+ * by spaces, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, for "run" as a fork of this process, which
+ * must have no other threads yet. The agent leads a process group of its own, so that the terminal's signals go to the
+ * launcher alone. Errors: SYSTEM, ARGUMENT when it cannot be run.
  */
-weft_status agent_start(const char *agent, const char *host, const char *executable, struct agent_process *process,
-                        struct error *error);
+weft_status agent_start(const char *agent, const char *host, const char *executable, const char *command,
+                        struct agent_process *process, struct error *error);
 
 #endif

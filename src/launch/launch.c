@@ -560,7 +560,7 @@ static weft_status start_stations(struct launch *launch, struct error *error)
         struct station *station = &launch->stations[i];
         const char *agent = station->local ? NULL : config->agent ? config->agent : AGENT_DEFAULT;
         const char *executable = station->local || !config->executable ? own : config->executable;
-        weft_status status = agent_start(agent, station->host->name, executable, &station->agent, error);
+        weft_status status = agent_start(agent, station->host->name, executable, "run", &station->agent, error);
         if (status != WEFT_OK)
             return status;
         launch->open++;
