@@ -4,8 +4,9 @@
  *
  *     steady SECONDS [RANK OPERATIONS]
  *
- * ends after SECONDS; with RANK, that rank sleeps for the rest of that time after OPERATIONS operations, as if it had
- * forgotten the others. Then every rank goes on to the end, so that nothing is left behind.
+ * ends SECONDS after its beginning, when all have met; with RANK, that rank sleeps for the rest of that time after
+ * OPERATIONS operations, as if it had forgotten the others. Then every rank goes on to the end, so that nothing is left
+ * behind.
  */
 #include <weft/weft.h>
 
@@ -23,13 +24,14 @@ static double seconds(void)
 
 int main(int argc, char **argv)
 {
-    double length = argc > 1 ? atof(argv[1]) : 1, begin = seconds();
+    double length = argc > 1 ? atof(argv[1]) : 1;
     int late = argc > 3 ? atoi(argv[2]) : -1, calls = argc > 3 ? atoi(argv[3]) : 0;
     weft_context *context = NULL;
     weft_config config = WEFT_CONFIG_DEFAULT;
     if (weft_init(&config, &context) != WEFT_OK)
         return fprintf(stderr, "steady: %s\n", weft_message(NULL)), 1;
     weft_comm *world = weft_world(context);
+    double begin = seconds();
     static float input[1024], output[1024];
     for (int i = 0;; i++) {
         float goes_on = seconds() - begin < length;
