@@ -6,15 +6,6 @@
 
 #include <stdlib.h>
 
-static void wake_one(struct near_dialogue *dialogue)
-{
-    if (!dialogue->wake)
-        return;
-    dialogue->wake = false;
-    near_fence();
-    near_wake(dialogue->peer);
-}
-
 static weft_status messages_begin(struct transport *transport, struct transfer *transfer, struct error *error)
 {
     struct near_messages *messages = (struct near_messages *)transport;
@@ -22,13 +13,8 @@ static weft_status messages_begin(struct transport *transport, struct transfer *
         return error_set(error, WEFT_ERROR_STATE,
                          "rank %u does not share memory with rank %u: no message can go that way", transfer->peer,
                          messages->near->rank);
-    struct near_dialogue *dialogue = dialogue_of(messages, transfer);
-    *traffic_of(transfer) = (struct traffic){0};
-    transfer->state = TRANSFER_ACTIVE;
-    weft_status status = transfer->is_send ? near_begin_send(messages, dialogue, transfer, error)
-                                           : near_begin_receive(messages, dialogue, transfer, error);
-    wake_one(dialogue);
-    return status;
+    return transfer->is_send ? near_begin_send(messages, transfer, error)
+                             : near_begin_receive(messages, transfer, error);
 }
 
 static weft_status messages_progress(struct transport *transport, struct error *error)
@@ -41,8 +27,9 @@ static weft_status messages_progress(struct transport *transport, struct error *
         struct near_dialogue *dialogue = near->known[i]->dialogue;
         if (!near->known[i]->connected)
             continue;
-        if (pipe_peek(&dialogue->in))
-            status = near_take_records(messages, dialogue, error);
+        const struct record *record = pipe_peek(&dialogue->in);
+        if (record)
+            status = near_take_records(messages, dialogue, record, error);
         if (status == WEFT_OK && (dialogue->first_notice || dialogue->first_waiting))
             status = near_flush(messages, dialogue, error);
         wake |= dialogue->wake;

@@ -155,6 +155,23 @@ static inline weft_status no_memory(struct error *error)
     return error_memory(error, 4096, "messages between ranks of this machine");
 }
 
+/** A transfer that nothing has been done for yet. */
+static inline void make_active(struct transfer *transfer)
+{
+    *traffic_of(transfer) = (struct traffic){0};
+    transfer->state = TRANSFER_ACTIVE;
+}
+
+/** Wake the peer if something was stored for it. */
+static inline void wake_one(struct near_dialogue *dialogue)
+{
+    if (!dialogue->wake)
+        return;
+    dialogue->wake = false;
+    near_fence();
+    near_wake(dialogue->peer);
+}
+
 /** Where the peer can read or write this transfer's data: an offset in this rank's heap, or HEAP_NOWHERE. */
 static inline uint64_t place_of(const struct near *near, const struct near_peer *peer, const struct transfer *transfer)
 {
@@ -170,8 +187,7 @@ weft_status near_answer(struct near_messages *messages, const struct transfer *t
                         uint64_t to, uint64_t place, uint64_t count, struct error *error);
 
 /** Begin a send: its first record goes into the pipe, or it waits for room. */
-weft_status near_begin_send(struct near_messages *messages, struct near_dialogue *dialogue, struct transfer *send,
-                            struct error *error);
+weft_status near_begin_send(struct near_messages *messages, struct transfer *send, struct error *error);
 
 /** Send what has waited for room, in order. */
 weft_status near_flush(struct near_messages *messages, struct near_dialogue *dialogue, struct error *error);
@@ -200,10 +216,10 @@ void near_stages_close(struct near_messages *messages);
 /* ---- near_receive.c: from a peer ---- */
 
 /** Begin a receive: its message may be here already. */
-weft_status near_begin_receive(struct near_messages *messages, struct near_dialogue *dialogue, struct transfer *receive,
-                               struct error *error);
+weft_status near_begin_receive(struct near_messages *messages, struct transfer *receive, struct error *error);
 
-/** Take the records that have come. WEFT_ERROR_DATA if one makes no sense. */
-weft_status near_take_records(struct near_messages *messages, struct near_dialogue *dialogue, struct error *error);
+/** Take the records that have come, from `record` on. WEFT_ERROR_DATA if one makes no sense. */
+weft_status near_take_records(struct near_messages *messages, struct near_dialogue *dialogue,
+                              const struct record *record, struct error *error);
 
 #endif

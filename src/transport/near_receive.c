@@ -48,10 +48,28 @@ static weft_status accept_offer(struct near_messages *messages, struct near_dial
     return near_answer(messages, receive, RECORD_PULL, from, place_of(messages->near, peer, receive), 0, error);
 }
 
-weft_status near_begin_receive(struct near_messages *messages, struct near_dialogue *dialogue, struct transfer *receive,
-                               struct error *error)
+/* The message came before its receive. */
+static weft_status meet_early(struct near_messages *messages, struct near_dialogue *dialogue, struct transfer *receive,
+                              const struct early *early, struct error *error)
 {
+    if (!early->eager)
+        return accept_offer(messages, dialogue, receive, early->tag, early->bytes, early->from, early->place, error);
+    count_delivered(dialogue, early->bytes);
+    if (!agrees(receive, early->tag, early->bytes)) {
+        mismatch(receive, early->tag, early->bytes);
+        return WEFT_OK;
+    }
+    if (early->bytes)
+        memcpy(receive->data, early->payload, early->bytes);
+    complete(messages, receive);
+    return WEFT_OK;
+}
+
+weft_status near_begin_receive(struct near_messages *messages, struct transfer *receive, struct error *error)
+{
+    struct near_dialogue *dialogue = dialogue_of(messages, receive);
     struct channel *channel = channel_find(&dialogue->channels, receive->communicator, receive->channel);
+    make_active(receive);
     if (!channel)
         return no_memory(error);
     struct early *early = channel_pop_early(channel);
@@ -60,20 +78,9 @@ weft_status near_begin_receive(struct near_messages *messages, struct near_dialo
         channel_push_receive(channel, receive);
         return WEFT_OK;
     }
-    weft_status status = WEFT_OK;
-    if (!early->eager) {
-        status = accept_offer(messages, dialogue, receive, early->tag, early->bytes, early->from, early->place, error);
-    } else {
-        count_delivered(dialogue, early->bytes);
-        if (!agrees(receive, early->tag, early->bytes)) {
-            mismatch(receive, early->tag, early->bytes);
-        } else {
-            if (early->bytes)
-                memcpy(receive->data, early->payload, early->bytes);
-            complete(messages, receive);
-        }
-    }
+    weft_status status = meet_early(messages, dialogue, receive, early, error);
     early_give_back(&messages->early, early);
+    wake_one(dialogue);
     return status;
 }
 
@@ -208,15 +215,15 @@ static weft_status take_record(struct near_messages *messages, struct near_dialo
     return WEFT_OK;
 }
 
-weft_status near_take_records(struct near_messages *messages, struct near_dialogue *dialogue, struct error *error)
+weft_status near_take_records(struct near_messages *messages, struct near_dialogue *dialogue,
+                              const struct record *record, struct error *error)
 {
-    weft_status status = WEFT_OK;
-    const struct record *record;
-    while (status == WEFT_OK && (record = pipe_peek(&dialogue->in))) {
+    weft_status status;
+    do {
         uint32_t lines = record->kind == RECORD_EAGER ? pipe_lines(record->bytes) : 1;
         status = take_record(messages, dialogue, record, error);
         if (pipe_take(&dialogue->in, lines))
             dialogue->wake = true;
-    }
+    } while (status == WEFT_OK && (record = pipe_peek(&dialogue->in)));
     return status;
 }

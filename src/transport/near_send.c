@@ -101,12 +101,15 @@ static bool send_now(struct near_messages *messages, struct near_dialogue *dialo
     return true;
 }
 
-weft_status near_begin_send(struct near_messages *messages, struct near_dialogue *dialogue, struct transfer *send,
-                            struct error *error)
+weft_status near_begin_send(struct near_messages *messages, struct transfer *send, struct error *error)
 {
+    struct near_dialogue *dialogue = dialogue_of(messages, send);
     weft_status status = WEFT_OK;
-    if (!dialogue->first_waiting && send_now(messages, dialogue, send, &status, error))
+    make_active(send);
+    if (!dialogue->first_waiting && send_now(messages, dialogue, send, &status, error)) {
+        wake_one(dialogue);
         return status;
+    }
     traffic_of(send)->phase = PHASE_WAITING;
     list_push(&dialogue->first_waiting, &dialogue->last_waiting, send);
     return status;
