@@ -303,14 +303,17 @@ void progress_enter(weft_context *context)
     wake_up(context);
 }
 
+/* The network's descriptor is listened to from the first time on that it is needed: until then, no message pays for it.
+ */
 static void arm(weft_context *context)
 {
     struct progress *progress = &context->progress;
     int fabric = fabric_descriptor(context);
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.u32 = 1};
     epoll_ctl(progress->epoll, EPOLL_CTL_MOD, near_doorbell(context->near), &event);
-    if (fabric >= 0 && context->transfers[CONTEXT_FABRIC])
-        epoll_ctl(progress->epoll, EPOLL_CTL_MOD, fabric, &event);
+    if (fabric >= 0 && context->transfers[CONTEXT_FABRIC] &&
+        epoll_ctl(progress->epoll, EPOLL_CTL_MOD, fabric, &event) != 0 && errno == ENOENT)
+        epoll_ctl(progress->epoll, EPOLL_CTL_ADD, fabric, &event);
 }
 
 /* Leave operations to doorbells and the helper. Returns false when there is something to do at once. */
@@ -441,12 +444,7 @@ weft_status progress_open(weft_context *context, struct error *error)
 
 weft_status progress_attach(weft_context *context, struct error *error)
 {
-    struct progress *progress = &context->progress;
-    weft_status status = listen_to(progress, near_doorbell(context->near), EPOLLONESHOT, 1, error);
-    int fabric = fabric_descriptor(context);
-    if (status == WEFT_OK && fabric >= 0)
-        status = listen_to(progress, fabric, EPOLLONESHOT, 1, error);
-    return status;
+    return listen_to(&context->progress, near_doorbell(context->near), EPOLLONESHOT, 1, error);
 }
 
 void progress_close(weft_context *context)

@@ -58,9 +58,11 @@ static const char *refuses_many(const struct plan_shape *shape)
     return shape->ranks > 16384 ? "its plans have a step for every rank, and there are more than 16384" : NULL;
 }
 
-static const char *refuses_many_or_long(const struct plan_shape *shape)
+static const char *refuses_pairs_or_long(const struct plan_shape *shape)
 {
     const char *reason = refuses_many(shape);
+    if (shape->ranks == 2)
+        return "two ranks need but one round of recursive doubling";
     return reason ? reason : refuses_more_than_tiny(shape);
 }
 
@@ -193,7 +195,7 @@ static const struct algorithm allreduce[] = {
     {"recursive-doubling", "everything to a peer twice as far each round; few messages", canonical_always,
      refuses_nothing, write_recursive_doubling},
     {"one-shot", "everything straight to everybody, who sums it; one round, for tiny messages", canonical_always,
-     refuses_many_or_long, write_one_shot},
+     refuses_pairs_or_long, write_one_shot},
     {"halving-doubling", "halves to ever farther peers, and back; few messages, few bytes; powers of two",
      canonical_always, refuses_odd, write_halving_doubling},
     {"pairwise-tree", "pieces straight to their owner, who sums them and hands them out; fewest bytes",

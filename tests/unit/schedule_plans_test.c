@@ -191,7 +191,7 @@ static void plans_that_do_not_fit_together_are_refused(void **state)
     struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 2, .block_bytes = 8};
     struct plan *plans[2] = {NULL, NULL};
     struct error error = {0};
-    static const char *const names[] = {"one-shot", "recursive-doubling"};
+    static const char *const names[] = {"binomial", "recursive-doubling"};
     for (uint32_t rank = 0; rank < 2; rank++) {
         const struct algorithm *algorithm = algorithm_find(COLLECTIVE_ALLREDUCE, names[rank], &error);
         assert_non_null(algorithm);
