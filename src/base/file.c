@@ -299,6 +299,18 @@ weft_status file_make_folder(const char *path, struct error *error)
     return WEFT_OK;
 }
 
+weft_status file_make_folder_of(const char *path, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    size_t length = (size_t)(file_name(path) - path);
+    if (length <= 1)
+        return WEFT_OK;
+    if (length >= sizeof folder)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
+    snprintf(folder, sizeof folder, "%.*s", (int)length - 1, path);
+    return file_make_folder(folder, error);
+}
+
 weft_status file_sync_folder(const char *path, struct error *error)
 {
     int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

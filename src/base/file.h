@@ -76,6 +76,9 @@ weft_status file_write(const char *path, const void *content, size_t size, struc
 /** Make the folder `path` and the folders above it that are missing. */
 weft_status file_make_folder(const char *path, struct error *error);
 
+/** The same for the folder that the file at `path` lies in. */
+weft_status file_make_folder_of(const char *path, struct error *error);
+
 /** Sync the folder `path`, so that names made, renamed or removed in it survive a power cut. */
 weft_status file_sync_folder(const char *path, struct error *error);
 

@@ -47,18 +47,23 @@ struct pipe {
     uint32_t waiting; /* the lane that receives, or NOBODY */
 };
 
+/* Levels of units that messages cross: nodes, leaves, pods. */
+#define CROSSINGS (SHAPE_LEVELS + 1)
+
 /* A message on its way between nodes. */
 struct flow {
     uint32_t runner;
-    uint32_t from, to; /* nodes */
-    double left, rate; /* bytes, bytes per second */
+    uint32_t from[CROSSINGS], to[CROSSINGS]; /* units of each level below `crossed` */
+    uint32_t crossed;                        /* how many levels it leaves its units of */
+    double left, rate;                       /* bytes, bytes per second */
 };
 
 struct simulation {
     struct plan *const *plans;
     const struct plan_shape *shape;
     const struct simulated_cluster *cluster;
-    uint32_t ranks, nodes, iterations;
+    uint32_t ranks, units[CROSSINGS], iterations;
+    uint32_t levels; /* of units that have links of their own */
     uint64_t block_bytes;
     uint32_t runner_count, *first; /* first lane of each rank */
     struct runner *runners;
@@ -68,8 +73,8 @@ struct simulation {
     struct pipe *pipes;
     uint32_t pipe_mask;
     struct flow *flows;
-    uint32_t flow_count, *leaving, *entering; /* flows at each node's interface */
-    double flow_time, next_flow;              /* when flows were last moved; when the first of them ends */
+    uint32_t flow_count, *leaving[CROSSINGS], *entering[CROSSINGS]; /* flows at each unit's links upward */
+    double flow_time, next_flow; /* when flows were last moved; when the first of them ends */
     uint32_t flow_first;
     struct event *heap;
     uint32_t heap_count, heap_capacity;
@@ -127,7 +132,26 @@ static uint32_t node_of(const struct simulation *simulation, uint32_t rank)
     return shape_node(simulation->shape, rank);
 }
 
-/* Move all flows up to `now`, and share the interfaces anew. */
+/* What joins the units of a level: nodes under a leaf, leaves in a pod, pods. */
+static const struct link_parameters *link_of(const struct simulation *simulation, uint32_t level)
+{
+    return level ? &simulation->cluster->above[level - 1] : &simulation->cluster->far;
+}
+
+/* How many levels two nodes differ in: 0 for one node, 1 for two under one leaf. */
+static uint32_t levels_crossed(const struct simulation *simulation, uint32_t a, uint32_t b)
+{
+    uint32_t crossed = 0;
+    while (a != b && crossed < simulation->levels) {
+        if (++crossed < simulation->levels) {
+            a = simulation->shape->above[crossed - 1][a];
+            b = simulation->shape->above[crossed - 1][b];
+        }
+    }
+    return crossed;
+}
+
+/* Move all flows up to `now`, and share the links anew. */
 static void flows_settle(struct simulation *simulation, double now)
 {
     double passed = now - simulation->flow_time;
@@ -136,10 +160,13 @@ static void flows_settle(struct simulation *simulation, double now)
     for (uint32_t i = 0; i < simulation->flow_count; i++) {
         struct flow *flow = &simulation->flows[i];
         flow->left -= passed * flow->rate;
-        uint32_t shares = simulation->leaving[flow->from] > simulation->entering[flow->to]
-                              ? simulation->leaving[flow->from]
-                              : simulation->entering[flow->to];
-        flow->rate = simulation->cluster->far.bandwidth / shares;
+        for (uint32_t level = 0; level < flow->crossed; level++) {
+            uint32_t leaving = simulation->leaving[level][flow->from[level]];
+            uint32_t entering = simulation->entering[level][flow->to[level]];
+            double rate = link_of(simulation, level)->bandwidth / (leaving > entering ? leaving : entering);
+            if (!level || rate < flow->rate)
+                flow->rate = rate;
+        }
         double end = flow->left > 0 ? now + flow->left / flow->rate : now;
         if (simulation->next_flow < 0 || end < simulation->next_flow) {
             simulation->next_flow = end;
@@ -151,10 +178,15 @@ static void flows_settle(struct simulation *simulation, double now)
 static void flow_begin(struct simulation *simulation, double now, uint32_t runner, uint32_t to_rank, uint64_t bytes)
 {
     struct flow *flow = &simulation->flows[simulation->flow_count++];
-    *flow = (struct flow){runner, node_of(simulation, simulation->runners[runner].rank), node_of(simulation, to_rank),
-                          (double)bytes, 0};
-    simulation->leaving[flow->from]++;
-    simulation->entering[flow->to]++;
+    uint32_t from = node_of(simulation, simulation->runners[runner].rank), to = node_of(simulation, to_rank);
+    *flow = (struct flow){
+        .runner = runner, .crossed = levels_crossed(simulation, from, to), .left = (double)bytes, .rate = 0};
+    for (uint32_t level = 0; level < flow->crossed; level++) {
+        flow->from[level] = level ? simulation->shape->above[level - 1][flow->from[level - 1]] : from;
+        flow->to[level] = level ? simulation->shape->above[level - 1][flow->to[level - 1]] : to;
+        simulation->leaving[level][flow->from[level]]++;
+        simulation->entering[level][flow->to[level]]++;
+    }
     flows_settle(simulation, now);
 }
 
@@ -165,11 +197,14 @@ static void flow_end(struct simulation *simulation)
     for (uint32_t i = simulation->flow_first; i + 1 < simulation->flow_count; i++) /* the others stay in order */
         simulation->flows[i] = simulation->flows[i + 1];
     simulation->flow_count--;
-    simulation->leaving[flow.from]--;
-    simulation->entering[flow.to]--;
+    for (uint32_t level = 0; level < flow.crossed; level++) {
+        simulation->leaving[level][flow.from[level]]--;
+        simulation->entering[level][flow.to[level]]--;
+    }
     flows_settle(simulation, now);
     push(simulation, now, EVENT_DONE, flow.runner);
-    push(simulation, now + simulation->cluster->far.latency, EVENT_ARRIVAL, simulation->runners[flow.runner].channel);
+    push(simulation, now + link_of(simulation, flow.crossed - 1)->latency, EVENT_ARRIVAL,
+         simulation->runners[flow.runner].channel);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -219,8 +254,8 @@ static uint32_t pipe_of(struct simulation *simulation, uint32_t from, uint32_t t
 
 static const struct link_parameters *link_between(const struct simulation *simulation, uint32_t a, uint32_t b)
 {
-    bool near = node_of(simulation, a) == node_of(simulation, b);
-    return near ? &simulation->cluster->near : &simulation->cluster->far;
+    uint32_t crossed = levels_crossed(simulation, node_of(simulation, a), node_of(simulation, b));
+    return crossed ? link_of(simulation, crossed - 1) : &simulation->cluster->near;
 }
 
 /* A message is there for a receive that waits for it. */
@@ -240,7 +275,7 @@ static void begin_send(struct simulation *simulation, double now, uint32_t index
     const struct link_parameters *link = link_between(simulation, runner->rank, step->peer);
     runner->channel = pipe_of(simulation, runner->rank, step->peer, step->channel);
     double sent = work(simulation, runner->rank, now, link->overhead);
-    if (link == &simulation->cluster->far) {
+    if (link != &simulation->cluster->near) {
         push(simulation, sent, EVENT_FLOW, index);
         return;
     }
@@ -463,20 +498,25 @@ static bool simulation_open(struct simulation *simulation)
     for (uint32_t rank = 0; rank < ranks; rank++) {
         const struct plan *plan = simulation->plans[rank];
         simulation->runner_count += plan->lane_count;
-        if (node_of(simulation, rank) >= simulation->nodes)
-            simulation->nodes = node_of(simulation, rank) + 1;
         for (uint32_t i = 0; i < plan->step_count; i++)
             messages += plan->steps[i].kind <= STEP_RECEIVE_REDUCE;
     }
+    simulation->levels = 1;
+    while (simulation->levels < shape_levels(simulation->shape) &&
+           link_of(simulation, simulation->levels)->bandwidth > 0)
+        simulation->levels++;
+    size_t units = 0;
+    for (uint32_t level = 0; level < simulation->levels; level++)
+        units += simulation->units[level] = shape_units(simulation->shape, level);
     simulation->pipe_mask = 15;
     while (simulation->pipe_mask < 2 * messages)
         simulation->pipe_mask = simulation->pipe_mask * 2 + 1;
     simulation->heap_capacity = 4 * simulation->runner_count + 16;
     uint32_t runners = simulation->runner_count;
-    size_t bytes = (size_t)16 * 16 + (ranks + (size_t)1) * sizeof *simulation->first +
+    size_t bytes = (size_t)16 * 32 + (ranks + (size_t)1) * sizeof *simulation->first +
                    runners * sizeof *simulation->runners + (size_t)2 * ranks * sizeof *simulation->busy +
                    (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes +
-                   runners * sizeof *simulation->flows + (size_t)3 * simulation->nodes * sizeof *simulation->leaving +
+                   runners * sizeof *simulation->flows + (2 * units + simulation->units[0]) * sizeof(uint32_t) +
                    simulation->iterations * sizeof *simulation->iteration_end;
     simulation->memory = calloc(1, bytes);
     simulation->heap = malloc(simulation->heap_capacity * sizeof *simulation->heap);
@@ -489,9 +529,11 @@ static bool simulation_open(struct simulation *simulation)
     simulation->slowness = take(&memory, ranks * sizeof *simulation->slowness);
     simulation->pipes = take(&memory, (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes);
     simulation->flows = take(&memory, runners * sizeof *simulation->flows);
-    simulation->leaving = take(&memory, simulation->nodes * sizeof *simulation->leaving);
-    simulation->entering = take(&memory, simulation->nodes * sizeof *simulation->entering);
-    uint32_t *sizes = take(&memory, simulation->nodes * sizeof *sizes);
+    for (uint32_t level = 0; level < simulation->levels; level++) {
+        simulation->leaving[level] = take(&memory, simulation->units[level] * sizeof(uint32_t));
+        simulation->entering[level] = take(&memory, simulation->units[level] * sizeof(uint32_t));
+    }
+    uint32_t *sizes = take(&memory, simulation->units[0] * sizeof *sizes);
     simulation->iteration_end = take(&memory, simulation->iterations * sizeof *simulation->iteration_end);
 
     uint32_t next = 0;

@@ -3,8 +3,9 @@
  * The simulator: runs the plans of all ranks in virtual time on described links. Thread-safe.
  *
  * A message of n bytes occupies its sender for `overhead`, its link for n / bandwidth, and arrives `latency` later;
- * messages that share a node's network interface share its bandwidth. Near steps move bytes at memory bandwidth and
- * signals cost the near latency. (The model is LogGP's: A. Alexandrov et al., "LogGP", SPAA 1995.)
+ * messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth. Near steps move
+ * bytes at memory bandwidth and signals cost the near latency. (The model is LogGP's: A. Alexandrov et al., "LogGP",
+ * SPAA 1995.)
  */
 #ifndef WEFT_SCHEDULE_SIMULATE_H
 #define WEFT_SCHEDULE_SIMULATE_H
@@ -19,12 +20,14 @@ struct link_parameters {
 };
 
 struct simulated_cluster {
-    struct link_parameters near; /**< between ranks of one node */
-    struct link_parameters far;  /**< between nodes; bandwidth is a node's interface, each way */
-    double copy_bandwidth;       /**< bytes/s one rank copies or reduces at, within the cache */
-    double memory_bandwidth;     /**< bytes/s one rank moves beyond the cache */
-    uint64_t cache_bytes;        /**< of the last level, a node */
-    uint32_t cores;              /**< of a node; ranks beyond them take turns */
+    struct link_parameters near;                /**< between ranks of one node */
+    struct link_parameters far;                 /**< between nodes; bandwidth is a node's interface, each way */
+    struct link_parameters above[SHAPE_LEVELS]; /**< between leaves, between pods; bandwidth is that of one's uplinks,
+                                                   each way; 0: nothing is known, they are as far as nodes */
+    double copy_bandwidth;                      /**< bytes/s one rank copies or reduces at, within the cache */
+    double memory_bandwidth;                    /**< bytes/s one rank moves beyond the cache */
+    uint64_t cache_bytes;                       /**< of the last level, a node */
+    uint32_t cores;                             /**< of a node; ranks beyond them take turns */
 };
 
 /** Seconds from start until the last rank has finished, for blocks of `block_bytes`. */

@@ -162,18 +162,6 @@ static void write_entry(const struct link_entry *entry, struct json_writer *writ
     json_close(writer);
 }
 
-static weft_status make_folder_of(const char *path, struct error *error)
-{
-    char folder[FILE_PATH_BYTES];
-    size_t length = (size_t)(file_name(path) - path);
-    if (length <= 1)
-        return WEFT_OK;
-    if (length >= sizeof folder)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
-    snprintf(folder, sizeof folder, "%.*s", (int)length - 1, path);
-    return file_make_folder(folder, error);
-}
-
 weft_status links_save(const struct links *links, const char *path, struct error *error)
 {
     char standard[FILE_PATH_BYTES];
@@ -185,7 +173,7 @@ weft_status links_save(const struct links *links, const char *path, struct error
         path = standard;
     }
     if (status == WEFT_OK)
-        status = make_folder_of(path, error);
+        status = file_make_folder_of(path, error);
     if (status != WEFT_OK)
         return status;
     links_load(path, &others, NULL);
