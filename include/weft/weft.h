@@ -166,10 +166,11 @@ typedef struct weft_config {
     double liveness_limit; /**< seconds without a sign of life after which a rank is taken for dead; default 1.5 */
     int stage_only;        /**< 1: ordinary buffers always cross through shared memory, even where the kernel would let
                               local ranks read one another's */
+    const char *topology;  /**< a cluster file that says what joins the nodes; default: it is measured */
 } weft_config;
 #define WEFT_CONFIG_DEFAULT                                                                                            \
     {                                                                                                                  \
-        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, 0                                \
+        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, 0, NULL                          \
     }
 
 /**

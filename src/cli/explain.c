@@ -11,14 +11,13 @@
 #include <string.h>
 
 static struct {
-    int64_t ranks, nodes, root;
+    struct placement_options on;
+    int64_t root;
     bool reproducible;
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "4", 1, 65536,
-                "ranks to explain for; in a world that a launcher made, its own are taken"),
-    CLI_INTEGER("nodes", 'N', "N", &chosen.nodes, "1", 1, 65536, "nodes that the ranks lie on, in equal runs"),
+    PLACEMENT_OPTIONS(chosen.on),
     CLI_INTEGER("root", 0, "R", &chosen.root, "0", 0, 65535, "the root, or the sender of a message"),
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "only plans that keep the canonical order of sums"),
 };
@@ -69,50 +68,82 @@ static void print_prices(FILE *output, const struct tuner_prices *prices)
     }
 }
 
-static weft_status explain(FILE *output, const struct tuner *tuner, const struct plan_shape *shape, uint32_t nodes,
-                           struct error *error)
+/* "12 ranks on 6 nodes under 3 leaves" */
+static void print_shape(FILE *output, const struct plan_shape *shape)
 {
+    static const char *const places[][2] = {{"node", "nodes"}, {"leaf", "leaves"}, {"pod", "pods"}};
+    fprintf(output, "%u rank%s", shape->ranks, shape->ranks == 1 ? "" : "s");
+    for (uint32_t level = 0; level < shape_levels(shape); level++) {
+        uint32_t units = shape_units(shape, level);
+        fprintf(output, " %s %u %s", level == 0 ? "on" : level == 1 ? "under" : "in", units, places[level][units != 1]);
+    }
+}
+
+static weft_status explain(FILE *output, const struct simulated_cluster *cluster, const char *source,
+                           const struct plan_shape *shape, struct error *error)
+{
+    static const char *const names[] = {"leaves", "pods"};
     struct tuner_prices prices;
     char bytes[32];
-    weft_status status = tuner_price(&tuner->cluster, shape, &prices, error);
+    weft_status status = tuner_price(cluster, shape, &prices, error);
     if (status != WEFT_OK)
         return status;
-    fprintf(output, "%s, blocks of %s, %u rank%s on %u node%s; links are %s\n", collective_name(shape->collective),
-            text_bytes(shape->block_bytes, bytes, sizeof bytes), shape->ranks, shape->ranks == 1 ? "" : "s", nodes,
-            nodes == 1 ? "" : "s", tuner->source);
-    print_link(output, "near", &tuner->cluster.near);
-    if (nodes > 1)
-        print_link(output, "far", &tuner->cluster.far);
+    fprintf(output, "%s, blocks of %s, ", collective_name(shape->collective),
+            text_bytes(shape->block_bytes, bytes, sizeof bytes));
+    print_shape(output, shape);
+    fprintf(output, "; %s\n", source);
+    print_link(output, "near", &cluster->near);
+    if (shape_levels(shape) && shape_units(shape, 0) > 1)
+        print_link(output, "far", &cluster->far);
+    for (uint32_t level = 1; level < shape_levels(shape); level++)
+        if (cluster->above[level - 1].bandwidth > 0)
+            print_link(output, names[level - 1], &cluster->above[level - 1]);
     fprintf(output, "  %-24s %12s\n", "algorithm", "predicted");
     print_prices(output, &prices);
     return WEFT_OK;
 }
 
-/* The shape of the world, if a launcher made one, or of what the options describe. */
-static weft_status make_shape(weft_comm *world, enum collective collective, uint64_t bytes, struct plan_shape *shape,
-                              uint32_t *nodes, struct error *error)
+/* The shape of the world that a launcher made. */
+static void shape_of_world(const struct weft_comm *world, struct plan_shape *shape)
 {
-    bool launched = weft_comm_size(world) > 1;
-    uint32_t *placed = NULL;
-    uint32_t ranks = launched ? (uint32_t)weft_comm_size(world) : (uint32_t)chosen.ranks;
-    *nodes = launched ? (uint32_t)weft_comm_nodes(world) : (uint32_t)chosen.nodes;
-    if (chosen.root >= ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--root is %" PRId64 ", but there are only ranks 0 to %u",
-                         chosen.root, ranks - 1);
-    weft_status status = placement_of(ranks, *nodes, &placed, error);
-    if (status != WEFT_OK)
-        return status;
-    for (uint32_t rank = 0; launched && rank < ranks; rank++)
-        placed[rank] = (uint32_t)weft_comm_node_of(world, (int)rank);
-    *shape = (struct plan_shape){.collective = collective,
-                                 .ranks = ranks,
-                                 .root = (uint32_t)chosen.root,
-                                 .nodes = placed,
-                                 .reproducible = chosen.reproducible,
-                                 .block_bytes = bytes};
-    if (collective == COLLECTIVE_SENDRECEIVE)
-        shape->peer = (shape->root + 1) % ranks;
-    return WEFT_OK;
+    shape->ranks = world->size;
+    shape->nodes = world->nodes;
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
+        shape->above[level] = world->above[level];
+}
+
+/* Explain for what the options describe, or for the world, on what was measured or the cluster file says. */
+static weft_status explain_here(weft_context *context, enum collective collective, uint64_t bytes, FILE *output,
+                                struct error *error)
+{
+    struct placement placement = {0};
+    struct plan_shape shape = {.collective = collective,
+                               .root = (uint32_t)chosen.root,
+                               .reproducible = chosen.reproducible,
+                               .block_bytes = bytes};
+    struct simulated_cluster cluster = context->tuner.cluster;
+    char source[CLUSTER_TEXT_BYTES];
+    snprintf(source, sizeof source, "%s", context->tuner.source);
+    weft_status status = WEFT_OK;
+    if (context->ranks > 1 && !chosen.on.cluster) {
+        shape_of_world(context->world, &shape);
+    } else {
+        status = placement_open(&placement, &chosen.on, error);
+        placement_apply(&placement, &shape);
+    }
+    if (status == WEFT_OK && chosen.on.cluster) {
+        cluster = tuner_cluster_of(&placement.file);
+        snprintf(source, sizeof source, "links as the cluster file '%s' says", placement.file.name);
+    }
+    if (status == WEFT_OK && shape.root >= shape.ranks)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "--root is %u, but there are only ranks 0 to %u", shape.root,
+                           shape.ranks - 1);
+    if (status == WEFT_OK && collective == COLLECTIVE_SENDRECEIVE)
+        shape.peer = (shape.root + 1) % shape.ranks;
+    if (status == WEFT_OK)
+        status = explain(output, &cluster, source, &shape, error);
+    placement_close(&placement);
+    return status;
 }
 
 static weft_status run(struct command_call *call, struct error *error)
@@ -120,8 +151,6 @@ static weft_status run(struct command_call *call, struct error *error)
     enum collective collective;
     uint64_t bytes = 1 << 20;
     weft_context *context = NULL;
-    struct plan_shape shape = {0};
-    uint32_t nodes = 0;
     weft_status status = collective_parse(call->words[0], &collective, error);
     if (status == WEFT_OK && call->word_count > 1)
         status = text_parse_bytes(call->words[1], "BYTES", &bytes, error);
@@ -130,10 +159,8 @@ static weft_status run(struct command_call *call, struct error *error)
     status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));
-    status = make_shape(weft_world(context), collective, bytes, &shape, &nodes, error);
-    if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
-        status = explain(call->output, &context->tuner, &shape, nodes, error);
-    free((void *)shape.nodes);
+    if (context->rank == 0)
+        status = explain_here(context, collective, bytes, call->output, error);
     weft_finalize(context);
     return status;
 }
@@ -146,9 +173,10 @@ const struct command command_explain = {
         "COLLECTIVE is as in 'weft schedule show'; BYTES is the size of a block, which is all of the data in an "
         "all-reduce, and what one rank gives or gets of a gather or scatter (default 1M).\n\n"
         "Prices come from simulating each plan on the links as they were measured. Under a launcher the world's own "
-        "placement is taken.",
+        "placement is taken; with --cluster, the links and levels of a cluster that is described.",
     .examples = "weft explain allreduce 4M\n"
                 "weft explain allreduce 64 --ranks 16 --nodes 4\n"
+                "weft explain allreduce 64M --cluster share/clusters/dgx-h100.json --ranks 64\n"
                 "weft run --hosts hosta:2,hostb:2 -- weft explain allgather 1M\n",
     .words = "COLLECTIVE [BYTES]",
     .least_words = 1,

@@ -1,16 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Ranks on nodes, as commands that look at plans describe them: "--ranks 8 --nodes 2". */
+/** Ranks on nodes, as commands that look at plans describe them: "--ranks 8 --nodes 2", or "--cluster FILE". */
 #ifndef WEFT_CLI_PLACEMENT_H
 #define WEFT_CLI_PLACEMENT_H
 
-#include "base/error.h"
+#include "plan/cluster.h"
 
-#include <stdint.h>
+/** What the options say; the table's entries are PLACEMENT_OPTIONS. */
+struct placement_options {
+    int64_t ranks, nodes;
+    const char *cluster;
+};
 
-/**
- * Put `ranks` ranks on `nodes` nodes in runs of (nearly) equal length: (*placed)[r] is the node of rank r. The array is
- * the caller's to free. Errors: ARGUMENT when there are more nodes than ranks.
- */
-weft_status placement_of(uint32_t ranks, uint32_t nodes, uint32_t **placed, struct error *error);
+#define PLACEMENT_OPTIONS(chosen)                                                                                      \
+    CLI_INTEGER("ranks", 'n', "N", &(chosen).ranks, "0", 0, 65536,                                                     \
+                "how many ranks take part; 0: all of the described cluster, else 4"),                                  \
+        CLI_INTEGER("nodes", 'N', "N", &(chosen).nodes, "0", 0, 65536,                                                 \
+                    "nodes that the ranks lie on, in equal runs; 0: as the cluster file says, else 1"),                \
+        CLI_TEXT("cluster", 'c', "FILE", &(chosen).cluster, NULL,                                                      \
+                 "a cluster file: its levels of units, and its links")
+
+/** Where the ranks lie. Zeroed, it is nowhere. */
+struct placement {
+    uint32_t ranks;
+    struct cluster_file file; /**< level_count 0: none was given */
+    struct cluster_map map;
+};
+
+/** Load the cluster file, if one is given, and place the ranks. placement_close() frees it. Errors: ARGUMENT, DATA. */
+weft_status placement_open(struct placement *placement, const struct placement_options *options, struct error *error);
+void placement_close(struct placement *placement);
+
+/** Fill in what a shape says of ranks and levels; the maps stay the placement's. */
+void placement_apply(const struct placement *placement, struct plan_shape *shape);
 
 #endif

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 static struct {
-    const char *model;
+    const char *model, *cluster;
     int64_t ranks, nodes, batch, sequence, show;
 } chosen;
 
@@ -18,6 +18,8 @@ static const struct cli_option options[] = {
     CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt", "a size of model by name, as weft train takes it"),
     CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "4", 1, 4096, "most ranks on a node"),
     CLI_INTEGER("nodes", 0, "N", &chosen.nodes, "1", 1, 4096, "nodes like this machine"),
+    CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL,
+             "a cluster file: nodes, ranks and links are those it describes, each rank computing as one does here"),
     CLI_INTEGER("batch", 'b', "N", &chosen.batch, "32", 1, 1e6, "sequences in a global batch"),
     CLI_INTEGER("sequence", 0, "N", &chosen.sequence, "0", 0, 1e6, "tokens in a sequence; 0: the model's context"),
     CLI_INTEGER("show", 0, "N", &chosen.show, "8", 1, 1e6, "how many strategies to print, best first"),
@@ -63,7 +65,8 @@ static void print(const struct strategy_problem *problem, const struct strategy 
 static weft_status search(const struct model_description *description, struct device *device,
                           const struct machine *machine, FILE *out, struct error *error)
 {
-    struct links links;
+    struct links links = {0};
+    struct cluster_file file = {0};
     struct cluster cluster;
     struct calibration calibration;
     struct strategy *strategies;
@@ -72,11 +75,22 @@ static weft_status search(const struct model_description *description, struct de
     if (sequence > description->shape.context)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--sequence %zu is longer than the model's context of %zu tokens",
                          sequence, description->shape.context);
-    weft_status status = calibration_open(&calibration, description, device, (uint32_t)sequence, error);
-    if (status != WEFT_OK)
+    weft_status status = WEFT_OK;
+    if (chosen.cluster) {
+        status = cluster_file_load(chosen.cluster, &file, error);
+        if (status == WEFT_OK)
+            status = cluster_describe_file(&file, machine, &cluster, error);
+    } else {
+        links_load(NULL, &links, NULL);
+        cluster_describe(machine, &links, (uint32_t)chosen.nodes, (uint32_t)chosen.ranks, &cluster);
+    }
+    if (status == WEFT_OK)
+        status = calibration_open(&calibration, description, device, (uint32_t)sequence, error);
+    if (status != WEFT_OK) {
+        cluster_file_free(&file);
+        links_free(&links);
         return status;
-    links_load(NULL, &links, NULL);
-    cluster_describe(machine, &links, (uint32_t)chosen.nodes, (uint32_t)chosen.ranks, &cluster);
+    }
     const struct strategy_problem problem = {
         .description = description,
         .batch = (uint32_t)chosen.batch,
@@ -94,6 +108,7 @@ static weft_status search(const struct model_description *description, struct de
             print(&problem, strategies, count, out);
         free(strategies);
     }
+    cluster_file_free(&file);
     links_free(&links);
     calibration_close(&calibration);
     return status;

@@ -15,19 +15,19 @@
 /* ---- show ------------------------------------------------------------------------------------------------------ */
 
 static struct {
-    int64_t ranks, rank, root, nodes;
+    struct placement_options on;
+    int64_t rank, root;
     const char *algorithm;
     uint64_t bytes;
     bool reproducible, in_place, all;
 } show;
 
 static const struct cli_option show_options[] = {
-    CLI_INTEGER("ranks", 'n', "N", &show.ranks, "4", 1, 65536, "how many ranks take part"),
+    PLACEMENT_OPTIONS(show.on),
     CLI_TEXT("algorithm", 'a', "NAME", &show.algorithm, "", "the algorithm; without it those there are get listed"),
     CLI_INTEGER("rank", 'r', "R", &show.rank, "0", 0, 65535, "whose plan; the others differ in their peers"),
     CLI_FLAG("all", 0, &show.all, "the plans of all ranks: a schedule that 'weft schedule load' reads"),
     CLI_INTEGER("root", 0, "R", &show.root, "0", 0, 65535, "the root, or the sender of a message"),
-    CLI_INTEGER("nodes", 'N', "N", &show.nodes, "1", 1, 65536, "nodes that the ranks lie on, in equal runs"),
     CLI_BYTES("bytes", 'b', "SIZE", &show.bytes, "64K", "bytes of a block"),
     CLI_FLAG("reproducible", 0, &show.reproducible, "only plans that keep the canonical order of sums"),
     CLI_FLAG("in-place", 0, &show.in_place, "an all-to-all whose input is its output"),
@@ -68,21 +68,22 @@ static weft_status run_show(struct command_call *call, struct error *error)
     weft_status status = collective_parse(call->words[0], &collective, error);
     if (status != WEFT_OK)
         return status;
-    if (show.rank >= show.ranks || show.root >= show.ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--rank %" PRId64 " and --root %" PRId64 " must be below --ranks %" PRId64, show.rank,
-                         show.root, show.ranks);
-    uint32_t *nodes;
-    status = placement_of((uint32_t)show.ranks, (uint32_t)show.nodes, &nodes, error);
+    struct placement placement;
+    status = placement_open(&placement, &show.on, error);
     if (status != WEFT_OK)
         return status;
     struct plan_shape shape = {.collective = collective,
-                               .ranks = (uint32_t)show.ranks,
                                .root = (uint32_t)show.root,
-                               .nodes = nodes,
                                .reproducible = show.reproducible,
                                .in_place = show.in_place,
                                .block_bytes = show.bytes};
+    placement_apply(&placement, &shape);
+    if (show.rank >= shape.ranks || show.root >= shape.ranks) {
+        placement_close(&placement);
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--rank %" PRId64 " and --root %" PRId64 " must be below the number of ranks, %u", show.rank,
+                         show.root, shape.ranks);
+    }
     if (collective == COLLECTIVE_SENDRECEIVE)
         shape.peer = (shape.root + 1) % shape.ranks;
     const struct algorithm *algorithm = NULL;
@@ -92,7 +93,7 @@ static weft_status run_show(struct command_call *call, struct error *error)
         status = WEFT_ERROR_ARGUMENT;
     else
         status = show_plans(algorithm, &shape, call->output, error);
-    free(nodes);
+    placement_close(&placement);
     return status;
 }
 

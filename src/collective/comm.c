@@ -70,6 +70,46 @@ static weft_status number_nodes(struct weft_comm *comm, struct error *error)
     return WEFT_OK;
 }
 
+/* Units of the next level in order of first appearance, for `count` units of which `one_of` names a world rank; turns
+ * `one_of` into one of each of those, and returns how many. */
+static uint32_t group_units(const uint32_t *unit_of_rank, uint32_t *one_of, uint32_t count, uint32_t *above)
+{
+    uint32_t groups = 0;
+    for (uint32_t unit = 0; unit < count; unit++) {
+        uint32_t group = 0;
+        while (group < groups && unit_of_rank[one_of[group]] != unit_of_rank[one_of[unit]])
+            group++;
+        if (group == groups)
+            one_of[groups++] = one_of[unit]; /* groups is at most unit: what is overwritten was looked at */
+        above[unit] = group;
+    }
+    return groups;
+}
+
+weft_status comm_number_units(struct weft_comm *comm, struct error *error)
+{
+    const struct tuner *tuner = &comm->context->tuner;
+    uint32_t count = comm->node_count, *one_of = malloc(count * sizeof *one_of);
+    if (!one_of)
+        return error_memory(error, count * sizeof *one_of, "the leaves of a communicator");
+    for (uint32_t r = comm->size; r-- > 0;)
+        one_of[comm->nodes[r]] = comm->world[r];
+    for (uint32_t level = 0; level < SHAPE_LEVELS && tuner->units[level] && count > 1; level++) {
+        uint32_t *above = malloc(count * sizeof *above);
+        if (!above) {
+            free(one_of);
+            return error_memory(error, count * sizeof *above, "the leaves of a communicator");
+        }
+        count = group_units(tuner->units[level], one_of, count, above);
+        if (count > 1)
+            comm->above[level] = above;
+        else
+            free(above);
+    }
+    free(one_of);
+    return WEFT_OK;
+}
+
 /* ---- making ---- */
 
 void comm_discard(struct weft_comm *comm)
@@ -91,6 +131,8 @@ void comm_discard(struct weft_comm *comm)
     heap_free(heap, comm->mine);
     free(comm->world);
     free(comm->nodes);
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
+        free(comm->above[level]);
     free(comm->blocks);
     free(comm->bases);
     free(comm->near_ranks);
@@ -160,7 +202,8 @@ static weft_status settle(struct weft_comm *comm, const uint32_t *members, const
                          COMM_MESSAGES - 1);
     context->next_id = comm->id + 1;
     comm_name(comm->id, comm->name, sizeof comm->name);
-    return number_nodes(comm, error);
+    weft_status status = number_nodes(comm, error);
+    return status == WEFT_OK ? comm_number_units(comm, error) : status;
 }
 
 /*

@@ -12,6 +12,7 @@
 #include "collective/near_lines.h"
 #include "collective/plan_cache.h"
 #include "collective/schedules.h"
+#include "schedule/shape.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -42,6 +43,8 @@ struct weft_comm {
     /* Nodes. */
     uint32_t *nodes; /**< nodes[r]: the node of rank r, numbered from 0 in order of first appearance */
     uint32_t node_count, local_rank, local_size;
+    uint32_t *above[SHAPE_LEVELS]; /**< above[0][n]: the leaf of node n; above[1][l]: the pod of leaf l; NULL: not
+                                      known, or one only */
 
     /* What near ranks show one another. */
     struct near_block *mine;
@@ -80,6 +83,9 @@ struct weft_comm {
 
 /** Open the world of `context`. Collective. */
 weft_status comm_open_world(weft_context *context, struct error *error);
+
+/** Number the leaves and pods of its nodes, of which the context's tuner has learnt. Errors: MEMORY. */
+weft_status comm_number_units(struct weft_comm *comm, struct error *error);
 
 /** The name that a communicator has by its id: "world", "communicator 3"; returns `text`. */
 char *comm_name(uint32_t id, char *text, size_t size);

@@ -44,6 +44,7 @@ static const struct configuration_variable variables[] = {
     {"WEFT_STAGE_ONLY", "0 or 1", "0",
      "copy through shared memory even where the kernel would let ranks read one another's memory"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
+    {"WEFT_TOPOLOGY", "a cluster file", "what was measured", "believe this file about the links between ranks"},
     {"WEFT_TRACE", "a file", "none", "write a timeline of all ranks there, for Perfetto and weft trace show"},
     {"WEFT_TRACE_EVENTS", "64 to 67108864", "65536", "events of the timeline that a rank keeps, 64 bytes each"},
     {"WEFT_VERBOSE", "any text", "none",
@@ -135,6 +136,8 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
         made.interface = variable("WEFT_INTERFACE");
     if (!made.node)
         made.node = variable("WEFT_NODE");
+    if (!made.topology)
+        made.topology = variable("WEFT_TOPOLOGY");
     if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
     if (status == WEFT_OK && !made.stage_only && (text = variable("WEFT_STAGE_ONLY"))) {

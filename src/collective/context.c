@@ -338,7 +338,7 @@ static weft_status open_all(weft_context *context, const weft_config *config, st
         status = comm_open_world(context, error);
     startup_end(&context->startup, STARTUP_COMMUNICATOR);
     if (status == WEFT_OK)
-        status = tuner_open(&context->tuner, context, error);
+        status = tuner_open(&context->tuner, context, config->topology, error);
     startup_end(&context->startup, STARTUP_TUNER);
     if (status == WEFT_OK)
         status = open_trace(context, error);
@@ -351,6 +351,7 @@ static void close_all(weft_context *context)
 {
     while (context->comms)
         comm_discard(context->comms);
+    tuner_close(&context->tuner);
     progress_close(context);
     if (context->heap)
         execution_free_all(context);

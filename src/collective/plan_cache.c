@@ -39,6 +39,7 @@ struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *ke
                                .root = key->root,
                                .peer = key->peer,
                                .nodes = comm->node_count > 1 ? comm->nodes : NULL,
+                               .above = {comm->above[0], comm->above[1]},
                                .reproducible = key->reproducible,
                                .in_place = key->in_place,
                                .block_bytes =

@@ -19,6 +19,31 @@ struct simulated_cluster tuner_default_cluster(void)
                                       .cores = 2};
 }
 
+static struct link_parameters parameters_of(const struct link_cost *cost)
+{
+    return (struct link_parameters){
+        .latency = cost->latency, .overhead = cost->overhead, .bandwidth = cost->bytes_per_second};
+}
+
+struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
+{
+    struct simulated_cluster cluster = tuner_default_cluster();
+    if (file->level_count)
+        cluster.near = parameters_of(&file->levels[0].cost);
+    if (file->level_count > 1)
+        cluster.far = parameters_of(&file->levels[1].cost);
+    for (uint32_t level = 2; level < file->level_count; level++)
+        cluster.above[level - 2] = parameters_of(&file->levels[level].cost);
+    if (file->copy_bandwidth > 0)
+        cluster.copy_bandwidth = file->copy_bandwidth;
+    cluster.memory_bandwidth = file->memory_bandwidth > 0 ? file->memory_bandwidth : cluster.copy_bandwidth * 0.4;
+    if (file->cache_bytes)
+        cluster.cache_bytes = file->cache_bytes;
+    if (file->cores)
+        cluster.cores = file->cores;
+    return cluster;
+}
+
 weft_status tuner_simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
                            const struct simulated_cluster *cluster, double *seconds, struct error *error)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the tuner knows of links: rank 0 measures with one near and one far peer and tells all. Near links are kept
- * between runs (topology/links); far links are measured anew, since a cable may have been changed, and kept for others
- * to read.
+ * between runs, the best of several (topology/links); what joins the nodes is kept for each set of hosts
+ * (tuner_levels.c), and measured anew when one measured link contradicts it, since a cable may have been changed.
  */
 #include "collective/tuner.h"
 
@@ -29,6 +29,8 @@
 /* What rank 0 tells all: who measures what, and what is known so far. */
 struct agreement {
     uint32_t near_peer, far_peer; /* NOBODY: nothing to measure */
+    uint32_t all_pairs;           /* nodes are to be measured pair by pair */
+    uint32_t maps;                /* levels of units above nodes that are known */
     struct simulated_cluster cluster;
     char source[sizeof((struct tuner){0}).source];
 };
@@ -40,8 +42,7 @@ static double clamp(double value, double least, double most)
 
 /* ---- measuring ---- */
 
-/* Best time of one message of `bytes` there and back, halved; both ranks call it. */
-static weft_status ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first, double *seconds)
+weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first, double *seconds)
 {
     double best = 1e9;
     for (int i = 0; i < rounds; i++) {
@@ -71,9 +72,9 @@ static weft_status measure_link(weft_comm *world, int peer, bool first, bool nea
     weft_status status = heap_alloc(context->heap, LARGE_BYTES, &buffer, error);
     if (status != WEFT_OK)
         return status;
-    status = ping(world, buffer, 8, near ? TINY_ROUNDS : FAR_ROUNDS, peer, first, &tiny);
+    status = tuner_ping(world, buffer, 8, near ? TINY_ROUNDS : FAR_ROUNDS, peer, first, &tiny);
     if (status == WEFT_OK)
-        status = ping(world, buffer, LARGE_BYTES, LARGE_ROUNDS, peer, first, &large);
+        status = tuner_ping(world, buffer, LARGE_BYTES, LARGE_ROUNDS, peer, first, &large);
     heap_free(context->heap, buffer);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(context));
@@ -110,7 +111,7 @@ static struct link_parameters near_parameters(const struct link_cost *cost)
                                     .bandwidth = clamp(cost->bytes_per_second, 2e9, 100e9)};
 }
 
-static struct link_parameters far_parameters(const struct link_cost *cost)
+struct link_parameters tuner_far_parameters(const struct link_cost *cost)
 {
     return (struct link_parameters){.latency = clamp(cost->latency, 500e-9, 1e-3),
                                     .overhead = clamp(cost->overhead, 100e-9, 20e-6),
@@ -120,7 +121,8 @@ static struct link_parameters far_parameters(const struct link_cost *cost)
 /* ---- agreeing ---- */
 
 /* What rank 0 knows without measuring. */
-static void survey(weft_context *context, struct agreement *agreement, char *kind, size_t size)
+static void survey(weft_context *context, const struct tuner_levels *levels, bool given, struct agreement *agreement,
+                   char *kind, size_t size)
 {
     struct machine *machine = NULL;
     struct links links;
@@ -135,25 +137,27 @@ static void survey(weft_context *context, struct agreement *agreement, char *kin
     double copied = measure_copy();
     agreement->cluster.copy_bandwidth = clamp(copied, 5e9, 200e9);
     agreement->cluster.memory_bandwidth = agreement->cluster.copy_bandwidth * 0.4;
-    agreement->near_peer = agreement->far_peer = NOBODY;
     for (uint32_t r = context->ranks; r-- > 1;)
         *(near_reaches(context->near, r) ? &agreement->near_peer : &agreement->far_peer) = r;
     char key[LINK_KEY_BYTES];
     snprintf(key, sizeof key, LINK_KEY_NEAR, kind);
     links_load(NULL, &links, NULL);
-    const struct link_cost *kept = links_find(&links, LINK_NEAR, key);
+    const struct link_entry *kept = links_find(&links, LINK_NEAR, key);
     if (kept) {
-        agreement->cluster.near = near_parameters(kept);
-        agreement->near_peer = NOBODY;
+        agreement->cluster.near = near_parameters(&kept->cost);
         snprintf(agreement->source, sizeof agreement->source, "links measured earlier on this kind of machine");
     }
-    if (context->progress.crowded)
-        agreement->near_peer = NOBODY; /* a busy machine would be measured, not its links */
+    if ((kept && kept->samples >= LINKS_SAMPLES) || context->progress.crowded)
+        agreement->near_peer = NOBODY; /* known well; or a busy machine would be measured, not its links */
     links_free(&links);
+    if (given) {
+        agreement->cluster = tuner_cluster_of(&levels->file);
+        agreement->near_peer = agreement->far_peer = NOBODY;
+        snprintf(agreement->source, sizeof agreement->source, "as the cluster file '%.80s' says", levels->file.name);
+    }
 }
 
-/* The measurements were no operations of the user's: numbers and log begin anew. */
-static void forget(weft_context *context)
+void tuner_forget(weft_context *context)
 {
     progress_enter(context);
     for (uint32_t r = 0; r < context->ranks; r++)
@@ -162,12 +166,33 @@ static void forget(weft_context *context)
     progress_leave(context);
 }
 
-/* Measure with the peers that were named; rank 0 keeps the results. */
-static weft_status measure(weft_context *context, struct agreement *agreement, const char *kind, struct error *error)
+/* A cache that cannot be read or written costs a measurement next time, nothing else. */
+static void keep(weft_context *context, const char *kind, struct agreement *agreement, const struct link_cost *near,
+                 const struct link_cost *far)
+{
+    struct links links;
+    char key[LINK_KEY_BYTES];
+    links_load(NULL, &links, NULL);
+    if (near) {
+        snprintf(key, sizeof key, LINK_KEY_NEAR, kind);
+        links_improve(&links, LINK_NEAR, key, near, NULL);
+        const struct link_entry *best = links_find(&links, LINK_NEAR, key);
+        agreement->cluster.near = near_parameters(best ? &best->cost : near);
+    }
+    if (far) {
+        snprintf(key, sizeof key, LINK_KEY_FAR, context->transports[CONTEXT_FABRIC]->name, kind);
+        links_put(&links, LINK_FAR, key, far, NULL);
+    }
+    links_save(&links, NULL, NULL);
+    links_free(&links);
+}
+
+/* Measure with the peers that were named; rank 0 keeps the results, and sees whether they fit what it knew. */
+static weft_status measure(weft_context *context, struct tuner_levels *levels, struct agreement *agreement,
+                           const char *kind, struct error *error)
 {
     bool first = context->rank == 0;
     struct link_cost near = {0}, far = {0};
-    char key[LINK_KEY_BYTES];
     weft_status status = WEFT_OK;
     bool near_here = agreement->near_peer != NOBODY && (first || agreement->near_peer == context->rank);
     bool far_here = agreement->far_peer != NOBODY && (first || agreement->far_peer == context->rank);
@@ -175,52 +200,83 @@ static weft_status measure(weft_context *context, struct agreement *agreement, c
         status = measure_link(context->world, first ? (int)agreement->near_peer : 0, first, true, &near, error);
     if (status == WEFT_OK && far_here)
         status = measure_link(context->world, first ? (int)agreement->far_peer : 0, first, false, &far, error);
-    forget(context);
+    tuner_forget(context);
     if (status != WEFT_OK || !first)
         return status;
-    /* A cache that cannot be read or written costs a measurement next time, nothing else. */
-    struct links links;
-    links_load(NULL, &links, NULL);
     near_here = near_here && near.latency + 2 * near.overhead < NEAR_PLAUSIBLE;
-    if (near_here) {
-        agreement->cluster.near = near_parameters(&near);
-        snprintf(key, sizeof key, LINK_KEY_NEAR, kind);
-        links_put(&links, LINK_NEAR, key, &near, NULL);
+    keep(context, kind, agreement, near_here ? &near : NULL, far_here ? &far : NULL);
+    if (near_here)
+        snprintf(agreement->source, sizeof agreement->source, "links measured by rank 0");
+    if (!far_here)
+        return WEFT_OK;
+    snprintf(agreement->source, sizeof agreement->source, "links measured earlier among these hosts");
+    if (tuner_levels_contradict(levels, &far)) {
+        snprintf(agreement->source, sizeof agreement->source, "links measured by rank 0");
+        agreement->all_pairs = levels->measurable;
+        tuner_levels_flat(levels, context, &agreement->cluster, &far);
     }
-    if (far_here) {
-        agreement->cluster.far = far_parameters(&far);
-        snprintf(key, sizeof key, LINK_KEY_FAR, context->transports[CONTEXT_FABRIC]->name, kind);
-        links_put(&links, LINK_FAR, key, &far, NULL);
-    }
-    links_save(&links, NULL, NULL);
-    links_free(&links);
-    snprintf(agreement->source, sizeof agreement->source, "links measured by rank 0%s%s", near_here ? " near" : "",
-             far_here ? " far" : "");
     return WEFT_OK;
 }
 
-weft_status tuner_open(struct tuner *tuner, weft_context *context, struct error *error)
+/* What rank 0 knows of what joins the nodes becomes what is simulated. */
+static void adopt_levels(const struct tuner_levels *levels, struct agreement *agreement)
+{
+    const struct simulated_cluster known = tuner_cluster_of(&levels->file);
+    if (levels->file.level_count < 2)
+        return;
+    agreement->maps = cluster_file_maps(&levels->file);
+    if (agreement->all_pairs)
+        snprintf(agreement->source, sizeof agreement->source, "links measured between all pairs of %u nodes",
+                 levels->nodes);
+    agreement->cluster.far = known.far;
+    memcpy(agreement->cluster.above, known.above, sizeof known.above);
+}
+
+/* Rank 0's agreement becomes everybody's. */
+static weft_status agree(weft_context *context, const char *what, struct agreement *agreement, struct error *error)
+{
+    struct agreement *all = NULL;
+    weft_status status = context_tell_all(context, what, agreement, sizeof *agreement, (void **)&all, error);
+    if (status == WEFT_OK)
+        *agreement = all[0];
+    free(all);
+    return status;
+}
+
+weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *topology, struct error *error)
 {
     struct agreement agreement = {.near_peer = NOBODY, .far_peer = NOBODY, .cluster = tuner_default_cluster()};
-    struct agreement *all = NULL;
+    struct tuner_levels levels;
     char kind[LINK_KEY_BYTES - 64] = "";
     snprintf(agreement.source, sizeof agreement.source, "numbers of a common machine");
     tuner->cluster = agreement.cluster; /* for the measurements themselves, which are messages */
+    weft_status status = tuner_levels_open(&levels, context, topology, error);
+    if (status == WEFT_OK && context->rank == 0)
+        survey(context, &levels, topology != NULL, &agreement, kind, sizeof kind);
+    if (status == WEFT_OK)
+        status = agree(context, "tuner", &agreement, error);
+    bool measures = agreement.near_peer != NOBODY || agreement.far_peer != NOBODY;
+    if (status == WEFT_OK && measures)
+        status = measure(context, &levels, &agreement, kind, error);
+    if (status == WEFT_OK && measures && levels.nodes > 1) /* on one node only the prices are still to be told */
+        status = agree(context, "tuner measured", &agreement, error);
+    if (status == WEFT_OK && agreement.all_pairs)
+        status = tuner_levels_measure(&levels, context, &agreement.cluster, error);
     if (context->rank == 0)
-        survey(context, &agreement, kind, sizeof kind);
-    weft_status status = context_tell_all(context, "tuner", &agreement, sizeof agreement, (void **)&all, error);
-    if (status == WEFT_OK && (all[0].near_peer != NOBODY || all[0].far_peer != NOBODY)) {
-        agreement = all[0];
-        free(all);
-        all = NULL;
-        status = measure(context, &agreement, kind, error);
-        if (status == WEFT_OK)
-            status = context_tell_all(context, "tuner measured", &agreement, sizeof agreement, (void **)&all, error);
-    }
-    if (status != WEFT_OK)
-        return status;
-    tuner->cluster = all[0].cluster;
-    memcpy(tuner->source, all[0].source, sizeof tuner->source);
-    free(all);
-    return WEFT_OK;
+        adopt_levels(&levels, &agreement);
+    if (status == WEFT_OK && (measures || levels.nodes > 1))
+        status = agree(context, "tuner levels", &agreement, error);
+    tuner->cluster = agreement.cluster;
+    memcpy(tuner->source, agreement.source, sizeof tuner->source);
+    if (status == WEFT_OK && agreement.maps)
+        status = tuner_levels_tell(&levels, agreement.maps, tuner, context, error);
+    tuner_levels_close(&levels);
+    return status;
+}
+
+void tuner_close(struct tuner *tuner)
+{
+    for (uint32_t map = 0; map < SHAPE_LEVELS; map++)
+        free(tuner->units[map]);
+    memset(tuner->units, 0, sizeof tuner->units);
 }

@@ -157,12 +157,18 @@ static const char *refuses_uneven(const struct plan_shape *shape)
 
 static const char *refuses_two_levels(const struct plan_shape *shape)
 {
-    uint32_t leaves = shape_levels(shape) > 1 ? shape_units(shape, 1) : 0;
-    if (!leaves)
+    uint32_t below = shape->nodes ? shape_units(shape, 0) : 1;
+    if (shape_levels(shape) < 2)
         return "nothing is known of leaves above the nodes";
-    if (leaves == 1)
+    if (shape_units(shape, 1) == 1)
         return "all nodes are under one leaf";
-    return leaves == shape_units(shape, 0) ? "every leaf has one node only" : refuses_many(shape);
+    for (uint32_t level = 1; level < shape_levels(shape); level++) {
+        uint32_t units = shape_units(shape, level);
+        if (units > 1 && units < below)
+            return refuses_many(shape);
+        below = units;
+    }
+    return "every leaf has one node only";
 }
 
 static const char *refuses_uneven_levels(const struct plan_shape *shape)

@@ -217,9 +217,11 @@ static struct stage between(const struct levels *levels, const uint32_t *members
 
 /* ---- all-reduce, reduce ------------------------------------------------------------------------------------------ */
 
-/* Segments that make messages of a good length out of `shares` shares. */
+/* Segments that make messages of a good length out of `shares` shares, unless there are segments already. */
 static void segment(const struct levels *levels, uint32_t shares)
 {
+    if (levels->builder->plan->segment_bytes)
+        return;
     uint64_t bytes = MESSAGE_SEGMENT / 2 * shares, least = MESSAGE_SEGMENT, most = 16 * MESSAGE_SEGMENT;
     builder_segment(levels->builder, bytes < least ? least : bytes > most ? most : bytes, PLAN_SLOTS);
 }
@@ -302,8 +304,13 @@ void write_two_level_allreduce_ring(struct builder *builder)
     write_sum(builder, false, shape_units(builder->shape, 0), stage_ring_allreduce);
 }
 
+/* Levels work at the same time only on different segments: several, unless their messages become too short. */
 void write_multi_level_allreduce(struct builder *builder)
 {
+    uint64_t least = (uint64_t)builder->shape->ranks * 4096, most = 16 * MESSAGE_SEGMENT;
+    uint64_t bytes = builder->shape->block_bytes / 8 & ~(uint64_t)4095;
+    bytes = bytes > most ? most : bytes;
+    builder_segment(builder, bytes < least ? least : bytes, PLAN_SLOTS);
     write_sum(builder, false, hierarchy_parts(builder->shape), stage_hierarchy_allreduce);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#define LINKS_VERSION 1
+#define LINKS_VERSION 2
 #define COUNT_MOST    4096 /* most entries that are kept */
 
 const char *link_level_name(enum link_level level)
@@ -71,6 +71,8 @@ static weft_status read_entry(const cJSON *object, const char *path, struct link
         status = json_get_number(object, "bytes_per_second", path, &entry->cost.bytes_per_second, error);
     if (status == WEFT_OK)
         status = json_get_integer(object, "measured", path, 0, JSON_EXACT, &entry->measured, error);
+    if (status == WEFT_OK)
+        status = json_get_integer(object, "samples", path, 1, JSON_EXACT, &entry->samples, error);
     if (status != WEFT_OK)
         return status;
     bool is_near = strcmp(level, link_level_name(LINK_NEAR)) == 0;
@@ -128,10 +130,16 @@ void links_free(struct links *links)
     *links = (struct links){0};
 }
 
-const struct link_cost *links_find(const struct links *links, enum link_level level, const char *key)
+static bool is_young(const struct link_entry *entry)
+{
+    int64_t age = (int64_t)time(NULL) - entry->measured;
+    return age >= 0 && age < LINKS_LIFE_SECONDS;
+}
+
+const struct link_entry *links_find(const struct links *links, enum link_level level, const char *key)
 {
     const struct link_entry *entry = find(links, level, key);
-    return entry ? &entry->cost : NULL;
+    return entry && is_young(entry) ? entry : NULL;
 }
 
 weft_status links_put(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,
@@ -141,12 +149,28 @@ weft_status links_put(struct links *links, enum link_level level, const char *ke
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a link of latency %g s, overhead %g s and %g bytes/s cannot be kept as '%s'", cost->latency,
                          cost->overhead, cost->bytes_per_second, key);
-    struct link_entry entry = {.level = level, .cost = *cost, .measured = (int64_t)time(NULL)};
+    struct link_entry entry = {.level = level, .cost = *cost, .measured = (int64_t)time(NULL), .samples = 1};
     snprintf(entry.key, sizeof entry.key, "%s", key);
     struct link_entry *kept = find(links, level, key);
     if (!kept)
         return add(links, &entry, error);
     *kept = entry;
+    return WEFT_OK;
+}
+
+weft_status links_improve(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,
+                          struct error *error)
+{
+    struct link_entry *kept = find(links, level, key);
+    if (!kept || !is_young(kept) || !plausible(cost))
+        return links_put(links, level, key, cost, error);
+    if (cost->latency + 2 * cost->overhead < kept->cost.latency + 2 * kept->cost.overhead) {
+        kept->cost.latency = cost->latency;
+        kept->cost.overhead = cost->overhead;
+    }
+    if (cost->bytes_per_second > kept->cost.bytes_per_second)
+        kept->cost.bytes_per_second = cost->bytes_per_second;
+    kept->samples++;
     return WEFT_OK;
 }
 
@@ -159,6 +183,7 @@ static void write_entry(const struct link_entry *entry, struct json_writer *writ
     json_put_number(writer, "overhead", entry->cost.overhead);
     json_put_number(writer, "bytes_per_second", entry->cost.bytes_per_second);
     json_put_integer(writer, "measured", entry->measured);
+    json_put_integer(writer, "samples", entry->samples);
     json_close(writer);
 }
 

@@ -40,9 +40,9 @@ static void saved_links_are_found_again(void **state)
     assert_int_equal(links_save(&links, path, &error), WEFT_OK);
     links_load(path, &loaded, &error);
     assert_string_equal(error.text, "");
-    const struct link_cost *cost = links_find(&loaded, LINK_NEAR, "epyc");
-    assert_non_null(cost);
-    assert_memory_equal(cost, &memory, sizeof memory); /* all bits */
+    const struct link_entry *entry = links_find(&loaded, LINK_NEAR, "epyc");
+    assert_non_null(entry);
+    assert_memory_equal(&entry->cost, &memory, sizeof memory); /* all bits */
     assert_null(links_find(&loaded, LINK_FAR, "epyc"));
     assert_non_null(links_find(&loaded, LINK_FAR, "net/epyc/epyc"));
     links_free(&links);
@@ -72,11 +72,11 @@ static void an_unusable_file_is_ignored_with_a_warning(void **state)
         "[]",
         "{}",
         "{\"version\": 99, \"links\": []}",
-        "{\"version\": 1, \"links\": [{}]}",
-        "{\"version\":1,\"links\":[{\"level\":\"near\",\"key\":\"k\",\"latency\":-1,\"overhead\":0,"
-        "\"bytes_per_second\":1,\"measured\":0}]}",
-        "{\"version\":1,\"links\":[{\"level\":\"sideways\",\"key\":\"k\",\"latency\":1,\"overhead\":0,"
-        "\"bytes_per_second\":1,\"measured\":0}]}",
+        "{\"version\": 2, \"links\": [{}]}",
+        "{\"version\":2,\"links\":[{\"level\":\"near\",\"key\":\"k\",\"latency\":-1,\"overhead\":0,"
+        "\"bytes_per_second\":1,\"measured\":0,\"samples\":1}]}",
+        "{\"version\":2,\"links\":[{\"level\":\"sideways\",\"key\":\"k\",\"latency\":1,\"overhead\":0,"
+        "\"bytes_per_second\":1,\"measured\":0,\"samples\":1}]}",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct links links;
@@ -106,6 +106,28 @@ static void a_missing_file_is_no_warning(void **state)
     links_load(temporary_path(folder, "absent"), &links, &warning);
     assert_int_equal(links.count, 0);
     assert_int_equal(warning.status, WEFT_OK);
+}
+
+/* What was measured under load is forgotten for something better; what is old for anything. */
+static void the_best_of_several_measurements_is_kept_for_a_while(void **state)
+{
+    struct links links = {0};
+    struct link_cost loaded = {.latency = 5e-6, .overhead = 1e-6, .bytes_per_second = 1e9};
+    assert_int_equal(links_improve(&links, LINK_NEAR, "k", &loaded, NULL), WEFT_OK);
+    assert_int_equal(links_improve(&links, LINK_NEAR, "k", &memory, NULL), WEFT_OK);
+    assert_int_equal(links_improve(&links, LINK_NEAR, "k", &loaded, NULL), WEFT_OK);
+    const struct link_entry *entry = links_find(&links, LINK_NEAR, "k");
+    assert_non_null(entry);
+    assert_memory_equal(&entry->cost, &memory, sizeof memory);
+    assert_int_equal(entry->samples, 3);
+    links.entries[0].measured -= LINKS_LIFE_SECONDS;
+    assert_null(links_find(&links, LINK_NEAR, "k"));
+    assert_int_equal(links_improve(&links, LINK_NEAR, "k", &loaded, NULL), WEFT_OK);
+    entry = links_find(&links, LINK_NEAR, "k");
+    assert_non_null(entry);
+    assert_memory_equal(&entry->cost, &loaded, sizeof loaded);
+    assert_int_equal(entry->samples, 1);
+    links_free(&links);
 }
 
 static void impossible_costs_are_refused(void **state)
@@ -142,6 +164,7 @@ int main(void)
         cmocka_unit_test(what_another_process_saved_is_kept),
         cmocka_unit_test(an_unusable_file_is_ignored_with_a_warning),
         cmocka_unit_test(a_missing_file_is_no_warning),
+        cmocka_unit_test(the_best_of_several_measurements_is_kept_for_a_while),
         cmocka_unit_test(impossible_costs_are_refused),
         cmocka_unit_test(the_place_follows_the_environment),
     };
