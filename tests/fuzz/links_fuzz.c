@@ -19,7 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     for (size_t i = 0; i < links.count; i++) {
         const struct link_entry *entry = &links.entries[i];
-        if (links_find(&links, entry->level, entry->key) == NULL)
+        const struct link_entry *found = links_find(&links, entry->level, entry->key);
+        if (found && strcmp(found->key, entry->key) != 0) /* what is too old is not found */
+            abort();
+        if (entry->samples < 1)
             abort();
         if (!(entry->cost.latency >= 0 && entry->cost.overhead >= 0 && entry->cost.bytes_per_second > 0) ||
             isinf(entry->cost.latency) || isinf(entry->cost.overhead) || isinf(entry->cost.bytes_per_second))
