@@ -12,13 +12,15 @@
 
 static struct {
     struct placement_options on;
-    int64_t root;
+    int64_t root, simulated;
     bool reproducible;
 } chosen;
 
 static const struct cli_option options[] = {
     PLACEMENT_OPTIONS(chosen.on),
     CLI_INTEGER("root", 0, "R", &chosen.root, "0", 0, 65535, "the root, or the sender of a message"),
+    CLI_INTEGER("simulated", 0, "N", &chosen.simulated, "64", 1, 65536,
+                "extrapolate prices among more ranks than these, as a communicator does, instead of simulating them"),
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "only plans that keep the canonical order of sums"),
 };
 
@@ -85,7 +87,7 @@ static weft_status explain(FILE *output, const struct simulated_cluster *cluster
     static const char *const names[] = {"leaves", "pods"};
     struct tuner_prices prices;
     char bytes[32];
-    weft_status status = tuner_price(cluster, shape, &prices, error);
+    weft_status status = tuner_price(cluster, shape, (uint32_t)chosen.simulated, &prices, error);
     if (status != WEFT_OK)
         return status;
     fprintf(output, "%s, blocks of %s, ", collective_name(shape->collective),

@@ -14,6 +14,7 @@
 
 static struct {
     int64_t ranks, nodes, root, rank, cores;
+    const char *cluster;
     bool show, reproducible;
     uint64_t least, most;
     double near_latency, near_bandwidth, latency, bandwidth;
@@ -23,6 +24,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("ranks", 'n', "N", &load.ranks, "4", 1, 1024,
                 "ranks to prove it for, where the schedule serves any number"),
     CLI_INTEGER("nodes", 'N', "N", &load.nodes, "1", 1, 1024, "nodes that the ranks lie on, in equal runs"),
+    CLI_TEXT("cluster", 'c', "FILE", &load.cluster, NULL,
+             "a cluster file: leaves that nodes lie under, and links instead of those that options describe"),
     CLI_INTEGER("root", 0, "R", &load.root, "0", 0, 1023, "the root, where the schedule serves any"),
     CLI_FLAG("show", 's', &load.show, "print the plans of all ranks, numbers worked out"),
     CLI_INTEGER("rank", 'r', "R", &load.rank, "-1", -1, 1023, "print the plan of this rank"),
@@ -35,9 +38,11 @@ static const struct cli_option options[] = {
     CLI_INTEGER("cores", 0, "N", &load.cores, "0", 0, 65536, "of a node; 0: one for each rank"),
 };
 
-static struct simulated_cluster described_cluster(const struct plan_shape *shape)
+static struct simulated_cluster described_cluster(const struct plan_shape *shape, const struct cluster_file *file)
 {
     struct simulated_cluster cluster = tuner_default_cluster();
+    if (file->level_count)
+        return tuner_cluster_of(file);
     cluster.near.latency = load.near_latency * 1e-6;
     cluster.near.bandwidth = load.near_bandwidth * 1e9;
     cluster.far.latency = load.latency * 1e-6;
@@ -55,9 +60,10 @@ static void print_plans(struct plan *const *plans, const struct plan_shape *shap
 }
 
 /* What it takes, and what the best of Weft's own takes, from size to size. */
-static weft_status print_times(struct plan *const *plans, struct plan_shape shape, FILE *output, struct error *error)
+static weft_status print_times(struct plan *const *plans, struct plan_shape shape, const struct cluster_file *file,
+                               FILE *output, struct error *error)
 {
-    struct simulated_cluster cluster = described_cluster(&shape);
+    struct simulated_cluster cluster = described_cluster(&shape, file);
     fprintf(output, "  %12s %16s %16s  %s\n", "block", "predicted us", "Weft's own us", "by");
     for (uint64_t bytes = load.least; bytes && bytes <= load.most; bytes = bytes > load.most / 4 ? 0 : bytes * 4) {
         struct tuner_prices prices;
@@ -68,7 +74,7 @@ static weft_status print_times(struct plan *const *plans, struct plan_shape shap
         shape.block_bytes = bytes;
         weft_status status = plan_simulate(plans, shape.ranks, &shape, &cluster, bytes, &seconds, error);
         if (status == WEFT_OK)
-            status = tuner_price(&cluster, &shape, &prices, error);
+            status = tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, error);
         if (status != WEFT_OK)
             return status;
         const struct tuner_price *best = &prices.prices[prices.chosen];
@@ -81,8 +87,8 @@ static weft_status print_times(struct plan *const *plans, struct plan_shape shap
     return WEFT_OK;
 }
 
-static weft_status prove_and_tell(const struct written *written, const struct plan_shape *shape, FILE *output,
-                                  struct error *error)
+static weft_status prove_and_tell(const struct written *written, const struct plan_shape *shape,
+                                  const struct cluster_file *file, FILE *output, struct error *error)
 {
     struct plan **plans;
     uint64_t steps = 0, sends = 0;
@@ -104,7 +110,7 @@ static weft_status prove_and_tell(const struct written *written, const struct pl
                 : plans[0]->canonical                  ? "sums in the canonical order"
                                                        : "sums of everybody's, each once, in an order of its own");
         if (shape->collective != COLLECTIVE_BARRIER)
-            status = print_times(plans, *shape, output, error);
+            status = print_times(plans, *shape, file, output, error);
     }
     sweep_free(plans, shape->ranks);
     return status;
@@ -113,7 +119,7 @@ static weft_status prove_and_tell(const struct written *written, const struct pl
 static weft_status run(struct command_call *call, struct error *error)
 {
     struct written *written;
-    uint32_t *nodes = NULL;
+    struct placement placement = {0};
     weft_status status = written_read(call->words[0], &written, error);
     if (status != WEFT_OK)
         return status;
@@ -128,12 +134,14 @@ static weft_status run(struct command_call *call, struct error *error)
     if (load.rank >= ranks)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "--rank is %" PRId64 ", but there are only ranks 0 to %u",
                            load.rank, ranks - 1);
+    const struct placement_options on = {ranks, load.nodes, load.cluster};
     if (status == WEFT_OK)
-        status = placement_of(ranks, (uint32_t)load.nodes, &nodes, error);
-    shape.nodes = nodes;
-    if (status == WEFT_OK)
-        status = prove_and_tell(written, &shape, call->output, error);
-    free(nodes);
+        status = placement_open(&placement, &on, error);
+    if (status == WEFT_OK) {
+        placement_apply(&placement, &shape);
+        status = prove_and_tell(written, &shape, &placement.file, call->output, error);
+    }
+    placement_close(&placement);
     written_free(written);
     return status;
 }

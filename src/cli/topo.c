@@ -2,6 +2,7 @@
 /* `weft topo`: what this machine has. */
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/topo_links.h"
 #include "topology/machine_json.h"
 #include "transport/providers.h"
 
@@ -11,7 +12,7 @@
 
 static struct {
     bool json, brief, no_providers;
-    const char *file, *synthetic;
+    const char *file, *synthetic, *cluster;
 } chosen;
 
 static const struct cli_option options[] = {
@@ -22,6 +23,7 @@ static const struct cli_option options[] = {
              "show the machine of FILE, made by --json or by hwloc's lstopo (XML), instead of this one"),
     CLI_TEXT("synthetic", 0, "TEXT", &chosen.synthetic, NULL,
              "show a machine described as hwloc's synthetic topologies are, \"pack:2 [numa] l3:4 core:8 pu:2\""),
+    CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL, "show the levels and links of a cluster file instead"),
 };
 
 /* What is shown: a machine, and the providers if it is this one. */
@@ -232,6 +234,8 @@ static void print_full(FILE *output, const struct view *view)
     if (view->has_providers)
         print_providers(output, view);
     print_devices(output, machine);
+    if (!chosen.file && !chosen.synthetic)
+        topo_print_links(output, machine);
 }
 
 /* A paragraph of two or three lines: what a first look needs. */
@@ -299,9 +303,22 @@ static weft_status print_json(FILE *output, const struct view *view, struct erro
     return status;
 }
 
+static weft_status show_cluster(FILE *output, struct error *error)
+{
+    struct cluster_file cluster;
+    weft_status status = cluster_file_load(chosen.cluster, &cluster, error);
+    if (status != WEFT_OK)
+        return status;
+    topo_print_cluster(output, &cluster);
+    cluster_file_free(&cluster);
+    return WEFT_OK;
+}
+
 static weft_status run(struct command_call *call, struct error *error)
 {
     struct view view;
+    if (chosen.cluster)
+        return show_cluster(call->output, error);
     weft_status status = view_open(&view, error);
     if (status == WEFT_OK && chosen.json)
         status = print_json(call->output, &view, error);
@@ -316,9 +333,10 @@ static weft_status run(struct command_call *call, struct error *error)
 const struct command command_topo = {
     .name = "topo",
     .group = COMMAND_MEASURE,
-    .summary = "show what this machine has: cores, caches, memory, limits, networks, accelerators",
+    .summary = "show what this machine has: cores, caches, memory, limits, networks, accelerators, links",
     .options = options,
     .option_count = sizeof options / sizeof *options,
-    .examples = "  weft topo\n  weft topo --json > machine.json\n  weft topo --file machine.json --short\n",
+    .examples = "  weft topo\n  weft topo --json > machine.json\n  weft topo --file machine.json --short\n"
+                "  weft topo --cluster share/clusters/dgx-h100.json\n",
     .run = run,
 };

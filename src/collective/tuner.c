@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond so many ranks simulating every candidate takes too long for a first call: the rule of thumb decides. */
-
 struct simulated_cluster tuner_default_cluster(void)
 {
     return (struct simulated_cluster){.near = {.latency = 60e-9, .overhead = 100e-9, .bandwidth = 10e9},
@@ -70,7 +68,7 @@ static const char *refusal(const struct algorithm *algorithm, const struct plan_
     return reason;
 }
 
-weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape,
+weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape, uint32_t most_ranks,
                         struct tuner_prices *prices, struct error *error)
 {
     size_t count;
@@ -87,8 +85,8 @@ weft_status tuner_price(const struct simulated_cluster *cluster, const struct pl
         struct tuner_price *price = &prices->prices[i];
         if (price->refusal)
             continue;
-        if (shape->ranks <= TUNER_SIMULATED_RANKS && (candidates > 1 || shape->ranks > 1)) {
-            weft_status status = tuner_simulate(price->algorithm, shape, cluster, &price->seconds, error);
+        if (candidates > 1 || shape->ranks > 1) {
+            weft_status status = tuner_estimate(price->algorithm, shape, cluster, most_ranks, &price->seconds, error);
             if (status != WEFT_OK)
                 return status;
         }
@@ -100,9 +98,9 @@ weft_status tuner_price(const struct simulated_cluster *cluster, const struct pl
         return error_set(error, WEFT_ERROR_ARGUMENT, "no algorithm can do %s among these %u ranks: %s",
                          collective_name(shape->collective), shape->ranks,
                          prices->count ? prices->prices[0].refusal : "there is none");
-    prices->reason = candidates == 1                        ? "the only candidate"
-                     : shape->ranks > TUNER_SIMULATED_RANKS ? "the first that serves so many ranks"
-                                                            : "the least predicted time";
+    prices->reason = candidates == 1             ? "the only candidate"
+                     : shape->ranks > most_ranks ? "the least time, extrapolated from fewer ranks"
+                                                 : "the least predicted time";
     return WEFT_OK;
 }
 
@@ -112,7 +110,7 @@ weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, 
     struct tuner_prices own;
     if (!prices)
         prices = &own;
-    weft_status status = tuner_price(&comm->context->tuner.cluster, shape, prices, error);
+    weft_status status = tuner_price(&comm->context->tuner.cluster, shape, TUNER_SIMULATED_RANKS, prices, error);
     if (status == WEFT_OK)
         *algorithm = prices->prices[prices->chosen].algorithm;
     return status;

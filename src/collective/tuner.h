@@ -55,17 +55,23 @@ void tuner_close(struct tuner *tuner);
 weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
                          struct tuner_prices *prices, struct error *error);
 
-/** Among more ranks than these nothing is simulated to choose: the first algorithm that serves is taken, its price left
- * 0. */
+/** A first call waits for its prices: among more ranks than these they are extrapolated. */
 #define TUNER_SIMULATED_RANKS 64
 
-/** The same without a communicator: every price on a described cluster. */
-weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape,
+/** The same without a communicator: every price on a described cluster, shapes of up to `most_ranks` simulated whole.
+ */
+weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape, uint32_t most_ranks,
                         struct tuner_prices *prices, struct error *error);
 
 /** Seconds that `algorithm`, which must serve `shape`, takes for shape->block_bytes on a described cluster. */
 weft_status tuner_simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
                            const struct simulated_cluster *cluster, double *seconds, struct error *error);
+
+/** The same; among more than `most_ranks` ranks it is extrapolated from smaller shapes of the same kind, where there
+ * are such. */
+weft_status tuner_estimate(const struct algorithm *algorithm, const struct plan_shape *shape,
+                           const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
+                           struct error *error);
 
 /** Numbers of a common machine and network, used where nothing was measured. */
 struct simulated_cluster tuner_default_cluster(void);

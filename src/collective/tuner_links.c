@@ -23,8 +23,6 @@
 #define COPY_BYTES     (256u << 10)
 #define NEAR_PLAUSIBLE 2e-6 /* seconds of a tiny message; slower: a busy machine was measured, not its link */
 #define NOBODY         UINT32_MAX
-#define LINK_KEY_NEAR  "near/%s"
-#define LINK_KEY_FAR   "%s/%s"
 
 /* What rank 0 tells all: who measures what, and what is known so far. */
 struct agreement {
@@ -140,7 +138,7 @@ static void survey(weft_context *context, const struct tuner_levels *levels, boo
     for (uint32_t r = context->ranks; r-- > 1;)
         *(near_reaches(context->near, r) ? &agreement->near_peer : &agreement->far_peer) = r;
     char key[LINK_KEY_BYTES];
-    snprintf(key, sizeof key, LINK_KEY_NEAR, kind);
+    snprintf(key, sizeof key, LINKS_KEY_NEAR, kind);
     links_load(NULL, &links, NULL);
     const struct link_entry *kept = links_find(&links, LINK_NEAR, key);
     if (kept) {
@@ -174,13 +172,13 @@ static void keep(weft_context *context, const char *kind, struct agreement *agre
     char key[LINK_KEY_BYTES];
     links_load(NULL, &links, NULL);
     if (near) {
-        snprintf(key, sizeof key, LINK_KEY_NEAR, kind);
+        snprintf(key, sizeof key, LINKS_KEY_NEAR, kind);
         links_improve(&links, LINK_NEAR, key, near, NULL);
         const struct link_entry *best = links_find(&links, LINK_NEAR, key);
         agreement->cluster.near = near_parameters(best ? &best->cost : near);
     }
     if (far) {
-        snprintf(key, sizeof key, LINK_KEY_FAR, context->transports[CONTEXT_FABRIC]->name, kind);
+        snprintf(key, sizeof key, LINKS_KEY_FAR, context->transports[CONTEXT_FABRIC]->name, kind);
         links_put(&links, LINK_FAR, key, far, NULL);
     }
     links_save(&links, NULL, NULL);

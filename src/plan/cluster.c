@@ -139,13 +139,11 @@ weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t rank
         .block_bytes = bytes,
     };
     struct tuner_prices prices;
-    status = tuner_price(&cluster->links, &shape, &prices, error);
+    status = tuner_price(&cluster->links, &shape, TUNER_SIMULATED_RANKS, &prices, error);
     if (status == WEFT_OK) {
         const struct tuner_price *chosen = &prices.prices[prices.chosen];
         *algorithm = chosen->algorithm->name;
         *seconds = chosen->seconds;
-        if (ranks > TUNER_SIMULATED_RANKS)
-            status = tuner_simulate(chosen->algorithm, &shape, &cluster->links, seconds, error);
     }
     cluster_map_free(&map);
     return status;

@@ -25,6 +25,10 @@ enum link_level {
 
 #define LINK_KEY_BYTES 384
 
+/** Keys: near links by machine_kind(); far ones by transport and machine_kind(). */
+#define LINKS_KEY_NEAR "near/%s"
+#define LINKS_KEY_FAR  "%s/%s"
+
 /** Time of a message of n bytes: latency + n / bytes_per_second; a rank can start one every `overhead`. */
 struct link_cost {
     double latency;          /**< seconds, one way, until the first byte is seen */

@@ -6,6 +6,7 @@
 #include "topology/links.h"
 
 #include <math.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clusters of share/clusters (CLUSTERS), which nobody here owns: which algorithm is chosen there for each
+ * collective and size, and the hash of its plan, compared with files kept beside this test (GOLDEN). After a wanted
+ * change run it with WEFT_GOLDEN=write, and look at the difference.
+ */
+#include "collective/tuner.h"
+#include "plan/cluster.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const enum collective collectives[] = {COLLECTIVE_ALLREDUCE, COLLECTIVE_REDUCE_SCATTER, COLLECTIVE_ALLGATHER,
+                                              COLLECTIVE_BROADCAST, COLLECTIVE_ALLTOALL,       COLLECTIVE_BARRIER};
+
+/* Of blocks. */
+static const uint64_t sizes[] = {64, 4096, (uint64_t)256 << 10, (uint64_t)16 << 20};
+
+#define SIZES (sizeof sizes / sizeof *sizes)
+
+/* A line of the choice for one shape. */
+static void print_choice(FILE *out, const struct plan_shape *shape, const struct simulated_cluster *cluster)
+{
+    struct tuner_prices prices;
+    struct error error = {0};
+    struct plan *plan = NULL;
+    if (tuner_price(cluster, shape, TUNER_SIMULATED_RANKS, &prices, &error) != WEFT_OK ||
+        plan_generate(prices.prices[prices.chosen].algorithm, shape, 0, &plan, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    fprintf(out, "%5u ranks  %-14s  %10" PRIu64 " bytes  %-20s  %4u steps  %2u lanes  %016" PRIx64 "%s\n", shape->ranks,
+            collective_name(shape->collective), shape->block_bytes, plan->algorithm, plan->step_count, plan->lane_count,
+            plan->hash, plan->canonical ? "" : "  not canonical");
+    plan_free(plan);
+}
+
+/* The choices for one node, for as many ranks as are simulated, and for two leaves where there are leaves. */
+static char *choices(const struct cluster_file *file)
+{
+    const struct simulated_cluster cluster = tuner_cluster_of(file);
+    uint32_t node = file->levels[0].size, leaf = node * file->levels[1].size;
+    const uint32_t counts[] = {node, TUNER_SIMULATED_RANKS, file->level_count > 2 ? 2 * leaf : leaf};
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
+        struct cluster_map map;
+        struct error error = {0};
+        if (n && counts[n] == counts[n - 1])
+            continue;
+        if (cluster_map_ranks(file, counts[n], 0, &map, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        for (size_t c = 0; c < sizeof collectives / sizeof *collectives; c++) {
+            for (size_t s = 0; s < (collectives[c] == COLLECTIVE_BARRIER ? 1 : SIZES); s++) {
+                struct plan_shape shape = {.collective = collectives[c],
+                                           .ranks = counts[n],
+                                           .nodes = map.nodes,
+                                           .above = {map.above[0], map.above[1]},
+                                           .block_bytes = sizes[s]};
+                print_choice(out, &shape, &cluster);
+            }
+        }
+        cluster_map_free(&map);
+    }
+    fclose(out);
+    return text;
+}
+
+static void compare(const char *name)
+{
+    char path[512], was[65536];
+    const char *mode = getenv("WEFT_GOLDEN");
+    bool writes = mode && strcmp(mode, "write") == 0;
+    struct cluster_file file;
+    struct error error = {0};
+    snprintf(path, sizeof path, "%s/%s", CLUSTERS, name);
+    if (cluster_file_load(path, &file, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    assert_true(file.source[0]); /* who says so */
+    char *text = choices(&file);
+    snprintf(path, sizeof path, "%s/%.*s.txt", GOLDEN, (int)strcspn(name, "."), name);
+    FILE *golden = fopen(path, writes ? "w" : "r");
+    if (!golden)
+        fail_msg("cannot open %s", path);
+    if (writes) {
+        fputs(text, golden);
+    } else {
+        was[fread(was, 1, sizeof was - 1, golden)] = '\0';
+        assert_string_equal(text, was);
+    }
+    fclose(golden);
+    free(text);
+    cluster_file_free(&file);
+}
+
+static void plans_on_described_clusters_are_what_they_were(void **state)
+{
+    DIR *folder = opendir(CLUSTERS);
+    int seen = 0;
+    assert_non_null(folder);
+    for (struct dirent *entry; (entry = readdir(folder));) {
+        const char *ending = strrchr(entry->d_name, '.');
+        if (!ending || strcmp(ending, ".json") != 0)
+            continue;
+        compare(entry->d_name);
+        seen++;
+    }
+    closedir(folder);
+    assert_true(seen >= 5);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_on_described_clusters_are_what_they_were),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prices among many ranks, extrapolated from few: the choice that follows is nearly as good as the best. */
+#include "collective/tuner.h"
+#include "plan/cluster.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* What the choice really costs, in times of the best. */
+static double regret(const struct cluster_file *file, enum collective collective, uint32_t ranks, uint64_t bytes)
+{
+    const struct simulated_cluster cluster = tuner_cluster_of(file);
+    struct tuner_prices guessed, whole;
+    struct cluster_map map;
+    struct error error = {0};
+    if (cluster_map_ranks(file, ranks, 0, &map, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    struct plan_shape shape = {.collective = collective,
+                               .ranks = ranks,
+                               .nodes = map.nodes,
+                               .above = {map.above[0], map.above[1]},
+                               .block_bytes = bytes};
+    if (tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &guessed, &error) != WEFT_OK ||
+        tuner_price(&cluster, &shape, ranks, &whole, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    assert_non_null(strstr(guessed.reason, "extrapolated"));
+    cluster_map_free(&map);
+    return whole.prices[guessed.chosen].seconds / whole.prices[whole.chosen].seconds;
+}
+
+static void the_choice_among_many_ranks_is_nearly_the_best(void **state)
+{
+    static const struct {
+        const char *file;
+        uint32_t ranks;
+    } cases[] = {{"dgx-a100", 128}, {"dgx-a100", 160}, {"dgx-h100", 256}, {"dgx-a100", 320}, {"aws-p4d", 200}};
+    static const uint64_t sizes[] = {64, 65536, 1 << 22};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cluster_file file;
+        struct error error = {0};
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s.json", CLUSTERS, cases[i].file);
+        if (cluster_file_load(path, &file, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            double times = regret(&file, COLLECTIVE_ALLREDUCE, cases[i].ranks, sizes[s]);
+            if (times > 1.25)
+                fail_msg("%s, %u ranks, %d bytes: %.2f times the best", cases[i].file, cases[i].ranks, (int)sizes[s],
+                         times);
+        }
+        cluster_file_free(&file);
+    }
+}
+
+/* A node with more ranks than are simulated has fewer of them. */
+static void one_large_node_has_a_price_too(void **state)
+{
+    const struct simulated_cluster cluster = tuner_default_cluster();
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 192, .block_bytes = 1 << 20};
+    struct tuner_prices prices;
+    assert_int_equal(tuner_price(&cluster, &shape, TUNER_SIMULATED_RANKS, &prices, NULL), WEFT_OK);
+    assert_string_equal(prices.prices[prices.chosen].algorithm->name, "direct");
+    assert_true(prices.prices[prices.chosen].seconds > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_choice_among_many_ranks_is_nearly_the_best),
+        cmocka_unit_test(one_large_node_has_a_price_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
