@@ -78,9 +78,12 @@ static void what_is_written_reads_back(void **state)
         if (cluster_file_load(path, &second, &error) != WEFT_OK)
             fail_msg("%s", error.text);
         assert_memory_equal(first.hosts, second.hosts, first.host_count * sizeof *first.hosts);
+        struct cluster_host *hosts = second.hosts;
         second.hosts = first.hosts;
         assert_memory_equal(&first, &second, sizeof first);
+        second.hosts = hosts;
         cluster_file_free(&first);
+        cluster_file_free(&second);
     }
     file_remove_tree(folder, NULL);
 }

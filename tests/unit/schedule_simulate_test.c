@@ -81,6 +81,31 @@ static void nothing_is_faster_than_the_wire(void **state)
     assert_near(time_of(COLLECTIVE_ALLREDUCE, "two-level", 16, 4, 1 << 26), 1.5 * (1 << 26) / 1e9, 0.15);
 }
 
+/* Two nodes of each of two leaves send across at once: the spine, as fast as one node, is shared by both. */
+static void leaves_share_their_uplinks(void **state)
+{
+    static const uint32_t nodes[4] = {0, 1, 2, 3}, leaves[4] = {0, 0, 1, 1};
+    struct simulated_cluster spine = cluster;
+    spine.above[0] = (struct link_parameters){.latency = 2e-5, .overhead = 1e-6, .bandwidth = 1e9};
+    struct plan_shape shape = {
+        .collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .nodes = nodes, .above = {leaves}, .block_bytes = 1 << 24};
+    static const struct {
+        const char *algorithm;
+        double times;                                         /* of the data's time on one link */
+    } cases[] = {{"pairwise-tree", 2}, {"multi-level", 1.5}}; /* bound by the spine; by the nodes' own links */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan **plans;
+        struct error error = {0};
+        double seconds = 0;
+        if (sweep_generate(algorithm_find(shape.collective, cases[i].algorithm, &error), &shape, &plans, &error) !=
+                WEFT_OK ||
+            plan_simulate(plans, 4, &shape, &spine, shape.block_bytes, &seconds, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        assert_near(seconds, cases[i].times * (1 << 24) / 1e9, 0.1);
+        sweep_free(plans, 4);
+    }
+}
+
 static void a_long_loop_goes_on_at_its_pace(void **state)
 {
     double once = time_of(COLLECTIVE_ALLREDUCE, "two-level", 8, 4, (uint64_t)1 << 26);
@@ -107,6 +132,7 @@ int main(void)
         cmocka_unit_test(messages_of_one_node_share_its_interface),
         cmocka_unit_test(a_ring_takes_its_rounds),
         cmocka_unit_test(nothing_is_faster_than_the_wire),
+        cmocka_unit_test(leaves_share_their_uplinks),
         cmocka_unit_test(a_long_loop_goes_on_at_its_pace),
         cmocka_unit_test(tiny_ones_cost_a_latency_and_cores_are_shared),
         cmocka_unit_test(thousands_of_ranks_are_no_trouble),
