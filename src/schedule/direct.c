@@ -226,7 +226,8 @@ void write_direct_alltoall(struct builder *builder)
     if (in_place)
         builder_scratch(builder, n);
     give(&acts, n, me);
-    copy_own(&acts, acts.work, BUFFER_INPUT, me, me);
+    if (!in_place)
+        copy_own(&acts, acts.work, BUFFER_INPUT, me, me);
     if (in_place && acts.end != acts.work) /* scratch is copied from there */
         builder_hold(builder, acts.work, builder_all(acts.end, builder->plan->slots));
     await_given(&acts);

@@ -400,7 +400,9 @@ static void write_alone(struct builder *builder)
     struct stage stage = stage_whole(builder);
     stage.finishes = collective_reduces(builder->plan->collective);
     stage.receive_lane = 0;
-    if (builder->plan->input_blocks)
+    bool in_place = builder->plan->collective == COLLECTIVE_BROADCAST ||
+                    (builder->plan->collective == COLLECTIVE_ALLTOALL && builder->shape->in_place);
+    if (builder->plan->input_blocks && !in_place)
         stage_alone(&stage, 1);
 }
 

@@ -147,7 +147,8 @@ void write_pairwise_alltoall(struct builder *builder)
         builder_scratch(builder, n);
     for (uint32_t k = 1; k < n; k++)
         stage_send(&stage, now, (me + k) % n, &stage.input, (me + k) % n, 1);
-    stage_copy(&stage, stage.receive_lane, now, &stage.input, me, &stage.output, me, 1);
+    if (!in_place)
+        stage_copy(&stage, stage.receive_lane, now, &stage.input, me, &stage.output, me, 1);
     for (uint32_t k = 1; k < n; k++)
         stage_receive(&stage, now, (me + n - k) % n, in_place ? &landing : &stage.output, (me + n - k) % n, 1);
     if (!in_place)

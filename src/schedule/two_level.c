@@ -119,7 +119,7 @@ static void begin_giving(const struct levels *levels)
 
 static void expose(const struct levels *levels, uint32_t first, uint32_t chunks)
 {
-    if (chunks)
+    if (chunks && levels->local > 1) /* else nobody reads it */
         builder_add(levels->builder, GIVE,
                     (struct step){.kind = STEP_EXPOSE,
                                   .source = BUFFER_INPUT,

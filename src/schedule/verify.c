@@ -51,7 +51,5 @@ weft_status plan_verify(struct plan *const *plans, uint32_t ranks, const struct 
         if (status != WEFT_OK)
             return status;
     }
-    uint32_t count;
-    const struct verify_binding *bindings = verify_bindings(plans, ranks, shape, &count);
-    return verify_run(plans, ranks, shape, bindings, count, NULL, error);
+    return verify_prove(plans, ranks, shape, error);
 }

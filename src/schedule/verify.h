@@ -7,7 +7,8 @@
  * receives match in order and size; no deadlock, a send being complete only when its receive has begun (no slots at
  * all); nothing is read before it is written; no two conflicting accesses are unordered (vector clocks over declared
  * waits, signals and messages); scratch, staging and chunk bounds hold, loops included (several iterations, each slot
- * reused); in place works; under the registered, the ordinary and an alternating binding of near memory.
+ * reused); in place works; no step that writes is superfluous; under the registered, the ordinary and an alternating
+ * binding of near memory.
  */
 #ifndef WEFT_SCHEDULE_VERIFY_H
 #define WEFT_SCHEDULE_VERIFY_H

@@ -78,6 +78,8 @@ bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, 
     struct value value = cell->value;
     struct value wanted = expected(machine, rank, block, iteration, part);
     bool reduces = collective_reduces(machine->shape->collective), canonical = machine->plans[rank]->canonical;
+    if (machine->useful)
+        machine->useful[cell->writer] |= USE_READ;
     if (reduces && !canonical && machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0) {
         /* the same as rank 0 has, whose value has been looked into */
         if (verify_same(value, machine->cells[verify_cell_at(machine, 0, REGION_OUTPUT, iteration, part)].value))
@@ -273,11 +275,11 @@ void verify_fill_input(struct machine *machine, uint32_t rank)
 
 void verify_machine_close(struct machine *machine)
 {
-    void *arrays[] = {machine->first_thread,  machine->threads,     machine->clocks,        machine->snapshots,
-                      machine->snapshot_of,   machine->step_base,   machine->data_before,   machine->kept,
-                      machine->signalled,     machine->regions,     machine->cells,         machine->accesses,
-                      machine->channel_table, machine->operands,    machine->signal_groups, machine->signal_base,
-                      machine->snapshot_base, machine->clock_at_end};
+    void *arrays[] = {machine->first_thread,  machine->threads,      machine->clocks,        machine->snapshots,
+                      machine->snapshot_of,   machine->step_base,    machine->data_before,   machine->kept,
+                      machine->signalled,     machine->regions,      machine->cells,         machine->accesses,
+                      machine->channel_table, machine->operands,     machine->signal_groups, machine->signal_base,
+                      machine->snapshot_base, machine->clock_at_end, machine->useful,        machine->row_base};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]);
     verify_order_close(machine);
@@ -364,9 +366,9 @@ bool verify_machine_open(struct machine *machine, bool narrow)
         return false;
     if (machine->flow) {
         machine->data_before = calloc(steps, sizeof *machine->data_before);
-        if (!machine->data_before)
+        machine->row_base = calloc(threads, sizeof *machine->row_base);
+        if (!machine->data_before || !machine->row_base || !verify_flow_prepare(machine))
             return false;
-        verify_flow_prepare(machine);
     }
     count_snapshots(machine);
     lay_out(machine);
@@ -384,6 +386,7 @@ bool verify_machine_open(struct machine *machine, bool narrow)
 void verify_machine_bind(struct machine *machine, const struct verify_binding *binding)
 {
     machine->binding = binding;
+    machine->stepping = machine->step_count;
     lay_out(machine);
     begin_threads(machine);
     machine->epoch++;
@@ -393,7 +396,7 @@ void verify_machine_bind(struct machine *machine, const struct verify_binding *b
         machine->joins[i].valid = false;
     memset(machine->clocks, 0, (size_t)machine->thread_count * machine->components * sizeof *machine->clocks);
     for (uint32_t i = 0; i < machine->cell_count; i++)
-        machine->cells[i] = (struct cell){.reads = NOBODY};
+        machine->cells[i] = (struct cell){.reads = NOBODY, .writer = machine->step_count};
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         verify_fill_input(machine, rank);
         for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
@@ -408,11 +411,38 @@ weft_status verify_machine_exhausted(struct machine *machine)
     return machine->status;
 }
 
+/* Steps that write must have changed something, under one binding at least: else the plan is not what its author
+ * thinks. */
+static bool check_use(struct machine *machine)
+{
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+            struct thread *thread = &machine->threads[machine->first_thread[rank] + lane];
+            for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
+                const struct step *step = &plan->steps[i];
+                bool writes = step->kind > STEP_RECEIVE_REDUCE && step->kind < STEP_EXCHANGE &&
+                              step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT && step->chunks;
+                uint8_t use = machine->useful[machine->step_base[rank] + i];
+                if (!writes || use == (USE_CHANGED | USE_READ))
+                    continue;
+                thread->at = i - plan->lane_first[lane];
+                thread->iteration = 0;
+                return verify_complain(machine, thread, "is superfluous: %s, whatever the buffers",
+                                       use & USE_CHANGED ? "nobody reads what it writes"
+                                                         : "what it writes is there already");
+            }
+        }
+    }
+    return true;
+}
+
 /* Run under each of some bindings. `doubt`: the complaint is about order, which narrow clocks may have missed. */
 static weft_status prove(struct machine machine, bool narrow, const struct verify_binding *bindings, uint32_t count,
-                         bool *doubt)
+                         bool complete, bool *doubt)
 {
-    if (!verify_machine_open(&machine, narrow))
+    if (!verify_machine_open(&machine, narrow) ||
+        (complete && !(machine.useful = calloc((size_t)machine.step_count + 1, sizeof *machine.useful))))
         verify_machine_exhausted(&machine);
     for (uint32_t i = 0; i < count && machine.status == WEFT_OK; i++) {
         verify_machine_bind(&machine, &bindings[i]);
@@ -422,22 +452,37 @@ static weft_status prove(struct machine machine, bool narrow, const struct verif
         if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
             verify_machine_exhausted(&machine);
     }
+    if (machine.status == WEFT_OK && machine.useful)
+        check_use(&machine);
     *doubt = machine.doubt && machine.scopes.narrow;
     verify_machine_close(&machine);
     return machine.status;
 }
 
-weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                       const struct verify_binding *bindings, uint32_t count, struct verify_flow *flow,
-                       struct error *error)
+static weft_status run_under(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+                             const struct verify_binding *bindings, uint32_t count, bool complete,
+                             struct verify_flow *flow, struct error *error)
 {
     struct error own = {0};
     struct machine machine = {
         .plans = plans, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
     bool doubt = false;
-    weft_status status = prove(machine, !flow, bindings, count, &doubt);
+    weft_status status = prove(machine, !flow, bindings, count, complete, &doubt);
     if (!doubt)
         return status;
     error_clear(machine.error);
-    return prove(machine, false, bindings, count, &doubt);
+    return prove(machine, false, bindings, count, complete, &doubt);
+}
+
+weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+                       const struct verify_binding *binding, struct verify_flow *flow, struct error *error)
+{
+    return run_under(plans, ranks, shape, binding, 1, false, flow, error);
+}
+
+weft_status verify_prove(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error)
+{
+    uint32_t count;
+    const struct verify_binding *bindings = verify_bindings(plans, ranks, shape, &count);
+    return run_under(plans, ranks, shape, bindings, count, true, NULL, error);
 }

@@ -19,24 +19,34 @@ struct verify_binding {
     enum verify_choice { CHOICE_NONE, CHOICE_ALL, CHOICE_ALTERNATING } registered, in_place;
 };
 
-/** A set of facts about what an execution did: the hash of each, once. Kept when asked for. */
+/** What an execution did. Kept when asked for. */
 struct verify_flow {
-    uint64_t *facts; /**< open addressing, 0: empty */
+    uint64_t *facts; /**< the hash of each message and each value written to an output; open addressing, 0: empty */
     uint32_t count, mask;
+    uint64_t *order; /**< rows: for each step about data, what it is, then how many steps about data of each lane of
+                        each rank are complete before it */
+    uint32_t rows, width;
 };
 
 void verify_flow_free(struct verify_flow *flow);
-/**
- * Whether two executions did the same: the same messages of the same values, the same values to the same outputs, and
- * (unless `only_data`) the same steps about data before each step about data.
- */
-bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b, bool only_data);
 
-/** Run under each of `count` bindings and prove what verify.h lists. `flow` may be NULL; else it is filled (zero it
- * before; one binding at a time). */
+/** How two executions compare, from the strictest relation on. */
+enum verify_relation {
+    FLOW_SAME, /**< the same messages of the same values, the same values to the same outputs, and the same steps about
+                  data after the same steps about data */
+    FLOW_REFINED, /**< the same, but some steps of `a` come after more steps: all that `a` can do `b` can do, too */
+    FLOW_DATA,    /**< the same messages and outputs, in another order */
+    FLOW_OTHER
+};
+enum verify_relation verify_flow_compare(const struct verify_flow *a, const struct verify_flow *b);
+
+/** Run under one binding and prove what verify.h lists. `flow` may be NULL; else it is filled (zero it before). */
 weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                       const struct verify_binding *bindings, uint32_t count, struct verify_flow *flow,
-                       struct error *error);
+                       const struct verify_binding *binding, struct verify_flow *flow, struct error *error);
+
+/** The same under every binding that matters; and no step that writes is superfluous under all of them. */
+weft_status verify_prove(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+                         struct error *error);
 
 /**
  * Run once in a random order that the plans allow, and look at the results only: what a step is going to write is

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Complaints, facts and memory of the verifier's machine. */
 #include "schedule/verify_state.h"
+#include "base/hash.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,7 @@ bool verify_complain(struct machine *machine, const struct thread *thread, const
 void verify_flow_free(struct verify_flow *flow)
 {
     free(flow->facts);
+    free(flow->order);
     *flow = (struct verify_flow){0};
 }
 
@@ -60,20 +62,33 @@ static bool flow_has(const struct verify_flow *flow, uint64_t fact)
     return false;
 }
 
-/* A fact is odd; this bit tells facts about data from those about order. */
-#define FACT_OF_DATA ((uint64_t)2)
-
-static bool flow_within(const struct verify_flow *a, const struct verify_flow *b, bool only_data)
+static bool flow_within(const struct verify_flow *a, const struct verify_flow *b)
 {
     for (uint32_t i = 0; a->count && i <= a->mask; i++)
-        if (a->facts[i] && (!only_data || (a->facts[i] & FACT_OF_DATA)) && !flow_has(b, a->facts[i]))
+        if (a->facts[i] && !flow_has(b, a->facts[i]))
             return false;
     return true;
 }
 
-bool verify_flow_equal(const struct verify_flow *a, const struct verify_flow *b, bool only_data)
+enum verify_relation verify_flow_compare(const struct verify_flow *a, const struct verify_flow *b)
 {
-    return flow_within(a, b, only_data) && flow_within(b, a, only_data);
+    if (!flow_within(a, b) || !flow_within(b, a))
+        return FLOW_OTHER;
+    if (a->rows != b->rows || a->width != b->width)
+        return FLOW_DATA;
+    enum verify_relation relation = FLOW_SAME;
+    for (uint32_t row = 0; row < a->rows; row++) {
+        const uint64_t *first = a->order + (size_t)row * a->width, *second = b->order + (size_t)row * b->width;
+        if (first[0] != second[0])
+            return FLOW_DATA;
+        for (uint32_t i = 1; i < a->width; i++) {
+            if (first[i] < second[i])
+                return FLOW_DATA;
+            if (first[i] > second[i])
+                relation = FLOW_REFINED;
+        }
+    }
+    return relation;
 }
 
 static void note_fact(struct machine *machine, uint64_t fact)
@@ -93,9 +108,9 @@ static void note_fact(struct machine *machine, uint64_t fact)
             if (flow->facts[i])
                 larger.facts[at] = flow->facts[i];
         }
-        larger.count = flow->count;
         free(flow->facts);
-        *flow = larger;
+        flow->facts = larger.facts;
+        flow->mask = larger.mask;
     }
     uint32_t at = (uint32_t)fact & flow->mask;
     while (flow->facts[at] && flow->facts[at] != fact)
@@ -113,8 +128,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, struct value value)
 {
     if (machine->flow)
-        note_fact(machine, mix(mix(where, kind), mix(symbols_hash(machine->symbols, value.sum), value.column)) | 1 |
-                               FACT_OF_DATA);
+        note_fact(machine, mix(mix(where, kind), mix(symbols_hash(machine->symbols, value.sum), value.column)) | 1);
 }
 
 /* Whether a step moves or touches data; the others are there for the order only. */
@@ -136,8 +150,10 @@ static uint32_t data_steps(const struct machine *machine, uint32_t index, uint32
     return steps / length * in_all + before[steps % length];
 }
 
-void verify_flow_prepare(struct machine *machine)
+bool verify_flow_prepare(struct machine *machine)
 {
+    struct verify_flow *flow = machine->flow;
+    flow->width = machine->thread_count + 1;
     for (uint32_t rank = 0; rank < machine->ranks; rank++) {
         const struct plan *plan = machine->plans[rank];
         uint32_t *before = machine->data_before + machine->step_base[rank];
@@ -147,20 +163,30 @@ void verify_flow_prepare(struct machine *machine)
                 before[i] = count;
                 count += is_about_data(&plan->steps[i]);
             }
+            machine->row_base[machine->first_thread[rank] + lane] = flow->rows;
+            flow->rows += count * machine->iterations;
         }
     }
+    flow->order = calloc((size_t)flow->rows * flow->width + 1, sizeof *flow->order);
+    return flow->order;
 }
 
 void verify_flow_note_order(struct machine *machine, const struct thread *thread)
 {
-    if (!machine->flow || !is_about_data(verify_step_of(machine, thread)))
+    struct step step = *verify_step_of(machine, thread);
+    if (!machine->flow || !is_about_data(&step))
         return;
     const tick *clock = verify_clock_of(machine, thread);
-    uint64_t fact = mix((uint64_t)thread->rank << 8 | thread->lane,
-                        data_steps(machine, (uint32_t)(thread - machine->threads), thread->clock));
+    uint32_t self = (uint32_t)(thread - machine->threads);
+    uint64_t *row = machine->flow->order +
+                    (size_t)(machine->row_base[self] + data_steps(machine, self, thread->clock)) * machine->flow->width;
+    step.wait_lane = step.wait_lag = 0;
+    step.wait_steps = 0;
+    if (!step.chunks && step.kind <= STEP_RECEIVE_REDUCE) /* an empty message is from nowhere to nowhere */
+        step = (struct step){.kind = step.kind, .peer = step.peer, .channel = step.channel};
+    row[0] = hash_bytes(&step, sizeof step, 0);
     for (uint32_t i = 0; i < machine->thread_count; i++)
-        fact = mix(fact, data_steps(machine, i, (uint32_t)clock[i]));
-    note_fact(machine, (fact | 1) & ~FACT_OF_DATA);
+        row[1 + i] = data_steps(machine, i, (uint32_t)clock[i]);
 }
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
@@ -273,6 +299,8 @@ bool verify_load(struct machine *machine, struct thread *thread, uint32_t index,
                                "reads %s as of the size of part %u, but it holds one of the size of part %u",
                                verify_cell_text(machine, index, text, sizeof text), size, cell->part);
     *value = cell->value;
+    if (machine->useful)
+        machine->useful[cell->writer] |= USE_READ;
     return true;
 }
 
@@ -293,8 +321,12 @@ void verify_store(struct machine *machine, uint32_t index, uint32_t size, struct
         verify_scribble(machine, index);
         return;
     }
-    machine->cells[index].value = value;
-    machine->cells[index].part = size;
+    struct cell *cell = &machine->cells[index];
+    if (machine->useful && (!verify_same(cell->value, value) || cell->part != size))
+        machine->useful[machine->stepping] |= USE_CHANGED;
+    cell->value = value;
+    cell->part = size;
+    cell->writer = machine->stepping;
 }
 
 bool verify_locate(struct machine *machine, struct thread *thread, const struct step *step, bool target, uint32_t i,

@@ -25,6 +25,7 @@ struct cell {
     uint32_t part;                      /* whose size the value has */
     uint32_t write_thread, write_clock; /* the last write */
     uint32_t reads;                     /* those since: list of struct access, NOBODY ends it */
+    uint32_t writer;                    /* the step that wrote it, among all ranks'; machine.step_count: none */
 };
 
 struct access {
@@ -111,6 +112,12 @@ struct verify_joins {
 };
 #define VERIFY_JOINS 4
 
+/** What a step that writes must have done, under one binding at least. */
+enum use {
+    USE_CHANGED = 1, /**< something was not there before */
+    USE_READ = 2,    /**< somebody read it, or it is a result */
+};
+
 /** A random execution instead of a proof: see verify_chaos(). */
 struct chaos {
     uint64_t seed, drawn;
@@ -141,6 +148,7 @@ struct machine {
     int32_t *snapshot_of;    /* for each step of each rank: index among its lane's snapshots, or -1 */
     uint32_t *step_base;     /* where a rank's steps begin in snapshot_of */
     uint32_t *data_before;   /* for each step of each rank: steps about data before it in its lane; for flows only */
+    uint32_t *row_base;      /* where a thread's rows begin in flow->order; for flows only */
     uint32_t *kept;          /* snapshots that a thread keeps in one iteration */
     uint32_t *signalled;     /* signals that a thread makes in one iteration */
     struct verify_groups groups;
@@ -161,6 +169,8 @@ struct machine {
     symbol *operands; /* room for one symbol a rank */
     symbol canonical; /* the finished canonical sum of all ranks; SYMBOL_NONE: not made yet */
     struct verify_flow *flow;
+    uint8_t *useful;     /* of each step of each rank, and one more: enum use; NULL: nobody asks */
+    uint32_t stepping;   /* the step that stores now; the one more: none */
     struct chaos *chaos; /* NULL: prove */
     struct error *error;
     weft_status status;
@@ -191,8 +201,8 @@ bool verify_complain(struct machine *machine, const struct thread *thread, const
 /** Note a fact in machine->flow, if there is one. */
 void verify_flow_note(struct machine *machine, uint64_t kind, uint64_t where, struct value value);
 
-/** Count steps about data, for the next. */
-void verify_flow_prepare(struct machine *machine);
+/** Count steps about data and make room for what comes before each; false when memory ran out. */
+bool verify_flow_prepare(struct machine *machine);
 
 /** Note what comes before the step that `thread` begins: the steps about data that every thread has completed. */
 void verify_flow_note_order(struct machine *machine, const struct thread *thread);

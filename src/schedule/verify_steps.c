@@ -417,6 +417,7 @@ bool verify_advance(struct machine *machine, struct thread *thread)
         return false;
     bool right = true, over = true;
     verify_flow_note_order(machine, thread);
+    machine->stepping = machine->step_base[thread->rank] + (uint32_t)(step - machine->plans[thread->rank]->steps);
     if (machine->chaos && scribbles(step)) {
         /* First spoil what will be written; the step itself comes whenever this thread's turn comes again. */
         machine->chaos->scribbling = thread->scribbled = !thread->scribbled;
