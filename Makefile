@@ -78,6 +78,7 @@ bench:
 	@$(MAKE) --no-print-directory all data
 	@bench/collectives --build $(BUILD)
 	@bench/cluster --build $(BUILD) --quick
+	@bench/rails --build $(BUILD) --repetitions 3 --min 4M --max 16M
 	@bench/training --build $(BUILD)
 
 install: all

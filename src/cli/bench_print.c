@@ -2,6 +2,7 @@
 #include "cli/bench_print.h"
 
 #include "base/json.h"
+#include "collective/context.h"
 
 static const char *buffers_name(const struct bench_case *what)
 {
@@ -15,6 +16,8 @@ void bench_print_head(FILE *output, const struct bench_case *what)
     fprintf(output, "# weft %s, %s: %d rank%s on %d node%s, %s buffers; cpu: processor time of a rank and call\n",
             weft_version(), what->collective->name, ranks, ranks == 1 ? "" : "s", nodes, nodes == 1 ? "" : "s",
             buffers_name(what));
+    if (what->context->fabric)
+        fprintf(output, "# network: %s\n", fabric_description(what->context->fabric));
     fprintf(output, "#%10s %10s %5s %10s %5s", "size", "count", "type", "redop", "root");
     for (int place = 0; place < 2; place++)
         fprintf(output, " | %-46s", places[place]);

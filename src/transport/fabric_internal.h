@@ -65,7 +65,7 @@
 #define FABRIC_LANE_SHIFT      20 /**< the immediate: lane above, chunk below */
 #define FABRIC_CHUNK_BYTES     (512 * 1024)
 #define FABRIC_LEAST_CHUNK     (32 * 1024) /**< where several rails share a message */
-#define FABRIC_SHARES          16          /**< chunks that rails share a message in, unless they are too small */
+#define FABRIC_SHARES          64          /**< chunks that rails share a message in, unless they are too small */
 #define FABRIC_BYTES_IN_FLIGHT (4u << 20)  /**< on one path: a wire stays busy while a rank does not look */
 #define FABRIC_PATIENCE        4096        /**< rounds of progress that a large send waits before it asks */
 #define FABRIC_BATCH           16          /**< completions read at once */

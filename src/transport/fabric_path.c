@@ -14,7 +14,7 @@
 #define MOST_RATE      1e15                /* no peer tells more */
 #define LEARN_BYTES    ((uint64_t)1 << 20) /* over all rails: enough for a first opinion ... */
 #define LEARN_TIME     20000000u           /* ns; ... and for a better one */
-#define NEW_WEIGHT     0.5                 /* of what was seen last against what was seen before */
+#define NEW_WEIGHT     0.25                /* of what was seen last against what was seen before */
 #define CLEARLY_FASTER 1.25                /* messages change to another path only for that much */
 #define PROBE_LIMIT    5000000000u         /* ns: a probe that the provider does not even take */
 #define WATCH_INTERVAL 100000000u          /* ns */
