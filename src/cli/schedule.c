@@ -231,7 +231,7 @@ static const struct command command_verify = {
     .run = run_verify,
 };
 
-static const struct command *const subcommands[] = {&command_show, &command_verify, &command_schedule_load};
+static const struct command *const subcommands[] = {&command_schedule_load, &command_show, &command_verify};
 
 const struct command command_schedule = {
     .name = "schedule",
