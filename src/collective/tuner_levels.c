@@ -77,9 +77,13 @@ weft_status tuner_levels_open(struct tuner_levels *levels, weft_context *context
     levels->measurable = !topology && apart && levels->nodes > 2 && levels->nodes <= LEAVES_NODES_MOST;
     if (context->rank != 0)
         return WEFT_OK;
-    if (topology)
-        return cluster_file_load(topology, &levels->file, error);
-    struct error ignored = {0};
+    struct error ignored = {0}, found = {0};
+    if (topology) {
+        status = cluster_file_load(topology, &levels->file, &found);
+        return status == WEFT_OK
+                   ? WEFT_OK
+                   : error_set(error, status, "the topology that was given cannot be believed: %s", found.text);
+    }
     if (levels->nodes < 2 || !apart ||
         cluster_file_cache_path(hash_of_hosts(levels, context), levels->path, &ignored) != WEFT_OK) {
         levels->path[0] = '\0';
