@@ -15,10 +15,12 @@
 
 #include <arpa/inet.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,6 +95,22 @@ static inline void *world_rank_main(void *argument)
         self->result = 98;
     }
     return NULL;
+}
+
+/**
+ * Kill this process `microseconds` from now, though it be stopped then. By a child, which dies with it, so that no
+ * connection outlives it.
+ */
+static inline void world_kill_later(unsigned microseconds)
+{
+    pid_t self = getpid();
+    if (fork() != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    usleep(microseconds);
+    if (getppid() == self)
+        kill(self, SIGKILL);
+    _exit(0);
 }
 
 /** Run `body` as every rank; returns how many returned something else than 0. */

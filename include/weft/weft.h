@@ -19,7 +19,8 @@
  * Every function that can fail returns a weft_status. WEFT_OK is 0; anything else is an error, and weft_message() holds
  * one sentence that says what failed, where, with which value and what to do. Output arguments are set only on success.
  * After WEFT_ERROR_PEER, WEFT_ERROR_ABORTED, WEFT_ERROR_TIMEOUT or WEFT_ERROR_MISMATCH the context is broken: every
- * later operation on it returns the same status and sentence at once, and only weft_finalize() is of use.
+ * later operation on it returns the same status and sentence at once, and what output buffers hold is not defined. The
+ * ranks that live can go on together with weft_shrink(); otherwise only weft_finalize() is of use.
  *
  * ## The same bits
  *
@@ -36,8 +37,8 @@
  * One context belongs to one rank. Different contexts may be used by different threads at the same time. On one
  * context, calls may come from several threads, but operations on one communicator must be started in the same order
  * on all its ranks, which is the caller's to arrange (one thread a communicator does). weft_alloc, weft_free,
- * weft_abort, weft_message and the queries are safe from any thread. Creating and freeing communicators, weft_finalize
- * and group calls must not run concurrently with other calls on the same context.
+ * weft_abort, weft_message and the queries are safe from any thread. Creating and freeing communicators, weft_shrink,
+ * weft_finalize and group calls must not run concurrently with other calls on the same context.
  *
  * ## Order
  *
@@ -158,7 +159,7 @@ typedef struct weft_config {
     const char *node;      /**< an identity added to the machine's own: ranks that differ in it never share memory */
     const char *fabric;    /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
     const char *interface; /**< network interface or address to bind to, or several with commas between */
-    double meeting_limit;  /**< seconds to wait for all ranks to arrive; default 60 */
+    double meeting_limit;  /**< seconds to wait for all ranks to arrive, at the start or after a failure; default 60 */
     double time_limit;     /**< seconds one operation may wait for a peer that is alive; default 600 */
     uint64_t heap_bytes;   /**< most bytes weft_alloc() may hand out; default: from the machine's limits */
     weft_process *process; /**< shared by ranks that are threads of one process; NULL: this context has its own */
@@ -192,6 +193,26 @@ WEFT_API weft_status weft_init(const weft_config *config, weft_context **context
  * may still look at them). Operations still in flight are an error, except after a failure. `context` may be NULL.
  */
 WEFT_API weft_status weft_finalize(weft_context *context);
+
+/**
+ * Go on without the dead. To be called by every rank that lives, when an operation has failed with WEFT_ERROR_PEER,
+ * TIMEOUT, MISMATCH or ABORTED: the ranks find each other again and open a new world of those who have come, numbered
+ * in their old order. Takes a fraction of a second, then everything works as before; it may be called after every
+ * failure.
+ *
+ * weft_world() is another communicator afterwards. Those of before are dead: every call on them is refused but
+ * weft_comm_free() (which is not needed) and the queries of rank and size. Requests of before have ended, and are still
+ * to be given to weft_wait(). Memory of weft_alloc() stays; what the failed operations were to write is not defined.
+ *
+ * Returns only when nobody who was left out can touch this rank's memory any more: processes of this machine that died,
+ * are stopped, or have not come are killed and awaited; the networks' old endpoints are closed. A rank that lives but
+ * has not come is waited for: named on stderr after late_seconds, left out after meeting_limit. Of a network that is
+ * cut in two, the larger side goes on (of equal ones that of the lowest rank).
+ *
+ * Errors: WEFT_ERROR_STATE if nothing has failed; WEFT_ERROR_PEER if this rank cannot go on: it is on the smaller side,
+ * or the others have gone on without it. The context then stays broken. A failure while shrinking is survived too.
+ */
+WEFT_API weft_status weft_shrink(weft_context *context);
 
 /** End the job: every rank's operations return WEFT_ERROR_ABORTED with `reason` and this rank's name within a second.
  */
@@ -227,7 +248,9 @@ WEFT_API weft_status weft_deregister(weft_context *context, void *pointer);
 /** All ranks of the job; owned by the context. */
 WEFT_API weft_comm *weft_world(weft_context *context);
 
-WEFT_API int weft_comm_rank(const weft_comm *comm);       /**< this rank's number in `comm`, from 0 */
+WEFT_API int weft_comm_rank(const weft_comm *comm); /**< this rank's number in `comm`, from 0 */
+WEFT_API int weft_comm_first_rank(const weft_comm *comm,
+                                  int rank);              /**< its number in the job before anybody was lost */
 WEFT_API int weft_comm_size(const weft_comm *comm);       /**< how many ranks `comm` has */
 WEFT_API int weft_comm_local_rank(const weft_comm *comm); /**< this rank's number among those of `comm` on its node */
 WEFT_API int weft_comm_local_size(const weft_comm *comm); /**< how many ranks of `comm` are on this node */

@@ -112,23 +112,40 @@ weft_status comm_number_units(struct weft_comm *comm, struct error *error)
 
 /* ---- making ---- */
 
-void comm_discard(struct weft_comm *comm)
+/* Plans, and what near ranks see. */
+static void release_memory(struct weft_comm *comm)
 {
-    if (!comm)
-        return;
     struct heap *heap = comm->context->heap;
-    for (struct weft_comm **link = &comm->context->comms; *link; link = &(*link)->next)
-        if (*link == comm) {
-            *link = comm->next;
-            break;
-        }
     plan_cache_free(&comm->plans);
     schedules_free(&comm->schedules);
     for (int i = 0; i < 2; i++) {
         heap_free(heap, comm->staging[i].exposed);
         heap_free(heap, comm->staging[i].spread);
+        comm->staging[i] = (struct staging){0};
     }
     heap_free(heap, comm->mine);
+    comm->mine = NULL;
+}
+
+void comm_retire(struct weft_comm *comm)
+{
+    release_memory(comm);
+    comm->retired = true;
+    comm->near_count = 0;
+    if (comm == comm->context->world)
+        comm->context->world = NULL;
+}
+
+void comm_discard(struct weft_comm *comm)
+{
+    if (!comm)
+        return;
+    for (struct weft_comm **link = &comm->context->comms; *link; link = &(*link)->next)
+        if (*link == comm) {
+            *link = comm->next;
+            break;
+        }
+    release_memory(comm);
     free(comm->world);
     free(comm->nodes);
     for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
@@ -283,6 +300,13 @@ int weft_comm_rank(const weft_comm *comm)
     return (int)comm->rank;
 }
 
+int weft_comm_first_rank(const weft_comm *comm, int rank)
+{
+    if (rank < 0 || (uint32_t)rank >= comm->size || comm->retired)
+        return -1;
+    return (int)comm->context->first[comm->world[rank]];
+}
+
 int weft_comm_size(const weft_comm *comm)
 {
     return (int)comm->size;
@@ -315,7 +339,19 @@ int weft_comm_node_of(const weft_comm *comm, int rank)
 
 const char *weft_comm_host(const weft_comm *comm, int rank)
 {
-    return rank < 0 || (uint32_t)rank >= comm->size ? NULL : comm->context->cards[comm->world[rank]].host;
+    return rank < 0 || (uint32_t)rank >= comm->size || comm->retired ? NULL
+                                                                     : comm->context->cards[comm->world[rank]].host;
+}
+
+weft_status comm_check_present(const weft_comm *comm, struct error *error)
+{
+    if (comm->retired)
+        return error_set(
+            error, WEFT_ERROR_STATE,
+            "%s is of before a failure; weft_world() is the communicator of the surviving ranks, and others "
+            "are made from it",
+            comm->name);
+    return WEFT_OK;
 }
 
 static weft_status check_state(const weft_comm *comm, struct error *error)
@@ -335,6 +371,8 @@ static weft_status make(weft_comm *comm, uint64_t exchange, const uint32_t *memb
     if (status != WEFT_OK)
         return status;
     status = check_state(comm, &error);
+    if (status == WEFT_OK)
+        status = comm_check_present(comm, &error);
     if (status == WEFT_OK)
         status = comm_meet(comm->context, exchange, members, count, color, key, result, &error);
     return status == WEFT_OK ? WEFT_OK : context_note(comm->context, &error);
@@ -436,6 +474,10 @@ weft_status weft_comm_free(weft_comm *comm)
     if (comm == context->world) {
         error_set(&error, WEFT_ERROR_ARGUMENT, "the world is freed by weft_finalize(), not by weft_comm_free()");
         return context_note(context, &error);
+    }
+    if (comm->retired) { /* nobody knows it any more */
+        comm_discard(comm);
+        return WEFT_OK;
     }
     progress_enter(context);
     bool busy = is_busy(comm);

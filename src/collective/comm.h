@@ -36,6 +36,7 @@ struct comm_subset {
 struct weft_comm {
     weft_context *context;
     char name[COMM_NAME_BYTES]; /**< for people: "world", "communicator 3" */
+    bool retired;               /**< of before a failure */
     uint32_t id;                /**< equal on its ranks; no two communicators that share two ranks have the same */
     uint32_t rank, size;
     uint32_t *world; /**< world[r]: the world rank of rank r */
@@ -89,6 +90,15 @@ weft_status comm_number_units(struct weft_comm *comm, struct error *error);
 
 /** The name that a communicator has by its id: "world", "communicator 3"; returns `text`. */
 char *comm_name(uint32_t id, char *text, size_t size);
+
+/**
+ * After a failure: free what it had in shared memory. The handle stays the user's until it is freed; every call on it
+ * is refused.
+ */
+void comm_retire(struct weft_comm *comm);
+
+/** STATE if `comm` is of before a failure. */
+weft_status comm_check_present(const struct weft_comm *comm, struct error *error);
 
 /** Free without asking anybody: at the end of the context, or after a failure. */
 void comm_discard(struct weft_comm *comm);

@@ -41,6 +41,18 @@ void context_break(weft_context *context, const struct error *error)
     atomic_store_explicit(&context->broken, (int)error->status, memory_order_release);
 }
 
+void context_break_anew(weft_context *context, const struct error *error)
+{
+    keep_message(context, error->text);
+    atomic_store_explicit(&context->broken, (int)error->status, memory_order_release);
+}
+
+void context_mend(weft_context *context)
+{
+    keep_message(context, "");
+    atomic_store_explicit(&context->broken, WEFT_OK, memory_order_release);
+}
+
 const char *weft_message(const weft_context *context)
 {
     if (context) {
@@ -134,17 +146,10 @@ static bool same_machine(const struct card *a, const struct card *b)
     return length == machine_length(b->machine) && strncmp(a->machine, b->machine, length) == 0;
 }
 
-static weft_status meet(weft_context *context, const weft_config *config, struct error *error)
+weft_status context_make_card(weft_context *context, struct control **control, struct card *card, struct error *error)
 {
-    const struct meeting_config wanted = {config->rank, config->ranks, config->meeting, config->secret,
-                                          config->meeting_limit};
-    weft_status status = meeting_open(&wanted, &context->meeting, error);
-    if (status != WEFT_OK)
-        return status;
-    context->rank = meeting_rank(context->meeting);
-    context->ranks = meeting_ranks(context->meeting);
-    struct card card = {0};
-    status = card_begin(&card, context->rank, config->node, error);
+    const weft_config *config = &context->config;
+    weft_status status = card_begin(card, context->rank, config->node, error);
     if (status != WEFT_OK)
         return status;
     struct limits limits;
@@ -160,8 +165,8 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
                                 .fabric = config->fabric && strcmp(config->fabric, "none") != 0,
                                 .processors = limits_processors(&limits),
                                 .processor_set = limits.processor_set};
-    memcpy(card.extra, &extra, sizeof extra);
-    const struct control_config control = {
+    memcpy(card->extra, &extra, sizeof extra);
+    const struct control_config settings = {
         .rank = context->rank,
         .ranks = context->ranks,
         .connect_limit = context->meeting_limit,
@@ -172,13 +177,44 @@ static weft_status meet(weft_context *context, const weft_config *config, struct
     if (config->interface)
         snprintf(first, sizeof first, "%.*s", (int)strcspn(config->interface, ","), config->interface);
     const char *interface = *first ? first : meeting_interface_hint(context->meeting);
-    status = control_open(&control, interface, &context->control, &card, error);
+    return control_open(&settings, interface, control, card, error);
+}
+
+/* The listener of the control plane stays open: after a failure the survivors meet there. */
+static weft_status prepare_regrouping(weft_context *context, struct error *error)
+{
+    context->first = malloc(context->ranks * sizeof *context->first);
+    if (!context->first)
+        return error_memory(error, context->ranks * sizeof *context->first, "the numbers of the ranks");
+    for (uint32_t r = 0; r < context->ranks; r++)
+        context->first[r] = r;
+    int listener = control_take_listener(context->control);
+    if (listener < 0)
+        return WEFT_OK;
+    return regroup_open(context->rank, context->ranks, context->cards, context->secret, listener, &context->regroup,
+                        error);
+}
+
+static weft_status meet(weft_context *context, struct error *error)
+{
+    const weft_config *config = &context->config;
+    const struct meeting_config wanted = {config->rank, config->ranks, config->meeting, config->secret,
+                                          config->meeting_limit};
+    struct card card = {0};
+    weft_status status = meeting_open(&wanted, &context->meeting, error);
+    if (status != WEFT_OK)
+        return status;
+    context->rank = meeting_rank(context->meeting);
+    context->ranks = meeting_ranks(context->meeting);
+    status = context_make_card(context, &context->control, &card, error);
     if (status == WEFT_OK)
         status = meeting_exchange(context->meeting, &card, &context->cards, error);
     startup_end(&context->startup, STARTUP_MEETING);
-    if (status == WEFT_OK)
-        status = control_connect(context->control, context->cards, meeting_secret(context->meeting), error);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    memcpy(context->secret, meeting_secret(context->meeting), sizeof context->secret);
+    status = control_connect(context->control, context->cards, context->secret, error);
+    return status == WEFT_OK ? prepare_regrouping(context, error) : status;
 }
 
 weft_status context_tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
@@ -206,10 +242,11 @@ weft_status context_tell_all(weft_context *context, const char *what, const void
 static weft_status open_near(weft_context *context, struct error *error)
 {
     struct near_card mine, *all = NULL;
-    uint64_t secret = hash_bytes(meeting_secret(context->meeting), MEETING_SECRET_BYTES, 0);
+    uint64_t secret = hash_bytes(context->secret, sizeof context->secret, 0);
     weft_status status = near_open(context->heap, context->rank, context->ranks, secret, &context->near, error);
     if (status != WEFT_OK)
         return status;
+    near_heed(context->near, context->control);
     near_card(context->near, &mine);
     status = context_tell_all(context, "near cards", &mine, sizeof mine, (void **)&all, error);
     uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
@@ -229,8 +266,9 @@ static weft_status open_near(weft_context *context, struct error *error)
     return status;
 }
 
-static weft_status open_fabric(weft_context *context, const weft_config *config, struct error *error)
+static weft_status open_fabric(weft_context *context, const struct fabric *former, struct error *error)
 {
+    const weft_config *config = &context->config;
     const struct card *cards = context->cards;
     bool far = false, asked = false, loopback = true;
     for (uint32_t r = 0; r < context->ranks; r++) {
@@ -252,7 +290,8 @@ static weft_status open_fabric(weft_context *context, const weft_config *config,
                                          .loopback_only = loopback,
                                          .rank = context->rank,
                                          .ranks = context->ranks,
-                                         .heap = context->heap};
+                                         .heap = context->heap,
+                                         .former = former};
     struct fabric_card mine = {0}, *all = NULL;
     weft_status status = fabric_open(&wanted, &context->fabric, error);
     if (status != WEFT_OK)
@@ -290,8 +329,9 @@ static void count_cores(weft_context *context)
     context->progress.crowded = here > context->cores;
 }
 
-static weft_status open_memory(weft_context *context, const weft_config *config, struct error *error)
+static weft_status open_memory(weft_context *context, struct error *error)
 {
+    const weft_config *config = &context->config;
     if (config->process) {
         context->heap = config->process->heap;
         return WEFT_OK;
@@ -309,36 +349,42 @@ static weft_status open_trace(weft_context *context, struct error *error)
     return status == WEFT_OK && path ? trace_open(context, path, events, error) : status;
 }
 
-static weft_status open_all(weft_context *context, const weft_config *config, struct error *error)
+weft_status context_open_epoch(weft_context *context, const struct fabric *former, struct error *error)
 {
-    startup_begin(&context->startup);
-    weft_status status = meet(context, config, error);
-    if (status != WEFT_OK)
-        return status;
-    startup_end(&context->startup, STARTUP_CONTROL);
     count_cores(context);
-    status = board_open(&context->board, context->rank, context->ranks, context->cards, context->meeting,
-                        configuration_run(), context->control, error);
+    weft_status status = board_open(&context->board, context->rank, context->ranks, context->cards, context->meeting,
+                                    configuration_run(), context->control, error);
     if (status != WEFT_OK)
         return status;
     context->log = &context->board.board->log;
     control_publish_log(context->control, context->log, operation_log_describe);
     status = progress_open(context, error);
     if (status == WEFT_OK)
-        status = open_memory(context, config, error);
-    if (status == WEFT_OK)
         status = open_near(context, error);
     startup_end(&context->startup, STARTUP_NEAR);
     if (status == WEFT_OK)
-        status = open_fabric(context, config, error);
+        status = open_fabric(context, former, error);
     startup_end(&context->startup, STARTUP_NETWORK);
     if (status == WEFT_OK)
         status = progress_attach(context, error);
     if (status == WEFT_OK)
         status = comm_open_world(context, error);
     startup_end(&context->startup, STARTUP_COMMUNICATOR);
+    return status;
+}
+
+static weft_status open_all(weft_context *context, struct error *error)
+{
+    startup_begin(&context->startup);
+    weft_status status = open_memory(context, error);
     if (status == WEFT_OK)
-        status = tuner_open(&context->tuner, context, config->topology, error);
+        status = meet(context, error);
+    if (status != WEFT_OK)
+        return status;
+    startup_end(&context->startup, STARTUP_CONTROL);
+    status = context_open_epoch(context, NULL, error);
+    if (status == WEFT_OK)
+        status = tuner_open(&context->tuner, context, context->config.topology, error);
     startup_end(&context->startup, STARTUP_TUNER);
     if (status == WEFT_OK)
         status = open_trace(context, error);
@@ -353,12 +399,13 @@ static void close_all(weft_context *context)
         comm_discard(context->comms);
     tuner_close(&context->tuner);
     progress_close(context);
+    regroup_close(context->regroup);
     if (context->heap)
         execution_free_all(context);
     if (context->fabric)
         fabric_close(context->fabric);
     near_close(context->near);
-    if (context->control && control_failed(context->control))
+    if (context->epoch > 0 || (context->control && control_failed(context->control)))
         meeting_abandon(context->meeting);
     if (context->control)
         control_close(context->control);
@@ -370,8 +417,27 @@ static void close_all(weft_context *context)
         heap_free_assigned(context->heap, context); /* after a failure others may still look at it */
     meeting_close(context->meeting);
     free(context->cards);
+    free(context->first);
+    for (int i = 0; i < 3; i++)
+        free(context->config_texts[i]);
     pthread_mutex_destroy(&context->message_lock);
     free(context);
+}
+
+/* Keep the configuration: the caller's texts may be gone when it is needed again, after a failure. */
+static weft_status keep_config(weft_context *context, const weft_config *wanted, struct error *error)
+{
+    const char **texts[] = {&context->config.node, &context->config.fabric, &context->config.interface};
+    context->config = *wanted;
+    for (int i = 0; i < 3; i++) {
+        if (!*texts[i])
+            continue;
+        context->config_texts[i] = strdup(*texts[i]);
+        if (!context->config_texts[i])
+            return error_memory(error, strlen(*texts[i]), "the configuration");
+        *texts[i] = context->config_texts[i];
+    }
+    return WEFT_OK;
 }
 
 weft_status weft_init(const weft_config *config, weft_context **result)
@@ -402,7 +468,9 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     context->stage_only = wanted.stage_only;
     context->reduction = reduction_best();
     context->streaming_bytes = copy_streaming_threshold();
-    weft_status status = open_all(context, &wanted, &error);
+    weft_status status = keep_config(context, &wanted, &error);
+    if (status == WEFT_OK)
+        status = open_all(context, &error);
     if (status != WEFT_OK) {
         snprintf(thread_message, sizeof thread_message, "%s", error.text);
         close_all(context);

@@ -16,6 +16,7 @@
 #include "collective/tuner.h"
 #include "control/board.h"
 #include "control/control.h"
+#include "control/regroup.h"
 #include "transport/fabric.h"
 #include "transport/heap.h"
 #include "transport/near.h"
@@ -35,6 +36,16 @@ struct weft_context {
     struct meeting *meeting;
     struct control *control;
     struct card *cards;
+    uint8_t secret[SECRET_BYTES]; /**< of this epoch */
+
+    /* Across failures (shrink.c). An epoch is the time between two losses of ranks; the number says how many there
+     * were. */
+    struct regroup *regroup; /**< NULL: this rank has always been alone */
+    uint32_t epoch;
+    uint32_t *first;    /**< first[r]: the number that rank r had when the context was opened */
+    weft_config config; /**< as it was completed; its texts are in config_texts */
+    char *config_texts[3];
+
     struct heap *heap;
     bool heap_is_own;
     struct near *near;
@@ -86,6 +97,21 @@ static inline weft_status context_status(const weft_context *context)
 
 /** Whether a rank of this job traces (trace.h). */
 bool context_rank_traces(const weft_context *context, uint32_t world_rank);
+
+/** For good, in place of what it is broken by. */
+void context_break_anew(weft_context *context, const struct error *error);
+
+/** The ranks have lost some of their number and go on: the context is whole. */
+void context_mend(weft_context *context);
+
+/** What this rank tells the others of itself, with the listener of a control plane to be. */
+weft_status context_make_card(weft_context *context, struct control **control, struct card *card, struct error *error);
+
+/**
+ * With rank, ranks, cards, secret and a connected control plane: start the helper, open the transports and the world.
+ * `former`: the network of before a failure, or NULL.
+ */
+weft_status context_open_epoch(weft_context *context, const struct fabric *former, struct error *error);
 
 /** "rank 3 on host alpha" */
 char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size);

@@ -144,7 +144,9 @@ static weft_status generate(weft_comm *comm, const struct plan_key *key, struct 
                               error);
     size_t count;
     const struct algorithm *algorithms = algorithms_of(shape.collective, &count), *algorithm = NULL;
-    weft_status status = WEFT_OK;
+    weft_status status = comm_check_present(comm, error);
+    if (status != WEFT_OK)
+        return status;
     if (key->algorithm)
         algorithm = &algorithms[key->algorithm - 1];
     else
@@ -332,4 +334,5 @@ void plan_cache_free(struct plan_cache *cache)
             free(entry->plan);
             free(entry);
         }
+    *cache = (struct plan_cache){0};
 }

@@ -81,7 +81,7 @@ static void add_own_part(const weft_context *context, struct error *error)
 {
     size_t used = strlen(error->text);
     char doing[OPERATION_TEXT_BYTES];
-    if (error->status != WEFT_ERROR_PEER && error->status != WEFT_ERROR_ABORTED)
+    if (!context->log || (error->status != WEFT_ERROR_PEER && error->status != WEFT_ERROR_ABORTED))
         return;
     for (const struct weft_comm *comm = context->active; comm; comm = comm->next_active)
         note_awaited(comm->head);
@@ -379,6 +379,13 @@ static int help(weft_context *context)
     return timeout;
 }
 
+/* Nothing of this rank is in flight, nor will be before it has regrouped. */
+static bool is_quiet(const weft_context *context)
+{
+    return context_status(context) != WEFT_OK &&
+           atomic_load_explicit(&context->progress.operations, memory_order_relaxed) == 0;
+}
+
 static void *helper_main(void *argument)
 {
     weft_context *context = argument;
@@ -391,11 +398,16 @@ static void *helper_main(void *argument)
         soon = board_progress(&context->board);
         if (soon >= 0 && (timeout < 0 || soon < timeout))
             timeout = soon;
+        if (context->regroup) {
+            soon = regroup_progress(context->regroup, is_quiet(context));
+            if (soon >= 0 && (timeout < 0 || soon < timeout))
+                timeout = soon;
+        }
         soon = help(context);
         if (soon >= 0 && (timeout < 0 || soon < timeout))
             timeout = soon;
-        struct epoll_event events[4];
-        int count = epoll_wait(progress->epoll, events, 4, timeout);
+        struct epoll_event events[5];
+        int count = epoll_wait(progress->epoll, events, 5, timeout);
         eventfd_t ignored;
         for (int i = 0; i < count; i++)
             if (events[i].data.u32 == 0)
@@ -432,9 +444,12 @@ weft_status progress_open(weft_context *context, struct error *error)
     weft_status status = listen_to(progress, progress->helper_wake, EPOLLIN, 0, error);
     if (status == WEFT_OK)
         status = listen_to(progress, control_descriptor(context->control), EPOLLIN, 2, error);
+    if (status == WEFT_OK && context->regroup)
+        status = listen_to(progress, regroup_descriptor(context->regroup), EPOLLIN, 3, error);
     if (status != WEFT_OK)
         return status;
     control_on_failure(context->control, on_failure, context);
+    atomic_store_explicit(&progress->stopping, false, memory_order_relaxed);
     int code = pthread_create(&progress->helper, NULL, helper_main, context);
     if (code != 0)
         return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the helper thread: %s", strerror(code));

@@ -51,6 +51,9 @@ struct tuner_prices {
 weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *topology, struct error *error);
 void tuner_close(struct tuner *tuner);
 
+/** The world goes on with `count` of its ranks, kept[0] < kept[1] < ...: what is known of them stays. */
+void tuner_keep(struct tuner *tuner, const uint32_t *kept, uint32_t count);
+
 /** The cheapest algorithm for `shape`. Errors: ARGUMENT when none serves it. */
 weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
                          struct tuner_prices *prices, struct error *error);

@@ -272,6 +272,13 @@ weft_status tuner_open(struct tuner *tuner, weft_context *context, const char *t
     return status;
 }
 
+void tuner_keep(struct tuner *tuner, const uint32_t *kept, uint32_t count)
+{
+    for (int map = 0; map < SHAPE_LEVELS; map++)
+        for (uint32_t r = 0; tuner->units[map] && r < count; r++)
+            tuner->units[map][r] = tuner->units[map][kept[r]];
+}
+
 void tuner_close(struct tuner *tuner)
 {
     for (uint32_t map = 0; map < SHAPE_LEVELS; map++)

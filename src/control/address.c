@@ -151,6 +151,55 @@ weft_status address_listen(const char *host, uint16_t port, int *descriptor, uin
     return status;
 }
 
+/* A connection to a free local port may connect to itself: nobody listens there. */
+static bool is_to_itself(int descriptor)
+{
+    struct sockaddr_storage here = {0}, there = {0};
+    socklen_t here_length = sizeof here, there_length = sizeof there;
+    return getsockname(descriptor, (struct sockaddr *)&here, &here_length) == 0 &&
+           getpeername(descriptor, (struct sockaddr *)&there, &there_length) == 0 && here_length == there_length &&
+           memcmp(&here, &there, here_length) == 0;
+}
+
+/* Wait up to `milliseconds` for the outcome of a connect: 0 it stands, ETIMEDOUT not yet, or the reason. */
+static int await_connection(int descriptor, int milliseconds)
+{
+    struct pollfd wait = {descriptor, POLLOUT, 0};
+    int ready = poll(&wait, 1, milliseconds), reason = 0;
+    socklen_t size = sizeof reason;
+    if (ready == 0 || (ready < 0 && errno == EINTR))
+        return ETIMEDOUT;
+    if (ready < 0 || getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &reason, &size) != 0)
+        return errno;
+    return reason == 0 && is_to_itself(descriptor) ? ECONNREFUSED : reason;
+}
+
+int address_call(const char *host, uint16_t port, int *descriptor)
+{
+    struct addrinfo *list = NULL;
+    if (resolve(host, port, AI_NUMERICHOST, &list, NULL) != WEFT_OK) {
+        errno = EHOSTUNREACH;
+        return -1;
+    }
+    int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int reason = fd < 0 ? errno : connect(fd, list->ai_addr, list->ai_addrlen) == 0 ? 0 : errno;
+    freeaddrinfo(list);
+    if (reason != 0 && reason != EINPROGRESS) {
+        if (fd >= 0)
+            close(fd);
+        errno = reason;
+        return -1;
+    }
+    *descriptor = fd;
+    return 0;
+}
+
+int address_answered(int descriptor, int *reason)
+{
+    *reason = await_connection(descriptor, 0);
+    return *reason == 0 ? 1 : *reason == ETIMEDOUT ? 0 : -1;
+}
+
 /* Connect within the limit: 0, or the reason as an errno. */
 static int connect_one(const struct sockaddr *address, socklen_t length, double limit_seconds, int *descriptor)
 {
@@ -159,26 +208,14 @@ static int connect_one(const struct sockaddr *address, socklen_t length, double 
         return errno;
     int reason = connect(fd, address, length) == 0 ? 0 : errno;
     if (reason == EINPROGRESS) {
-        struct pollfd wait = {fd, POLLOUT, 0};
-        uint64_t end = clock_now() + (uint64_t)(limit_seconds * 1e9);
-        int ready = 0;
+        uint64_t end = clock_now() + (uint64_t)(limit_seconds * 1e9), now;
         do {
-            uint64_t now = clock_now();
-            ready = poll(&wait, 1, now < end ? (int)((end - now) / 1000000) + 1 : 0);
-        } while (ready < 0 && errno == EINTR);
-        socklen_t size = sizeof reason;
-        if (ready == 0)
-            reason = ETIMEDOUT;
-        else if (ready < 0 || getsockopt(fd, SOL_SOCKET, SO_ERROR, &reason, &size) != 0)
-            reason = errno;
-    }
-    /* A connection to a free local port may connect to itself: nobody listens there. */
-    struct sockaddr_storage here = {0}, there = {0};
-    socklen_t here_length = sizeof here, there_length = sizeof there;
-    if (reason == 0 && getsockname(fd, (struct sockaddr *)&here, &here_length) == 0 &&
-        getpeername(fd, (struct sockaddr *)&there, &there_length) == 0 && here_length == there_length &&
-        memcmp(&here, &there, here_length) == 0)
+            now = clock_now();
+            reason = await_connection(fd, now < end ? (int)((end - now) / 1000000) + 1 : 0);
+        } while (reason == ETIMEDOUT && now < end);
+    } else if (reason == 0 && is_to_itself(fd)) {
         reason = ECONNREFUSED;
+    }
     if (reason != 0) {
         close(fd);
         return reason;

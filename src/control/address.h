@@ -37,6 +37,13 @@ weft_status address_listen(const char *host, uint16_t port, int *descriptor, uin
 weft_status address_connect(const char *host, uint16_t port, double limit_seconds, int *descriptor, int *reason,
                             struct error *error);
 
+/**
+ * Begin to connect to `host` (digits):`port` without waiting: 0 and *descriptor, or -1 with the reason in errno.
+ * address_answered() tells how it went: 1 it stands, 0 not yet, -1 with *reason (an errno) it will not.
+ */
+int address_call(const char *host, uint16_t port, int *descriptor);
+int address_answered(int descriptor, int *reason);
+
 /** The address (digits) of this end of a connection. */
 weft_status address_local(int descriptor, char *text, size_t room, struct error *error);
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define DEFAULT_CONNECT_SECONDS 30.0
-#define DEFAULT_HEARTBEAT       0.2
+#define DEFAULT_HEARTBEAT       0.1
 #define DEFAULT_LIVENESS        1.5
 #define CROWDED_LIVENESS        10.0 /* of a process that is seen to be runnable: it does not get a processor */
 #define LINGER_SECONDS          0.5  /* for neighbours to take the last bytes */
@@ -106,6 +106,26 @@ weft_status control_open(const struct control_config *config, const char *interf
     return WEFT_OK;
 }
 
+void control_renumber(struct control *control, uint32_t rank, uint32_t ranks, double connect_limit)
+{
+    control->config.rank = rank;
+    control->config.ranks = ranks;
+    control->config.connect_limit = connect_limit;
+}
+
+int control_take_listener(struct control *control)
+{
+    int listener = control->listener;
+    control->listener = -1;
+    return listener;
+}
+
+void control_abandon(struct control *control)
+{
+    if (control)
+        destroy(control);
+}
+
 int control_descriptor(const struct control *control)
 {
     return control->epoll;
@@ -128,6 +148,8 @@ static void flush(struct control *control, struct link *link)
     epoll_ctl(control->epoll, EPOLL_CTL_MOD, link->stream.descriptor, &event);
 }
 
+static void send_heartbeat(struct control *control, struct link *link);
+
 weft_status plane_open_link(struct control *control, struct link *link, struct error *error)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = link};
@@ -137,6 +159,7 @@ weft_status plane_open_link(struct control *control, struct link *link, struct e
     link->heard = link->sent = clock_now();
     buffer_put(&link->stream.out, buffer_begin(&link->early), buffer_size(&link->early));
     buffer_free(&link->early);
+    send_heartbeat(control, link);
     flush(control, link);
     handle_frames(control, link); /* some may have come together with the proof */
     return WEFT_OK;
@@ -152,6 +175,15 @@ void plane_send(struct control *control, struct link *link, uint16_t kind, const
     stream_put(&link->stream, kind, payload, size);
     link->sent = clock_now();
     flush(control, link);
+}
+
+static void send_heartbeat(struct control *control, struct link *link)
+{
+    char doing[OPERATION_TEXT_BYTES];
+    struct buffer payload = {0};
+    buffer_put_text(&payload, log_describe(control, doing, sizeof doing));
+    plane_send(control, link, CONTROL_HEARTBEAT, buffer_begin(&payload), buffer_size(&payload));
+    buffer_free(&payload);
 }
 
 void plane_flood(struct control *control, uint16_t kind, const void *payload, size_t size, const struct link *except)
@@ -249,8 +281,9 @@ static void fail_dead(struct control *control, const struct link *link, const ch
 {
     const struct card *card = &control->cards[link->rank];
     char sentence[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 64] = "";
-    if (link->told && *link->doing)
-        snprintf(doing, sizeof doing, "; %.1f s before, it was %s", (clock_now() - link->told) * 1e-9, link->doing);
+    if (link->told)
+        snprintf(doing, sizeof doing, "; %.1f s before, it %s%s", (clock_now() - link->told) * 1e-9,
+                 *link->doing ? "was " : "had not begun any operation", link->doing);
     snprintf(sentence, sizeof sentence, "rank %u on host %s (process %d) %s%s", link->rank, card->host, card->process,
              how, doing);
     plane_fail(control, WEFT_ERROR_PEER, sentence, NULL);
@@ -415,15 +448,6 @@ static void handle_events(struct control *control)
         if (link && link->open)
             flush(control, link);
     }
-}
-
-static void send_heartbeat(struct control *control, struct link *link)
-{
-    char doing[OPERATION_TEXT_BYTES];
-    struct buffer payload = {0};
-    buffer_put_text(&payload, log_describe(control, doing, sizeof doing));
-    plane_send(control, link, CONTROL_HEARTBEAT, buffer_begin(&payload), buffer_size(&payload));
-    buffer_free(&payload);
 }
 
 /*

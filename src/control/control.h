@@ -28,7 +28,7 @@ struct control;
 struct control_config {
     uint32_t rank, ranks;
     double connect_limit;  /**< seconds to build the tree */
-    double heartbeat;      /**< seconds between heartbeats; default 0.2 */
+    double heartbeat;      /**< seconds between heartbeats; default 0.1 */
     double liveness_limit; /**< seconds without any sign of life before a peer is declared dead; default 1.5 */
 };
 
@@ -36,6 +36,13 @@ struct control_config {
  */
 weft_status control_open(const struct control_config *config, const char *interface, struct control **control,
                          struct card *card, struct error *error);
+
+/** The ranks are others than control_open() was told, and quick to connect; before control_connect(). */
+void control_renumber(struct control *control, uint32_t rank, uint32_t ranks, double connect_limit);
+
+/** The listener, now the caller's to close; -1 when there is none. Nobody else connects to it after control_connect().
+ */
+int control_take_listener(struct control *control);
 
 /** Build the tree; `cards` (borrowed for the life of control) and the meeting's secret authenticate both ends. */
 weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret,
@@ -47,6 +54,10 @@ weft_status control_connect(struct control *control, const struct card *cards, c
  * is allowed.
  */
 void control_close(struct control *control);
+
+/** Close everything at once, without a farewell: the job has failed, and what is left of it goes on under another
+ * control plane. The helper thread must have ended. NULL is allowed. */
+void control_abandon(struct control *control);
 
 /** One descriptor (an epoll) that becomes readable when control_progress() has something to do. */
 int control_descriptor(const struct control *control);

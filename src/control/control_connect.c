@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define PENDING_MOST         64 /* accepted connections that have not yet proved who they are */
 #define ACCEPTED_AT_ONCE     16 /* so that each is heard before others can take its place */
@@ -254,8 +253,5 @@ weft_status control_connect(struct control *control, const struct card *cards, c
     for (uint32_t i = 0; i < building->pending_count; i++)
         stream_end(&building->pending[i]);
     free(building);
-    if (control->listener >= 0)
-        close(control->listener); /* nobody else will come */
-    control->listener = -1;
     return status;
 }

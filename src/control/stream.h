@@ -40,6 +40,7 @@
 enum stream_purpose {
     STREAM_MEETING = 1,
     STREAM_CONTROL = 2,
+    STREAM_REGROUP = 3,
 };
 
 enum stream_state {

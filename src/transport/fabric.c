@@ -376,6 +376,27 @@ static weft_status open_buffers(struct fabric *fabric, struct error *error)
     return status == WEFT_OK ? open_descriptor(fabric, error) : status;
 }
 
+/* Provider and interfaces: fi_getinfo() takes up to half a second, so after a failure the former choice holds. */
+static weft_status choose(const struct libfabric *library, const struct fabric_config *config, uint64_t receives,
+                          struct rail_choice *choices, uint32_t *count, char *reason, size_t size, struct error *error)
+{
+    const struct fabric *former = config->former;
+    if (!former)
+        return fabric_choose(library, config, receives, choices, count, reason, size, error);
+    snprintf(reason, size, "%s, as before the failure", former->card.provider);
+    for (uint32_t i = 0; i < former->rail_count; i++) {
+        struct rail_choice *choice = &choices[i];
+        choice->info = library->dupinfo(former->rails[i].info);
+        if (!choice->info)
+            return error_memory(error, sizeof *choice->info, "the network's description");
+        memcpy(choice->network, former->card.rail[i].network, sizeof choice->network);
+        memcpy(choice->interface, former->rails[i].interface, sizeof choice->interface);
+        choice->bytes_per_second = former->card.rail[i].bytes_per_second;
+        *count = i + 1;
+    }
+    return WEFT_OK;
+}
+
 weft_status fabric_open(const struct fabric_config *config, struct fabric **result, struct error *error)
 {
     char reason[256];
@@ -407,7 +428,7 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
     if (config->shuffle_seed && (status = shuffle_open(config->shuffle_seed, &fabric->shuffle, error)) != WEFT_OK)
         goto fail;
     uint64_t receives = (uint64_t)(config->ranks > 1 ? config->ranks - 1 : 1) * (fabric->credits + SPARE_RECEIVES);
-    status = fabric_choose(&fabric->library, config, receives, choices, &count, reason, sizeof reason, error);
+    status = choose(&fabric->library, config, receives, choices, &count, reason, sizeof reason, error);
     if (status == WEFT_OK)
         status = open_rails(fabric, choices, count, error);
     for (uint32_t i = 0; i < count; i++)
@@ -435,6 +456,14 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
 fail:
     fabric_close(fabric);
     return status;
+}
+
+void fabric_abandon(struct fabric *fabric)
+{
+    if (!fabric)
+        return;
+    fabric->cancelled = true;
+    endpoints_close(fabric);
 }
 
 void fabric_close(struct fabric *fabric)

@@ -62,12 +62,17 @@ struct fabric_config {
     const char *reachable; /**< address of this host that is known to reach the others, for TCP; NULL: unknown */
     bool loopback_only;    /**< all ranks are known to be on this machine */
     uint32_t rank, ranks;
-    struct heap *heap;     /**< borrowed; its memory needs no fabric_register(). NULL: there is none */
-    uint64_t shuffle_seed; /**< tests: not 0 makes chunks and completions come in a random order of this seed */
+    struct heap *heap;           /**< borrowed; its memory needs no fabric_register(). NULL: there is none */
+    const struct fabric *former; /**< of before a failure: take its provider and interface without a new look */
+    uint64_t shuffle_seed;       /**< tests: not 0 makes chunks and completions come in a random order of this seed */
 };
 
 weft_status fabric_open(const struct fabric_config *config, struct fabric **fabric, struct error *error);
 void fabric_close(struct fabric *fabric);
+
+/** After a failure: nothing arrives here any more, and nothing is waited for when it is closed. */
+void fabric_abandon(struct fabric *fabric);
+
 void fabric_card(const struct fabric *fabric, struct fabric_card *card);
 
 /** Learn the addresses of `rank`. */

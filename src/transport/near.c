@@ -14,7 +14,7 @@ weft_status near_peer_add(struct near *near, uint32_t rank, struct near_peer **p
     if (!made)
         return error_memory(error, sizeof *made, "a local peer");
     made->rank = rank;
-    made->doorbell = -1;
+    made->doorbell = made->process_descriptor = -1;
     weft_status status = heap_alloc(near->heap, sizeof(struct near_porch), &porch, error);
     made->mine = porch;
     if (status == WEFT_OK)
@@ -93,7 +93,10 @@ static void peer_free(struct near *near, struct near_peer *peer)
     free(peer->dialogue);
     if (peer->doorbell >= 0)
         close(peer->doorbell);
-    if (peer->connected && peer->rank != near->rank) {
+    if (peer->process_descriptor >= 0)
+        close(peer->process_descriptor);
+    bool unseen = peer->fenced || (near->settled && !peer->same_process);
+    if (peer->connected && peer->rank != near->rank && !unseen) {
         struct near_porch *shared = near->rank < peer->rank ? peer->mine : peer->theirs;
         bool last = atomic_fetch_add(&shared->departures, 1) > 0;
         if (last && peer->same_process)
@@ -123,6 +126,16 @@ void near_close(struct near *near)
     free(near->peers);
     free(near->known);
     free(near);
+}
+
+void near_heed(struct near *near, const struct control *control)
+{
+    near->control = control;
+}
+
+void near_settle(struct near *near)
+{
+    near->settled = true;
 }
 
 void near_card(const struct near *near, struct near_card *card)

@@ -19,6 +19,7 @@
 #include "transport/transport.h"
 
 struct near;
+struct control;
 
 #define NEAR_NAME_BYTES 40
 
@@ -32,6 +33,21 @@ struct near_card {
 weft_status near_open(struct heap *heap, uint32_t rank, uint32_t ranks, uint64_t secret_hash, struct near **near,
                       struct error *error);
 void near_close(struct near *near);
+
+/**
+ * Make sure that those of `count` ranks that are processes of their own here have ended: they are killed, and awaited
+ * until they are no more, so that none of them ever writes into this rank's memory again. Errors: SYSTEM, naming the
+ * process, when the operating system does not let it be killed or it does not end within `limit_seconds`.
+ */
+weft_status near_expel(struct near *near, const uint32_t *ranks, uint32_t count, double limit_seconds,
+                       struct error *error);
+
+/** near_connect() gives up when the job fails meanwhile. `control` (borrowed) may be NULL. */
+void near_heed(struct near *near, const struct control *control);
+
+/** All other peers are through with what they do together with this rank: near_close() gives its memory back. */
+void near_settle(struct near *near);
+
 void near_card(const struct near *near, struct near_card *card);
 
 /**

@@ -45,9 +45,11 @@ struct near_peer {
     bool connected;
     bool same_process;
     bool readable; /**< its process's memory, by near_foreign_read() */
-    int process;   /**< its number here */
+    bool fenced;   /**< its process has ended */
     uint32_t rank;
-    char *base; /**< of its heap, here */
+    int process;            /**< its number here; 0: not known */
+    int process_descriptor; /**< a pidfd; -1: none */
+    char *base;             /**< of its heap, here */
     uint64_t heap_bytes;
     uint64_t heap_identity;
     struct near_page *page;         /**< in its heap */
@@ -69,10 +71,15 @@ struct near {
     struct near_peer **known; /**< the same, back to back, this rank included; some may not be connected yet */
     uint32_t known_count;
     struct near_messages *messages; /**< the transport */
+    const struct control *control;  /**< may be NULL */
+    bool settled;                   /**< no peer looks at this rank's memory any more */
 };
 
 /** Make room for a peer: an entry and this rank's porch to it. */
 weft_status near_peer_add(struct near *near, uint32_t rank, struct near_peer **peer, struct error *error);
+
+/** Hold on to the process of a peer, so that its number cannot become another's (near_expel.c). */
+void near_peer_hold(struct near_peer *peer);
 
 /** Open the abstract socket under a random name (near_meet.c). */
 weft_status near_listen(struct near *near, struct error *error);

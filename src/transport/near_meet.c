@@ -12,6 +12,7 @@
 #include "transport/near_internal.h"
 
 #include "base/clock.h"
+#include "control/control.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -200,6 +201,7 @@ static weft_status admit(struct near *near, struct near_peer *peer, const struct
     }
     peer->same_process = same_process;
     peer->process = hello->process;
+    near_peer_hold(peer);
     peer->readable = near_foreign_probe(near, hello->process, hello->secret_word);
     peer->base = base;
     peer->heap_bytes = hello->heap_bytes;
@@ -397,7 +399,9 @@ weft_status near_connect(struct near *near, const uint32_t *ranks_list, const st
         }
     }
     while (status == WEFT_OK && meeting.missing > 0) {
-        status = meet_once(&meeting, error);
+        status = near->control ? control_failure(near->control, error) : WEFT_OK;
+        if (status == WEFT_OK)
+            status = meet_once(&meeting, error);
         if (status == WEFT_OK && meeting.missing > 0 && clock_now() > limit)
             status = who_is_missing(&meeting, limit_seconds, error);
     }
