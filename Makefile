@@ -4,6 +4,7 @@
 #   make deps         install the Debian packages the build needs (deps/debian.txt)
 #   make quickstart   install, build, train a small GPT over 4 ranks, sample from it
 #   make check        install, build, run every test
+#   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
 #   make data         data/bible.txt, a real text to train on
 #   make bench        side-by-side benchmarks against Open MPI, MPICH and Gloo
 #   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
@@ -16,7 +17,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
-.PHONY: all deps data quickstart check bench tsan asan fuzz valgrind install format lint clean FORCE
+.PHONY: all deps data quickstart check faults bench tsan asan fuzz valgrind install format lint clean FORCE
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -41,6 +42,13 @@ check:
 	@deps/install build test data
 	@$(MAKE) --no-print-directory all
 	@tests/run $(BUILD)
+
+# Faults that happen for real: who is told what, how soon, and who goes on.
+FAULTS ?=
+faults:
+	@deps/install build test
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(abspath $(BUILD)) tests/faults/faults $(FAULTS)
 
 # A build of its own for each sanitizer.
 asan:

@@ -16,7 +16,7 @@ static struct {
         *trace;
     double meeting_limit, start_limit, grace;
     struct cli_list environment;
-    bool no_prefix, no_record, verbose, node;
+    bool no_prefix, no_record, verbose, node, survive;
 } chosen;
 
 static const char *const bindings[] = {"none", "cores", NULL};
@@ -47,6 +47,8 @@ static const struct cli_option options[] = {
     CLI_NUMBER("start-timeout", 0, "SECONDS", &chosen.start_limit, "30", 0.1, 86400, "time for a host to answer"),
     CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
                "time for the other ranks to end by themselves when one has failed"),
+    CLI_FLAG("survive", 0, &chosen.survive,
+             "let the other ranks go on when one has failed, for programs that call weft_shrink()"),
     CLI_INTEGER("meeting-port", 0, "PORT", &chosen.meeting_port, "0", 0, 65535,
                 "TCP port at which the ranks meet; 0: a free one"),
     CLI_TEXT("meeting-address", 0, "ADDRESS", &chosen.meeting_address, NULL,
@@ -121,6 +123,7 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     config->threads = (uint32_t)chosen.threads;
     config->bind = strcmp(chosen.binding, "cores") == 0;
     config->input = strcmp(chosen.input, "first") == 0;
+    config->survive = chosen.survive;
     config->prefix = !chosen.no_prefix;
     config->output_folder = chosen.output_folder;
     for (size_t i = 0; i < call->program_count; i++)
@@ -198,8 +201,9 @@ const struct command command_run = {
         "Other hosts must have weft and the program at the same paths. The working directory is the same "
         "everywhere.\n\n"
         "When a rank fails, that is said, and the others are ended. The exit code is that of the rank that failed "
-        "first, 128 and "
-        "the signal's number for a signal; 1 if the ranks could not be started. A second interrupt kills.",
+        "first "
+        "(with --survive: that ended last), 128 and the signal's number for a signal; 1 if the ranks could not be "
+        "started. A second interrupt kills.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"
                 "weft run --hosts hosta:2,hostb:2 -- ./program argument\n"
                 "weft run -n 8 --hostfile hosts --agent \"ssh -p 2222\" --env FI_PROVIDER=tcp -- ./program\n",

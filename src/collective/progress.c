@@ -22,7 +22,7 @@
 #define YIELD_TIME     100000u     /* ns; when they do not */
 #define SLEEP_MOST     50          /* ms: then look at limits again */
 #define WATCH_INTERVAL 50000000u   /* ns */
-#define HELD_TIME      1500000000u /* ns that an error of the network waits for its cause to be named */
+#define HELD_TIME      2000000000u /* ns that an error of the network waits for its cause to be named */
 #define HELPER_ROUNDS  50u
 
 /* ---- the baton ---- */

@@ -54,6 +54,7 @@ struct launch {
     uint32_t alive;       /* ranks that have not ended */
     int *ends;            /* wait statuses by rank; -1: runs */
     uint64_t judge_at;    /* when the first failure is judged; 0: there is none */
+    uint32_t last;        /* rank that ended last */
     int64_t culprit;      /* rank that failed first; -1: none */
     char reason[512];     /* the sentence about it */
     uint64_t next_blow;   /* when the ranks that are left get the next signal; 0: never */
@@ -179,6 +180,19 @@ static bool failed(int end)
     return end != -1 && !(WIFEXITED(end) && WEXITSTATUS(end) == 0);
 }
 
+/* "rank 2 on host hostb was killed by signal 9 (Killed)" */
+static void name_end(const struct launch *launch, uint32_t rank, char *text, size_t room)
+{
+    char name[320], reason[128];
+    int end = launch->ends[rank];
+    if (WIFSIGNALED(end))
+        snprintf(reason, sizeof reason, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
+                 WCOREDUMP(end) ? ", core dumped" : "");
+    else
+        snprintf(reason, sizeof reason, "ended with exit code %d", WEXITSTATUS(end));
+    snprintf(text, room, "%s %s", rank_name(launch, rank, name, sizeof name), reason);
+}
+
 /*
  * Which rank failed first? One rank's death makes the others fail within milliseconds, and over a network their ends
  * may be told before its own. So the ends of a quarter of a second are taken together, and a death by a signal comes
@@ -193,15 +207,8 @@ static void judge(struct launch *launch)
     launch->judge_at = 0;
     if (launch->user_signal)
         return; /* they do as they are told */
-    char name[320], line[640], reason[128];
-    int end = launch->ends[launch->culprit];
-    if (WIFSIGNALED(end))
-        snprintf(reason, sizeof reason, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
-                 WCOREDUMP(end) ? ", core dumped" : "");
-    else
-        snprintf(reason, sizeof reason, "ended with exit code %d", WEXITSTATUS(end));
-    rank_name(launch, (uint32_t)launch->culprit, name, sizeof name);
-    snprintf(launch->reason, sizeof launch->reason, "%s %s", name, reason);
+    char line[640];
+    name_end(launch, (uint32_t)launch->culprit, launch->reason, sizeof launch->reason);
     snprintf(line, sizeof line, "weft run: %s%s", launch->reason, launch->alive ? "; ending the other ranks" : "");
     output_say(&launch->output, line);
 }
@@ -212,9 +219,15 @@ static void rank_ended(struct launch *launch, uint32_t rank, int end)
         return;
     launch->ends[rank] = end;
     launch->alive--;
+    launch->last = rank;
     if (!failed(end) || launch->failure.status != WEFT_OK)
         return;
-    if (launch->culprit < 0) {
+    if (launch->config->survive) {
+        char text[512], line[640];
+        name_end(launch, rank, text, sizeof text);
+        snprintf(line, sizeof line, "weft run: %s%s", text, launch->alive ? "; the others may go on" : "");
+        output_say(&launch->output, line);
+    } else if (launch->culprit < 0) {
         launch->culprit = rank;
         launch->judge_at = after(GATHER_SECONDS);
         end_the_rest(launch, launch->config->grace);
@@ -600,9 +613,9 @@ static int exit_code_of(const struct launch *launch)
 {
     if (launch->user_signal == SIGPIPE)
         return 128 + SIGPIPE;
-    if (launch->culprit < 0)
+    if (launch->culprit < 0 && !launch->config->survive)
         return 0;
-    int end = launch->ends[launch->culprit];
+    int end = launch->ends[launch->culprit < 0 ? launch->last : (uint32_t)launch->culprit];
     return WIFSIGNALED(end) ? 128 + WTERMSIG(end) : WEXITSTATUS(end);
 }
 

@@ -11,6 +11,9 @@
  * reason; the others have `grace` seconds to end by themselves, as their library tells them, then get SIGTERM, and
  * SIGKILL half a second later.
  *
+ * With `survive` that is said and nothing else happens: the others are trusted to go on (weft_shrink()) or to end, and
+ * the rank that ends last speaks for the job.
+ *
  * Signals INT, TERM, HUP, QUIT, USR1, USR2 that the launcher gets are passed on to every rank; a second INT kills.
  */
 #ifndef WEFT_LAUNCH_LAUNCH_H
@@ -37,6 +40,7 @@ struct launch_config {
     uint32_t threads;            /**< compute threads a rank; 0: cores / ranks */
     bool bind;                   /**< bind ranks to cores */
     bool input;                  /**< rank 0 gets our standard input; otherwise all read nothing */
+    bool survive;                /**< a rank that fails does not end the others: they go on without it */
     bool prefix;                 /**< name the rank before each line of output */
     const char *output_folder;   /**< write output to files there instead; may be NULL */
 };
@@ -48,9 +52,9 @@ struct launch_result {
 };
 
 /**
- * Run the job to its end. The exit code is 0 if every rank's was; else that of the rank that failed first, 128 + number
- * for a signal. What happens meanwhile is said on standard error. Errors, if the job could not be started: a host that
- * cannot be reached, a program that cannot be run, a port in use.
+ * Run the job to its end. The exit code is 0 if every rank's was; else that of the rank that failed first (with
+ * `survive`: of the one that ended last), 128 + number for a signal. What happens meanwhile is said on standard error.
+ * Errors, if the job could not be started: a host that cannot be reached, a program that cannot be run, a port in use.
  *
  * Blocks the signals above in the calling thread and takes the process's children to be its own: for a process that
  * does nothing else.

@@ -45,7 +45,9 @@ static weft_status move_writing(struct near_messages *messages, struct transfer 
                    send->bytes >= messages->streaming_from);
     atomic_store_explicit(&peer->mine->writing, 0, memory_order_release);
     if (revoked)
-        return error_set(error, WEFT_ERROR_PEER, "rank %u no longer takes the message that it asked for", peer->rank);
+        /* It knows of a failure that this rank will hear of, too: the control plane names the cause. */
+        return error_set(error, WEFT_ERROR_NETWORK, "rank %u no longer takes the message that it asked for",
+                         peer->rank);
     traffic->done += bytes;
     if (traffic->done < send->bytes)
         return WEFT_OK;
