@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/bench_print.h"
 #include "cli/bench_progress.h"
+#include "cli/bench_sweep.h"
 #include "cli/command.h"
 
 #include <inttypes.h>
@@ -16,11 +17,11 @@ static const char *const buffer_kinds[] = {"registered", "ordinary", NULL};
 static const char *const places[] = {"both", "out", "in", NULL};
 
 static struct {
-    int64_t ranks, factor, root;
+    int64_t ranks, factor, root, rounds;
     uint64_t least, most;
     const char *type, *op, *buffers, *place, *algorithm, *schedule, *trace;
     double compute;
-    bool reproducible, json;
+    bool reproducible, json, sweep;
 } chosen;
 
 static const struct cli_option options[] = {
@@ -41,6 +42,10 @@ static const struct cli_option options[] = {
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "keep the canonical order of sums on any placement"),
     CLI_NUMBER("compute", 0, "SECONDS", &chosen.compute, "0.02", 0, 60, "of overlap: between starting and waiting"),
     CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE: see weft trace show"),
+    CLI_FLAG("sweep", 0, &chosen.sweep,
+             "measure every algorithm and show how far the tuner's choice is from the best; kept for weft explain"),
+    CLI_INTEGER("rounds", 0, "N", &chosen.rounds, "3", 1, BENCH_SWEEP_ROUNDS_MOST,
+                "turns that each algorithm of a sweep has at each size"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each size"),
 };
 
@@ -158,30 +163,66 @@ static weft_status do_size(const struct command_call *call, const struct bench_c
     return WEFT_OK;
 }
 
+/* The sizes of a run in their order, the first being 0; false at the end. */
+static bool next_size(const struct bench_case *what, uint64_t *bytes)
+{
+    size_t granule = bench_collective_granule(what->collective, what->type, weft_comm_size(what->comm));
+    if (*bytes == 0) {
+        *bytes = chosen.least < granule ? granule : chosen.least;
+        return *bytes <= chosen.most;
+    }
+    if (!bench_collective_has_data(what->collective) || *bytes > chosen.most / (uint64_t)chosen.factor)
+        return false;
+    *bytes *= (uint64_t)chosen.factor;
+    return true;
+}
+
+static weft_status sweep_sizes(const struct command_call *call, const struct bench_case *what, struct bench *bench,
+                               size_t *errors, struct error *error)
+{
+    struct bench_sweep sweep = {.what = what,
+                                .bench = bench,
+                                .in_place = !what->out_of_place,
+                                .reproducible = chosen.reproducible,
+                                .json = chosen.json,
+                                .rounds = (uint32_t)chosen.rounds,
+                                .output = call->output};
+    weft_status status = bench_sweep_open(&sweep, error);
+    for (uint64_t bytes = 0; status == WEFT_OK && next_size(what, &bytes);)
+        status = bench_sweep_size(&sweep, bytes, error);
+    if (status == WEFT_OK)
+        status = bench_sweep_end(&sweep, error);
+    *errors += sweep.errors;
+    bench_sweep_close(&sweep);
+    return status;
+}
+
+static weft_status print_sizes(const struct command_call *call, const struct bench_case *what, struct bench *bench,
+                               size_t *errors, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    if (weft_comm_rank(what->comm) == 0 && !chosen.json)
+        bench_print_head(call->output, what);
+    for (uint64_t bytes = 0; status == WEFT_OK && next_size(what, &bytes);)
+        status = do_size(call, what, bench, bytes, errors, error);
+    return status;
+}
+
 static weft_status do_sizes(const struct command_call *call, struct bench_case *what, struct error *error)
 {
     size_t errors = 0;
-    bool has_data = bench_collective_has_data(what->collective);
-    size_t granule = bench_collective_granule(what->collective, what->type, weft_comm_size(what->comm));
-    uint64_t bytes = chosen.least < granule ? granule : chosen.least;
+    uint64_t first = 0;
     struct bench *bench;
-    if (has_data && bytes > chosen.most)
+    if (!next_size(what, &first))
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--max is %" PRIu64 " bytes, but %s of %s over %d ranks has at least %zu", chosen.most,
-                         call->words[0], chosen.type, weft_comm_size(what->comm), granule);
-    what->most_bytes = has_data ? chosen.most : 0;
+                         "--max is %" PRIu64 " bytes, but %s of %s over %d ranks has at least %" PRIu64, chosen.most,
+                         call->words[0], chosen.type, weft_comm_size(what->comm), first);
+    what->most_bytes = bench_collective_has_data(what->collective) ? chosen.most : 0;
     weft_status status = bench_open(what, &bench, error);
     if (status != WEFT_OK)
         return status;
-    if (weft_comm_rank(what->comm) == 0 && !chosen.json)
-        bench_print_head(call->output, what);
-    if (!has_data)
-        status = do_size(call, what, bench, 0, &errors, error);
-    for (; has_data && bytes <= chosen.most && status == WEFT_OK; bytes *= (uint64_t)chosen.factor) {
-        status = do_size(call, what, bench, bytes, &errors, error);
-        if (bytes > UINT64_MAX / (uint64_t)chosen.factor)
-            break;
-    }
+    status =
+        chosen.sweep ? sweep_sizes(call, what, bench, &errors, error) : print_sizes(call, what, bench, &errors, error);
     bench_close(bench);
     if (status == WEFT_OK && errors)
         return error_set(error, WEFT_ERROR_DATA, "%zu elements of the results were wrong", errors);
@@ -258,7 +299,8 @@ const struct command command_bench = {
         "the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the "
         "mean over ranks; alg is bytes by time, bus is that corrected for the collective so that it can be compared "
         "with the speed of a link; cpu is processor time of a rank and call. From 16 MiB on, calls alternate between "
-        "two sets of buffers.\n\n"
+        "two sets of buffers. With --sweep every algorithm that the tuner may choose is measured (out of place, unless "
+        "--place is in), and the tuner's choice, which is measured twice, put beside the best.\n\n"
         "Two more words show how ranks wait. overlap: an all-reduce is started, the caller computes for --compute "
         "seconds without calling Weft, then waits; total is all of it, wait the end alone. waiting: all ranks wait for "
         "rank 0, which comes late; what that costs in processor time.",
@@ -268,6 +310,7 @@ const struct command command_bench = {
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .examples = "  weft bench allreduce -n 4 --min 4 --max 64M\n"
+                "  weft bench allgather -n 2 --sweep\n"
                 "  weft bench alltoall -n 2 --type bf16 --json\n"
                 "  weft bench overlap -n 2 --min 1M --max 1M\n"
                 "  mpirun -n 4 weft bench allreduce\n",

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/placement.h"
+#include "cli/sweep_record.h"
 #include "collective/context.h"
 #include "schedule/plan.h"
 
@@ -50,24 +51,49 @@ static int by_price(const void *first, const void *second)
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
-static void print_prices(FILE *output, const struct tuner_prices *prices)
+/* `measured` has what a sweep found at this size, if there was one. */
+static void print_prices(FILE *output, const struct tuner_prices *prices, const struct sweep_record *measured,
+                         uint64_t block_bytes)
 {
     struct tuner_prices sorted = *prices;
     const struct algorithm *choice = prices->prices[prices->chosen].algorithm;
     qsort(sorted.prices, sorted.count, sizeof *sorted.prices, by_price);
     for (size_t i = 0; i < sorted.count; i++) {
         const struct tuner_price *price = &sorted.prices[i];
-        char time[32];
-        fprintf(output, "%c %-24s %12s", price->algorithm == choice ? '*' : ' ', price->algorithm->name,
+        char time[32], found[32];
+        double seconds = sweep_record_find(measured, block_bytes, price->algorithm->name);
+        fprintf(output, "%c %-24s %12s %12s", price->algorithm == choice ? '*' : ' ', price->algorithm->name,
                 price->refusal       ? "-"
                 : price->seconds > 0 ? time_text(price->seconds, time, sizeof time)
-                                     : "not priced");
+                                     : "not priced",
+                seconds > 0 ? time_text(seconds, found, sizeof found) : "-");
         if (price->refusal)
             fprintf(output, "  no candidate: %s", price->refusal);
         else if (price->algorithm == choice)
             fprintf(output, "  chosen: %s", prices->reason);
         fputc('\n', output);
     }
+}
+
+/* Where no sweep has measured this size: which ones it has. */
+static void print_sizes_measured(FILE *output, const struct sweep_record *measured, uint64_t block_bytes)
+{
+    char bytes[32];
+    uint64_t last = UINT64_MAX;
+    for (size_t i = 0; i < measured->count; i++)
+        if (measured->figures[i].block_bytes == block_bytes)
+            return;
+    if (measured->count)
+        fprintf(output, "  measured are blocks of");
+    else
+        fprintf(output, "  nothing is measured yet: weft bench %s --sweep does that", measured->place.collective);
+    for (size_t i = 0; i < measured->count; i++) {
+        if (measured->figures[i].block_bytes != last)
+            fprintf(output, "%s %s", last == UINT64_MAX ? "" : ",",
+                    text_bytes(measured->figures[i].block_bytes, bytes, sizeof bytes));
+        last = measured->figures[i].block_bytes;
+    }
+    fputc('\n', output);
 }
 
 /* "12 ranks on 6 nodes under 3 leaves" */
@@ -100,8 +126,15 @@ static weft_status explain(FILE *output, const struct simulated_cluster *cluster
     for (uint32_t level = 1; level < shape_levels(shape); level++)
         if (cluster->above[level - 1].bandwidth > 0)
             print_link(output, names[level - 1], &cluster->above[level - 1]);
-    fprintf(output, "  %-24s %12s\n", "algorithm", "predicted");
-    print_prices(output, &prices);
+    fprintf(output, "  %-24s %12s %12s\n", "algorithm", "predicted", "measured");
+    struct sweep_record measured = {.place = {.collective = collective_name(shape->collective),
+                                              .ranks = shape->ranks,
+                                              .nodes = shape_levels(shape) ? shape_units(shape, 0) : 1}};
+    sweep_record_kind_here(measured.place.kind);
+    sweep_record_load(&measured);
+    print_prices(output, &prices, &measured, shape->block_bytes);
+    print_sizes_measured(output, &measured, shape->block_bytes);
+    sweep_record_free(&measured);
     return WEFT_OK;
 }
 
@@ -174,8 +207,9 @@ const struct command command_explain = {
     .description =
         "COLLECTIVE is as in 'weft schedule show'; BYTES is the size of a block, which is all of the data in an "
         "all-reduce, and what one rank gives or gets of a gather or scatter (default 1M).\n\n"
-        "Prices come from simulating each plan on the links as they were measured. Under a launcher the world's own "
-        "placement is taken; with --cluster, the links and levels of a cluster that is described.",
+        "Prices come from simulating each plan on the links as they were measured. Beside them stands what 'weft bench "
+        "--sweep' has measured on this kind of machine among so many ranks and nodes, if it has. Under a launcher the "
+        "world's own placement is taken; with --cluster, the links and levels of a cluster that is described.",
     .examples = "weft explain allreduce 4M\n"
                 "weft explain allreduce 64 --ranks 16 --nodes 4\n"
                 "weft explain allreduce 64M --cluster share/clusters/dgx-h100.json --ranks 64\n"

@@ -49,7 +49,7 @@ static const struct configuration_variable variables[] = {
     {"WEFT_TRACE_EVENTS", "64 to 67108864", "65536", "events of the timeline that a rank keeps, 64 bytes each"},
     {"WEFT_VERBOSE", "any text", "none",
      "tell on stderr how long each phase of the start took, and which network was chosen"},
-    {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links are kept, as weft/links.json"},
+    {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links and sweeps are kept, in weft"},
     {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs"},
 };
 
