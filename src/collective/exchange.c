@@ -23,20 +23,43 @@ bool exchange_in_line(const struct plan *plan, uint64_t block_bytes)
 static uint8_t *contribution_of(const struct exchange_operation *operation, uint32_t rank)
 {
     struct near_block *block = operation->comm->blocks[rank];
-    return operation->in_line ? block->first[operation->number & 1].inlined : block->annex[operation->number & 1].bytes;
+    return operation->in_line ? block->first[operation->number % NEAR_TURNS].inlined
+                              : block->annex[operation->number % NEAR_TURNS].bytes;
 }
 
 void exchange_publish(const struct exchange_operation *operation, uint64_t bytes)
 {
     weft_comm *comm = operation->comm;
-    struct near_line *line = &comm->mine->first[operation->number & 1];
+    struct near_line *line = &comm->mine->first[operation->number % NEAR_TURNS];
     line->tag = operation->tag;
-    uint8_t *place = operation->in_line ? line->inlined : comm->mine->annex[operation->number & 1].bytes;
+    uint8_t *place = operation->in_line ? line->inlined : comm->mine->annex[operation->number % NEAR_TURNS].bytes;
     if (bytes == 8)
         memcpy(place, operation->call->input, 8);
     else if (bytes)
         copy_bytes(place, operation->call->input, bytes, false);
     atomic_store_explicit(&line->counter, (operation->number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
+}
+
+/*
+ * The members that this rank must have seen to publish, from the first to before the end: only those whose data it
+ * takes, unless it is a barrier.
+ */
+static uint32_t awaited_members(const struct plan *plan, uint32_t *end)
+{
+    const struct step *step = &plan->steps[0];
+    *end = plan->groups[step->peer].count;
+    if (step->value == EXCHANGE_NOTHING && plan->collective != COLLECTIVE_BARRIER)
+        *end = 0;
+    if (step->value != EXCHANGE_TAKE)
+        return 0;
+    *end = step->operands + 1u;
+    return step->operands;
+}
+
+static bool awaits_all(const struct plan *plan)
+{
+    uint32_t end;
+    return awaited_members(plan, &end) == 0 && end == plan->groups[plan->steps[0].peer].count;
 }
 
 enum exchange_sight exchange_look(const struct exchange_operation *operation, uint32_t *looked)
@@ -45,14 +68,18 @@ enum exchange_sight exchange_look(const struct exchange_operation *operation, ui
     const struct plan_group *group = &operation->plan->groups[operation->plan->steps[0].peer];
     const uint32_t *members = operation->plan->members + group->first;
     const uint64_t wanted = (operation->number << NEAR_SIGNAL_BITS) + 1;
-    for (; *looked < group->count; ++*looked) {
-        const struct near_line *line = &comm->blocks[members[*looked]]->first[operation->number & 1];
+    uint32_t end, first = awaited_members(operation->plan, &end);
+    for (*looked = *looked < first ? first : *looked; *looked < end; ++*looked) {
+        const struct near_line *line = &comm->blocks[members[*looked]]->first[operation->number % NEAR_TURNS];
         uint64_t counter = atomic_load_explicit(&line->counter, memory_order_acquire);
         if (counter >> NEAR_SIGNAL_BITS == operation->number && line->tag != operation->tag)
             return EXCHANGE_MISMATCH;
         if (counter < wanted)
             return EXCHANGE_WAITS;
     }
+    /* Of a giver that is ahead the lines to come are there already. */
+    if (operation->plan->steps[0].value == EXCHANGE_TAKE)
+        __builtin_prefetch(&comm->blocks[members[first]]->first[(operation->number + 4) % NEAR_TURNS]);
     return EXCHANGE_COMPLETE;
 }
 
@@ -120,7 +147,8 @@ void exchange_take(const struct exchange_operation *operation)
     case EXCHANGE_NOTHING:
         break;
     }
-    operation->comm->near_credit = operation->number; /* all have begun it */
+    if (awaits_all(operation->plan))
+        operation->comm->near_credit = operation->number; /* all have begun it */
 }
 
 /* ---- from beginning to end ---- */
@@ -161,7 +189,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     if (!entry)
         return EXCHANGE_FAILED;
     if (!entry->exchanges || entry->usage.block_bytes > entry->most_block_bytes ||
-        !execution_near_granted(comm, comm->near_number + 1, &awaited))
+        !execution_near_granted(comm, comm->near_number + 1, NEAR_TURNS - 1, &awaited))
         return EXCHANGE_NOT;
     const uint64_t sequence = ++comm->sequence;
     const struct exchange_operation operation = {.comm = comm,

@@ -154,10 +154,10 @@ enum step_result execution_step_near(struct weft_request *request, struct lane *
 void execution_near_expect(const weft_comm *comm);
 
 /**
- * Whether the near ranks have granted the control lines for near operation `number`; else *awaited is the world rank
- * that has not, + 1.
+ * Whether near operation `number` may begin, of which others may be up to `ahead` behind: NEAR_TURNS - 1 for an
+ * exchange, 1 for all that has staging. If not, *awaited becomes the world rank that it waits for, + 1.
  */
-bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t *awaited);
+bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uint32_t *awaited);
 
 /** Whether they have granted them for this one; then announce it in them. */
 bool execution_near_begin(struct weft_request *request, struct error *error);

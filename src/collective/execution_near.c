@@ -13,12 +13,12 @@
 
 static struct near_line *own_line(const struct weft_request *request)
 {
-    return &request->comm->mine->first[request->near_number & 1];
+    return &request->comm->mine->first[request->near_number % NEAR_TURNS];
 }
 
 static const struct near_line *line_of(const struct weft_request *request, uint32_t rank)
 {
-    return &request->comm->blocks[rank]->first[request->near_number & 1];
+    return &request->comm->blocks[rank]->first[request->near_number % NEAR_TURNS];
 }
 
 static uint64_t counter_of(const struct weft_request *request, uint32_t rank, uint32_t lane)
@@ -32,26 +32,33 @@ void execution_near_expect(const weft_comm *comm)
 {
 #if defined(__x86_64__)
     if (comm->near_count)
-        __asm__ volatile("prefetchw %0" : : "m"(comm->mine->first[(comm->near_number + 1) & 1]));
+        __asm__ volatile("prefetchw %0" : : "m"(comm->mine->first[(comm->near_number + 1) % NEAR_TURNS]));
 #endif
 }
 
 /* ---- beginning ---- */
 
-bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t *awaited)
+/* Whether all near ranks are seen to have begun operation `number`. */
+static bool begun_by_all(weft_comm *comm, uint64_t number, uint32_t *awaited)
 {
-    if (comm->near_credit + 1 >= number)
-        return true;
-    uint64_t before = number - 1;
     for (uint32_t i = 0; i < comm->near_count; i++) {
-        const struct near_line *line = &comm->blocks[comm->near_ranks[i]]->first[before & 1];
-        if (atomic_load_explicit(&line->counter, memory_order_acquire) < before << NEAR_SIGNAL_BITS) {
+        const struct near_line *line = &comm->blocks[comm->near_ranks[i]]->first[number % NEAR_TURNS];
+        if (atomic_load_explicit(&line->counter, memory_order_acquire) < number << NEAR_SIGNAL_BITS) {
             *awaited = comm->near_world[i] + 1;
             return false;
         }
     }
-    comm->near_credit = before;
+    comm->near_credit = number;
     return true;
+}
+
+bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uint32_t *awaited)
+{
+    if (comm->near_credit + ahead >= number)
+        return true;
+    /* The others may be further than they must be: then the next grants cost nothing. */
+    return (ahead > 1 && begun_by_all(comm, number - ahead / 2, awaited)) ||
+           begun_by_all(comm, number - ahead, awaited);
 }
 
 static weft_status grow(struct weft_request *request, uint64_t bytes, void **place, uint64_t *room, struct error *error)
@@ -116,7 +123,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
     uint64_t number = comm->near_number + 1;
-    if (!execution_near_granted(comm, number, &request->awaited))
+    if (!execution_near_granted(comm, number, request->entry->exchanges ? NEAR_TURNS - 1 : 1, &request->awaited))
         return false;
     request->near_number = number;
     if (!request->entry->exchanges) {

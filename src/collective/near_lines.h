@@ -8,9 +8,11 @@
  *
  * The first lane's line also carries, written before its counter: the operation's tag, and either the places where near
  * ranks find this rank's buffers, or the whole contribution (STEP_EXCHANGE; one that is too long lies in the annex). It
- * exists twice, used in turn, because a rank may begin operation n + 1 while another still reads what it said for n. It
- * must not begin n + 2: that is granted once all near ranks are seen to have begun n + 1, and so are done with n
- * (comm.near_credit). The same grant guards the two sets of staging.
+ * exists NEAR_TURNS times, used in turn, because a rank may begin operation n + 1 while another still reads what it
+ * said for n: who has begun n + 1 is done with n. So operation n + NEAR_TURNS is granted once all near ranks are seen
+ * to have begun n + 1 (comm.near_credit), and whoever only gives in exchanges, the root of a broadcast for one, can be
+ * that far ahead. Of staging there are two sets, so an operation with other near steps is granted once all have begun
+ * the one before it.
  */
 #ifndef WEFT_COLLECTIVE_NEAR_LINES_H
 #define WEFT_COLLECTIVE_NEAR_LINES_H
@@ -21,6 +23,7 @@
 #include <stdint.h>
 
 #define NEAR_SIGNAL_BITS 24
+#define NEAR_TURNS       16
 
 /** Of a place that is no offset into the heap but an address in the owner's process (near_foreign_read()). */
 #define NEAR_FOREIGN (UINT64_C(1) << 63)
@@ -49,11 +52,11 @@ struct near_line {
 _Static_assert(sizeof(struct near_line) == 128, "a line and its empty neighbour");
 
 struct near_block {
-    struct near_line first[2];              /**< of the first lane, by parity of the operation's number */
+    struct near_line first[NEAR_TURNS];     /**< of the first lane, by the operation's number modulo NEAR_TURNS */
     struct near_line lanes[PLAN_LANES - 1]; /**< of the other lanes: the counter alone */
     struct {
         _Alignas(64) uint8_t bytes[PLAN_INLINE_BYTES];
-    } annex[2]; /**< a contribution that does not fit into first[] */
+    } annex[NEAR_TURNS]; /**< a contribution that does not fit into first[] */
 };
 
 #endif

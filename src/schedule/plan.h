@@ -164,8 +164,8 @@ enum step_kind {
 
 /**
  * What STEP_EXCHANGE makes of what the group published (step.value). Order is the group's. Every rank takes part,
- * whether it has an INPUT or not, and is through when all have published; OUTPUT is written after that, INPUT is read
- * before. It is the only step of its plan. `b` is step.source_chunk.
+ * whether it has an INPUT or not, and is through when those have published whose data it takes (in a barrier: all);
+ * OUTPUT is written after that, INPUT is read before. It is the only step of its plan. `b` is step.source_chunk.
  */
 enum exchange {
     EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over block b of every rank's input, then finished */
