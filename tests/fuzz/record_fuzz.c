@@ -5,31 +5,28 @@
 #include "platform/run_record.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char folder[FILE_PATH_BYTES], path[FILE_PATH_BYTES + 32];
+    char folder[] = "/tmp/weft-fuzz-XXXXXX", path[64], source[FUZZ_PATH_BYTES];
     struct run_record record = {0};
     struct error error = {0};
-    if (!*folder) {
-        snprintf(folder, sizeof folder, "/dev/shm/weft-record-fuzz-%d", (int)getpid());
-        mkdir(folder, 0700);
-        snprintf(path, sizeof path, "%s/run.json", folder);
-    }
-    char source[FUZZ_PATH_BYTES];
     int descriptor = fuzz_file(data, size, source);
-    unlink(path);
+    if (!mkdtemp(folder))
+        abort();
+    snprintf(path, sizeof path, "%s/run.json", folder);
     if (symlink(source, path) != 0)
         abort();
-    if (run_record_load(folder, "run", &record, &error) != WEFT_OK) {
+    weft_status status = run_record_load(folder, "run", &record, &error);
+    unlink(path);
+    rmdir(folder);
+    close(descriptor);
+    if (status != WEFT_OK) {
         if (!*error.text)
             abort();
     } else if (!run_state_name(record.state) || !memchr(record.command, 0, sizeof record.command) ||
                !memchr(record.reason, 0, sizeof record.reason)) {
         abort();
     }
-    close(descriptor);
-    unlink(path);
     return 0;
 }
