@@ -179,8 +179,10 @@ static void flow_begin(struct simulation *simulation, double now, uint32_t runne
 {
     struct flow *flow = &simulation->flows[simulation->flow_count++];
     uint32_t from = node_of(simulation, simulation->runners[runner].rank), to = node_of(simulation, to_rank);
-    *flow = (struct flow){
-        .runner = runner, .crossed = levels_crossed(simulation, from, to), .left = (double)bytes, .rate = 0};
+    *flow = (struct flow){.runner = runner,
+                          .crossed = levels_crossed(simulation, from, to),
+                          .left = (double)bytes + SIMULATED_HEADER_BYTES,
+                          .rate = 0};
     for (uint32_t level = 0; level < flow->crossed; level++) {
         flow->from[level] = level ? simulation->shape->above[level - 1][flow->from[level - 1]] : from;
         flow->to[level] = level ? simulation->shape->above[level - 1][flow->to[level - 1]] : to;

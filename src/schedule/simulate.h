@@ -2,15 +2,18 @@
 /**
  * The simulator: runs the plans of all ranks in virtual time on described links. Thread-safe.
  *
- * A message of n bytes occupies its sender for `overhead`, its link for n / bandwidth, and arrives `latency` later;
- * messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth. Near steps move
- * bytes at memory bandwidth and signals cost the near latency. (The model is LogGP's: A. Alexandrov et al., "LogGP",
- * SPAA 1995.)
+ * A message of n bytes occupies its sender for `overhead`, its link for (n + headers) / bandwidth, and arrives
+ * `latency` later; messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth.
+ * Near steps move bytes at memory bandwidth and signals cost the near latency. (The model is LogGP's: A. Alexandrov et
+ * al., "LogGP", SPAA 1995.)
  */
 #ifndef WEFT_SCHEDULE_SIMULATE_H
 #define WEFT_SCHEDULE_SIMULATE_H
 
 #include "schedule/generate.h"
+
+/** Of a message between nodes, all layers together: many small messages fill a link sooner than few. */
+#define SIMULATED_HEADER_BYTES 128
 
 /** One level of links. Seconds and bytes per second. */
 struct link_parameters {
