@@ -21,7 +21,7 @@
 static const uint32_t samples[] = {12, 16, 17, 65};
 #else
 #define ALL_TO 64
-static const uint32_t samples[] = {65, 96, 127, 130, 200, 255, 333, 500, 1024};
+static const uint32_t samples[] = {65, 96, 127, 130, 200, 255, 333, 513, 1024};
 #endif
 #define SAMPLES (sizeof samples / sizeof *samples)
 
