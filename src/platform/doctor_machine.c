@@ -151,7 +151,7 @@ static void check_cores(struct doctor_report *report, const struct limits *limit
     uint32_t cores = limits_processors(limits);
     if (ranks > cores)
         doctor_find(report, DOCTOR_WARNING, "cores",
-                    "%u ranks share %u core%s, so that waiting ranks must sleep and small messages take 20 times as "
+                    "%u ranks share %u core%s, so that waiting ranks must sleep and small messages take many times as "
                     "long: start at most %u ranks here",
                     ranks, cores, cores == 1 ? "" : "s", cores);
     else

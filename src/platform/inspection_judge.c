@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CLOCK_KNOWN 2e-3 /* seconds */
 
@@ -177,6 +178,16 @@ static void judge_straggler(struct inspected_job *job)
              job->waiting == 1 ? "" : "s", job->waited, doing);
 }
 
+/* Others that are stopped hold nobody up yet, but will. */
+static void add_stopped(struct inspected_job *job)
+{
+    size_t used = strlen(job->verdict), size = sizeof job->verdict;
+    for (uint32_t r = 0; r < job->rank_count && used < size; r++)
+        if (r != job->straggler && job->ranks[r].state == INSPECTED_STOPPED)
+            used += (size_t)snprintf(job->verdict + used, size - used, "; rank %u (process %d) is stopped, too", r,
+                                     job->ranks[r].process);
+}
+
 /* Nobody is known to wait, or not yet. */
 static void judge_quiet(struct inspected_job *job)
 {
@@ -220,5 +231,7 @@ weft_status inspection_judge_waits(struct inspected_job *job, struct error *erro
         judge_cycle(job);
     else
         judge_straggler(job);
+    if (job->straggler != INSPECTION_NOBODY)
+        add_stopped(job);
     return WEFT_OK;
 }
