@@ -232,12 +232,17 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
     for (uint32_t i = 0; i + 1 < diagnosis->link_count; i++) {
         if (diagnosis->links[i].rank != link->awaited - 1)
             continue;
-        /* A cycle: true if it crosses operations, and is the same at the next look. */
+        /*
+         * A cycle: true if it crosses operations, and is the same at the next look. Ranks at different operations of
+         * one communicator do not cross, as each takes them in order: what the later one has given is on its way, or
+         * lost.
+         */
         bool crosses = false;
         uint64_t cycle = 0;
         for (uint32_t j = i; j < diagnosis->link_count; j++) {
             const struct diagnosis_operation *a = &diagnosis->links[j], *first = &diagnosis->links[i];
-            crosses |= a->communicator != first->communicator || a->sequence != first->sequence;
+            bool is_message = a->communicator & COMM_MESSAGES;
+            crosses |= a->communicator != first->communicator || (is_message && a->sequence != first->sequence);
             cycle = hash_number(a->sequence, hash_number((uint64_t)a->communicator << 32 | a->rank, cycle));
         }
         if (crosses && cycle == diagnosis->seen)
@@ -249,12 +254,20 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
     }
 }
 
-/* Whether the awaited rank itself waits for another one in this very operation: then that one is asked next. */
+/*
+ * Whether the awaited rank itself waits for another one, in this very operation or in an earlier one of the same
+ * communicator: then that one is asked next.
+ */
 static bool pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *mine = &diagnosis->links[0];
     const struct operation_entry *same = log ? operation_log_find(log, mine->communicator, mine->sequence) : NULL;
+    if (log && !same) {
+        same = operation_log_blocking(log);
+        if (same && same->communicator != mine->communicator)
+            return false;
+    }
     if (!same || same->phase == OPERATION_DONE || !same->awaited || diagnosis->link_count == DIAGNOSIS_LINKS)
         return false;
     for (uint32_t i = 0; i < diagnosis->link_count; i++)
