@@ -152,6 +152,9 @@ static void report(struct weft_request *request, enum diagnosis_kind kind, uint3
     diagnosis->links[0] = operation_of_request(request);
     diagnosis->links[0].awaited = world_rank + 1;
     diagnosis->link_count = 1;
+    const weft_comm *comm = request->comm;
+    diagnosis->member_count = comm->size < DIAGNOSIS_LINKS ? comm->size : DIAGNOSIS_LINKS;
+    memcpy(diagnosis->members, comm->world, diagnosis->member_count * sizeof *diagnosis->members);
     atomic_store_explicit(&diagnosis->kind, kind, memory_order_release);
     progress_wake_helper(context);
 }
@@ -254,9 +257,27 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
     }
 }
 
+static bool is_linked(const struct diagnosis *diagnosis, uint32_t rank)
+{
+    for (uint32_t i = 0; i < diagnosis->link_count; i++)
+        if (diagnosis->links[i].rank == rank)
+            return true;
+    return false;
+}
+
+/* A member of the communicator that nobody has asked, + 1; 0: there is none. */
+static uint32_t unasked(const struct diagnosis *diagnosis)
+{
+    for (uint32_t i = 0; i < diagnosis->member_count; i++)
+        if (!is_linked(diagnosis, diagnosis->members[i]))
+            return diagnosis->members[i] + 1;
+    return 0;
+}
+
 /*
  * Whether the awaited rank itself waits for another one, in this very operation or in an earlier one of the same
- * communicator: then that one is asked next.
+ * communicator: then that one is asked next. Where two wait for one another, each in another lane, it is a third who
+ * has not come: the others are asked in turn.
  */
 static bool pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
@@ -270,11 +291,16 @@ static bool pass_on(weft_context *context, uint32_t rank, const struct operation
     }
     if (!same || same->phase == OPERATION_DONE || !same->awaited || diagnosis->link_count == DIAGNOSIS_LINKS)
         return false;
-    for (uint32_t i = 0; i < diagnosis->link_count; i++)
-        if (diagnosis->links[i].rank == same->awaited - 1)
-            return false;
-    diagnosis->links[diagnosis->link_count++] = operation_of(rank, same);
-    return true;
+    struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count++];
+    *link = operation_of(rank, same);
+    if (!is_linked(diagnosis, link->awaited - 1))
+        return true;
+    uint32_t next = unasked(diagnosis);
+    if (next)
+        link->awaited = next;
+    else
+        diagnosis->link_count--;
+    return next != 0;
 }
 
 static void conclude(weft_context *context, uint32_t rank, const struct operation_log *log)

@@ -49,6 +49,8 @@ struct diagnosis {
     struct diagnosis_operation
         links[DIAGNOSIS_LINKS]; /**< links[0]: this rank's; then who is awaited by the one before */
     uint32_t link_count;
+    uint32_t members[DIAGNOSIS_LINKS]; /**< world ranks of the first operation's communicator, as many as have room */
+    uint32_t member_count;
     uint64_t peer_bytes;
     double waited;              /**< seconds */
     uint64_t warned;            /**< tag of the operation that was last said to wait for a late rank */
