@@ -303,13 +303,43 @@ static bool pass_on(weft_context *context, uint32_t rank, const struct operation
     return next != 0;
 }
 
+/*
+ * Where this rank and another first went apart in the communicator that the mismatch was seen in: that may be an
+ * operation before the one that stumbled over it. Both as their ranks' logs have them.
+ */
+static bool first_disagreement(const weft_context *context, uint32_t rank, const struct operation_log *log,
+                               struct diagnosis_operation *ours, struct diagnosis_operation *theirs)
+{
+    const struct diagnosis_operation *mine = &context->diagnosis.links[0];
+    uint64_t first = mine->sequence + 1;
+    if (mine->communicator & COMM_MESSAGES)
+        return false;
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
+        const struct operation_entry *entry = &log->entries[i];
+        uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1;
+        if (entry->communicator != mine->communicator || sequence >= first)
+            continue;
+        const struct operation_entry *own = operation_log_find(context->log, mine->communicator, sequence);
+        if (!own || own->hash == entry->hash)
+            continue;
+        first = sequence;
+        *ours = operation_of(context->rank, own);
+        *theirs = operation_of(rank, entry);
+    }
+    return first <= mine->sequence;
+}
+
 static void conclude(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
     const struct diagnosis_operation *mine = &diagnosis->links[0];
     switch ((enum diagnosis_kind)atomic_load_explicit(&diagnosis->kind, memory_order_acquire)) {
     case DIAGNOSIS_MISMATCH: {
-        struct diagnosis_operation theirs = {.rank = rank};
+        struct diagnosis_operation ours, theirs = {.rank = rank};
+        if (log && first_disagreement(context, rank, log, &ours, &theirs)) {
+            end_with_mismatch(context, &ours, &theirs);
+            break;
+        }
         const struct operation_entry *same = log ? counterpart(context, mine, log) : NULL;
         if (same)
             theirs = operation_of(rank, same);
