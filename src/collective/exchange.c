@@ -15,9 +15,7 @@
 
 bool exchange_in_line(const struct plan *plan, uint64_t block_bytes)
 {
-    bool many = plan->collective == COLLECTIVE_REDUCE_SCATTER || plan->collective == COLLECTIVE_ALLTOALL ||
-                plan->collective == COLLECTIVE_SCATTER;
-    return block_bytes * (many ? plan->ranks : 1) <= PLAN_LINE_BYTES;
+    return block_bytes * collective_widest_input(plan->collective, plan->ranks) <= PLAN_LINE_BYTES;
 }
 
 static uint8_t *contribution_of(const struct exchange_operation *operation, uint32_t rank)

@@ -2,9 +2,10 @@
 /**
  * Exchange: operations so small that contribution and flag cross together, in one step (STEP_EXCHANGE).
  *
- * A rank publishes its contribution in its control line, looks until all others have published theirs, and takes its
- * result from what they gave. The three parts serve requests (execution_near.c) and exchange_run(), which takes a whole
- * blocking operation at once. Guarded by the context's baton.
+ * A rank publishes its contribution in its control line, looks until those have published whose data it takes (in a
+ * barrier: all), and takes its result from what they gave. Who takes nothing goes on at once. The three parts serve
+ * requests (execution_near.c) and exchange_run(), which takes a whole blocking operation at once. Guarded by the
+ * context's baton.
  */
 #ifndef WEFT_COLLECTIVE_EXCHANGE_H
 #define WEFT_COLLECTIVE_EXCHANGE_H
@@ -44,7 +45,7 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
 /** Look at the members of the group from number *looked on, and count those that have published. */
 enum exchange_sight exchange_look(const struct exchange_operation *operation, uint32_t *looked);
 
-/** All have published: write the output. */
+/** Those whose data it takes have published: write the output. */
 void exchange_take(const struct exchange_operation *operation);
 
 /** What exchange_run() came to. */

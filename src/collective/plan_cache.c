@@ -13,9 +13,7 @@
 /* Blocks of this size travel in the lines of flags. */
 static uint64_t line_bytes(const weft_comm *comm, enum collective collective)
 {
-    bool many = collective == COLLECTIVE_REDUCE_SCATTER || collective == COLLECTIVE_ALLTOALL ||
-                collective == COLLECTIVE_SCATTER;
-    return PLAN_LINE_BYTES / (many ? comm->size : 1);
+    return PLAN_LINE_BYTES / collective_widest_input(collective, comm->size);
 }
 
 static uint8_t class_of(const weft_comm *comm, enum collective collective, uint64_t bytes)

@@ -105,9 +105,7 @@ static const char *check_wait(const struct plan *plan, const struct step *step)
 /* How many blocks the fullest rank's input, or output, has: what near steps may name of another rank. */
 static uint64_t most_input_blocks(const struct plan *plan)
 {
-    bool many = plan->collective == COLLECTIVE_REDUCE_SCATTER || plan->collective == COLLECTIVE_ALLTOALL ||
-                plan->collective == COLLECTIVE_ALLTOALLV || plan->collective == COLLECTIVE_SCATTER;
-    return many ? plan->ranks : 1;
+    return collective_widest_input(plan->collective, plan->ranks);
 }
 
 static uint64_t most_output_blocks(const struct plan *plan)

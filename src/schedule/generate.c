@@ -33,10 +33,7 @@ _Static_assert(PLAN_INLINE_BYTES == 8192, "the sentences here say so");
 
 static const char *refuses_long(const struct plan_shape *shape)
 {
-    uint64_t blocks = 1;
-    if (shape->collective == COLLECTIVE_REDUCE_SCATTER || shape->collective == COLLECTIVE_ALLTOALL ||
-        shape->collective == COLLECTIVE_SCATTER)
-        blocks = shape->ranks;
+    uint64_t blocks = collective_widest_input(shape->collective, shape->ranks);
     if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
         return "a rank's input must fit beside its flag (8192 bytes)";
     return refuses_far(shape);

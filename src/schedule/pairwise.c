@@ -8,6 +8,36 @@
 
 static const struct moment now = {0};
 
+/* Everybody's contribution to `piece` into scratch, in rank order; this rank's own is copied there. */
+static void receive_contributions(const struct stage *stage, uint32_t piece, uint32_t part)
+{
+    uint32_t n = stage->ranks, me = stage->rank;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t from = (me + n - k) % n;
+        struct pieces contribution = {.buffer = BUFFER_SCRATCH, .first = stage->scratch + from, .part = part};
+        if (k == 0)
+            stage_copy(stage, stage->receive_lane, stage->ready, &stage->input, piece, &contribution, 0, 1);
+        else
+            stage_receive(stage, now, from, &contribution, 0, 1);
+    }
+}
+
+/* Their sum. */
+static void sum_contributions(const struct stage *stage, uint32_t part, const struct pieces *into, uint32_t piece)
+{
+    builder_add(stage->builder, stage->receive_lane,
+                (struct step){.kind = STEP_REDUCE,
+                              .flags = stage->finishes ? STEP_FINISHES : 0,
+                              .source = BUFFER_SCRATCH,
+                              .source_chunk = stage->scratch,
+                              .operands = (uint16_t)stage->ranks,
+                              .stride = 1,
+                              .chunks = 1,
+                              .value = part,
+                              .target = into->buffer,
+                              .target_chunk = stage_chunk(into, piece)});
+}
+
 void stage_pairwise_reduce_scatter(const struct stage *stage, const struct pieces *into, uint32_t piece)
 {
     struct builder *builder = stage->builder;
@@ -19,25 +49,8 @@ void stage_pairwise_reduce_scatter(const struct stage *stage, const struct piece
 
     /* Contributions lie in rank order; all of them are to the same piece, the one that is ours. */
     uint32_t part = stage_part(stage, &stage->input, me);
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t from = (me + n - k) % n;
-        struct pieces contribution = {.buffer = BUFFER_SCRATCH, .first = stage->scratch + from, .part = part};
-        if (k == 0)
-            stage_copy(stage, stage->receive_lane, stage->ready, &stage->input, me, &contribution, 0, 1);
-        else
-            stage_receive(stage, now, from, &contribution, 0, 1);
-    }
-    builder_add(builder, stage->receive_lane,
-                (struct step){.kind = STEP_REDUCE,
-                              .flags = stage->finishes ? STEP_FINISHES : 0,
-                              .source = BUFFER_SCRATCH,
-                              .source_chunk = stage->scratch,
-                              .operands = (uint16_t)n,
-                              .stride = 1,
-                              .chunks = 1,
-                              .value = part,
-                              .target = into->buffer,
-                              .target_chunk = stage_chunk(into, piece)});
+    receive_contributions(stage, me, part);
+    sum_contributions(stage, part, into, piece);
 }
 
 void stage_pairwise_allgather(const struct stage *stage, struct moment own)
@@ -58,28 +71,10 @@ void stage_one_shot(const struct stage *stage)
     builder_scratch(builder, stage->scratch + n);
     for (uint32_t k = 1; k < n; k++)
         stage_send(stage, k == 1 ? stage->ready : now, (me + k) % n, &stage->input, 0, 1);
-    for (uint32_t k = 0; k < n; k++) {
-        uint32_t from = (me + n - k) % n;
-        struct pieces contribution = {
-            .buffer = BUFFER_SCRATCH, .first = stage->scratch + from, .part = stage->input.part};
-        if (k == 0)
-            stage_copy(stage, stage->receive_lane, stage->ready, &stage->input, 0, &contribution, 0, 1);
-        else
-            stage_receive(stage, now, from, &contribution, 0, 1);
-    }
+    receive_contributions(stage, 0, stage->input.part);
     builder_hold(builder, stage->receive_lane,
                  builder_now(builder, stage->send_lane)); /* in place, it is what is sent */
-    builder_add(builder, stage->receive_lane,
-                (struct step){.kind = STEP_REDUCE,
-                              .flags = stage->finishes ? STEP_FINISHES : 0,
-                              .source = BUFFER_SCRATCH,
-                              .source_chunk = stage->scratch,
-                              .operands = (uint16_t)n,
-                              .stride = 1,
-                              .chunks = 1,
-                              .value = stage_part(stage, &stage->input, 0),
-                              .target = stage->output.buffer,
-                              .target_chunk = stage_chunk(&stage->output, 0)});
+    sum_contributions(stage, stage_part(stage, &stage->input, 0), &stage->output, 0);
 }
 
 void write_one_shot(struct builder *builder)

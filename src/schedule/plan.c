@@ -65,6 +65,13 @@ bool collective_is_rooted(enum collective collective)
            collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV;
 }
 
+uint32_t collective_widest_input(enum collective collective, uint32_t ranks)
+{
+    bool many = collective == COLLECTIVE_REDUCE_SCATTER || collective == COLLECTIVE_ALLTOALL ||
+                collective == COLLECTIVE_ALLTOALLV || collective == COLLECTIVE_SCATTER;
+    return many ? ranks : 1;
+}
+
 bool collective_is_vector(enum collective collective)
 {
     return collective == COLLECTIVE_ALLGATHERV || collective == COLLECTIVE_GATHERV ||

@@ -262,6 +262,9 @@ bool collective_is_rooted(enum collective collective);
 /** Whether blocks have sizes of their own (allgatherv, gatherv, alltoallv). */
 bool collective_is_vector(enum collective collective);
 
+/** Blocks that the fullest input of a rank has: `ranks` where every rank gives something else to each, else 1. */
+uint32_t collective_widest_input(enum collective collective, uint32_t ranks);
+
 /** The step kind's name ("receive-reduce"). */
 const char *step_kind_name(enum step_kind kind);
 
