@@ -116,10 +116,10 @@ static bool take_group(struct reading *reading, uint32_t *group)
     }
     bool right = true;
     while (right && !scanner_takes(scanner, "}")) {
-        int64_t from, to, least = count ? (int64_t)members[count - 1] + 1 : 0;
+        int64_t least = count ? (int64_t)members[count - 1] + 1 : 0, from = least;
         right = (!count || scanner_expects(scanner, ",")) &&
                 scanner_number(scanner, "a member (members ascend)", least, (int64_t)ranks - 1, &from);
-        to = from;
+        int64_t to = from;
         if (right && scanner_takes(scanner, ".."))
             right = scanner_number(scanner, "the last member", from, (int64_t)ranks - 1, &to);
         for (int64_t rank = from; right && rank <= to; rank++)
