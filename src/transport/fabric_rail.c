@@ -26,12 +26,10 @@ static bool is_stream(const struct rail *rail)
  * the sleeper has just seen to be idle: it is enough to wait for the epoll descriptor of its sockets, which is one of
  * those that it names.
  */
-static int sockets_descriptor(struct fid_cq *queue)
+static int sockets_descriptor_named(struct fid_cq *queue)
 {
     struct pollfd descriptors[8];
     struct fi_wait_pollfd answer = {.nfds = sizeof descriptors / sizeof *descriptors, .fd = descriptors};
-    struct fi_cq_data_entry none;
-    (void)fi_cq_sread(queue, &none, 1, NULL, 1); /* it learns of its sockets when it first waits */
     if (fi_control(&queue->fid, FI_GETWAIT, &answer) != 0)
         return -1;
     for (uint64_t i = 0; i < answer.nfds; i++) {
@@ -43,6 +41,19 @@ static int sockets_descriptor(struct fid_cq *queue)
             return descriptors[i].fd;
     }
     return -1;
+}
+
+/* The queue learns of its sockets when it first waits, which it does not where its time is over before it comes to it:
+ * a process that loses its core for a millisecond tries again with more. */
+static int sockets_descriptor(struct fid_cq *queue)
+{
+    int descriptor = -1;
+    for (int milliseconds = 1; descriptor < 0 && milliseconds <= 256; milliseconds *= 4) {
+        struct fi_cq_data_entry none;
+        (void)fi_cq_sread(queue, &none, 1, NULL, milliseconds);
+        descriptor = sockets_descriptor_named(queue);
+    }
+    return descriptor;
 }
 
 static weft_status open_queue(struct fabric *fabric, struct rail *rail, struct error *error)
