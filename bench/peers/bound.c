@@ -281,6 +281,12 @@ static bool run_calls(void *subject, size_t calls, double *seconds, double *cpu)
     return true;
 }
 
+static void fill(float *memory, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        memory[i] = element(rank, i);
+}
+
 static void do_size(const struct words *words, char *memory, size_t bytes, int in_place)
 {
     enum kind kind = present.kind;
@@ -301,8 +307,8 @@ static void do_size(const struct words *words, char *memory, size_t bytes, int i
             if (in_place && scatters)
                 call->output[r] += (size_t)r * count;
         }
-        memset(call->output[rank], 0, kind == REDUCE_SCATTER ? bytes / blocks : bytes);
-        memset(call->input[rank], 0, kind == ALLGATHER ? bytes / blocks : bytes);
+        fill(call->output[rank], kind == REDUCE_SCATTER ? count : count * blocks);
+        fill(call->input[rank], kind == ALLGATHER ? count : count * blocks);
     }
     struct bench_times times, streamed;
     struct bench_timed timed = {run_calls, NULL, present.sets};

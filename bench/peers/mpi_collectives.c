@@ -29,12 +29,6 @@ struct collective {
 
 static int rank, ranks;
 
-/* Whole numbers whose sum over the ranks is exact. */
-static float element(int of_rank, size_t index)
-{
-    return (float)((index * 7 + (size_t)of_rank * 13) % 61);
-}
-
 static float summed(size_t index)
 {
     float sum = 0;
