@@ -61,6 +61,33 @@ weft_status text_parse_number(const char *text, const char *what, double least, 
     return WEFT_OK;
 }
 
+/* How many bytes a character beyond ASCII has that may be printed; 0: it is none. */
+static size_t wide_character(const unsigned char *bytes)
+{
+    size_t size = bytes[0] >= 0xf0 ? 4 : bytes[0] >= 0xe0 ? 3 : 2;
+    static const uint32_t least[] = {0, 0, 0xa0, 0x800, 0x10000}; /* below 0xa0 are control characters */
+    uint32_t code = bytes[0] & (0x7fu >> size);
+    if (bytes[0] < 0xc2 || bytes[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i < size; i++) {
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (bytes[i] & 0x3f);
+    }
+    return code < least[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : size;
+}
+
+char *text_printable(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at;) {
+        size_t size = *at < 0x80 ? *at >= ' ' && *at != 127 : wide_character(at);
+        if (!size)
+            *at = '?';
+        at += size ? size : 1;
+    }
+    return text;
+}
+
 /* Levenshtein's distance of two short words. */
 static size_t distance(const char *a, const char *b)
 {

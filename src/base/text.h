@@ -21,6 +21,12 @@ weft_status text_parse_integer(const char *text, const char *what, int64_t least
 weft_status text_parse_number(const char *text, const char *what, double least, double most, double *number,
                               struct error *error);
 
+/**
+ * Make `text` one that can be printed and put into JSON, in place: control characters (of a terminal, too) and what is
+ * no UTF-8 become '?'. For what others have written. Returns `text`.
+ */
+char *text_printable(char *text);
+
 /** Of `count` names the one nearest to `text` in edit distance, or NULL if none is near (half of its letters). */
 const char *text_nearest(const char *text, const char *const *names, size_t count);
 

@@ -44,10 +44,8 @@ static weft_status print_json(const struct timeline *timeline, FILE *out, struct
     json_open_array(&text, "ranks");
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         const struct timeline_rank *rank = &timeline->ranks[r];
-        if (!rank->known)
-            continue;
         json_open_object(&text, NULL);
-        json_put_integer(&text, "rank", r);
+        json_put_integer(&text, "rank", rank->rank);
         json_put_text(&text, "host", rank->host);
         json_put_unsigned(&text, "operations", rank->operations);
         json_put_unsigned(&text, "lost", rank->lost);
@@ -89,10 +87,8 @@ static void print_ranks(const struct timeline *timeline, FILE *out)
             "waiting", "late, mean", "most", "last of all");
     for (uint32_t r = 0; r < timeline->rank_count; r++) {
         const struct timeline_rank *rank = &timeline->ranks[r];
-        if (!rank->known)
-            continue;
         apart |= rank->clock_uncertainty > 0;
-        fprintf(out, "%4u  %-12s %10" PRIu64 " %8s %9.0f%% %7.0f%% %10s %10s %11.0f%%\n", r, rank->host,
+        fprintf(out, "%4u  %-12s %10" PRIu64 " %8s %9.0f%% %7.0f%% %10s %10s %11.0f%%\n", rank->rank, rank->host,
                 rank->operations, text_seconds(rank->last - rank->first, span, sizeof span),
                 100 * share(rank->inside, rank->last - rank->first), 100 * share(rank->waited, rank->inside),
                 text_seconds(rank->late_mean, mean, sizeof mean), text_seconds(rank->late_most, most, sizeof most),
@@ -101,12 +97,13 @@ static void print_ranks(const struct timeline *timeline, FILE *out)
     for (uint32_t r = 0; r < timeline->rank_count; r++)
         if (timeline->ranks[r].lost)
             fprintf(out, "rank %u has lost its first %" PRIu64 " of %" PRIu64 " events; WEFT_TRACE_EVENTS keeps more\n",
-                    r, timeline->ranks[r].lost, timeline->ranks[r].events);
+                    timeline->ranks[r].rank, timeline->ranks[r].lost, timeline->ranks[r].events);
     if (apart)
         fprintf(out, "clocks of other machines are known to");
     for (uint32_t r = 0; apart && r < timeline->rank_count; r++)
         if (timeline->ranks[r].clock_uncertainty > 0)
-            fprintf(out, " %s (rank %u)", text_seconds(timeline->ranks[r].clock_uncertainty, most, sizeof most), r);
+            fprintf(out, " %s (rank %u)", text_seconds(timeline->ranks[r].clock_uncertainty, most, sizeof most),
+                    timeline->ranks[r].rank);
     fprintf(out, "%s", apart ? "\n" : "");
 }
 

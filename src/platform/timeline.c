@@ -2,28 +2,32 @@
 #include "platform/timeline.h"
 
 #include "base/json.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define RANKS_MOST (1 << 20)
+#define KINDS_MOST 1024 /* operations times algorithms; Weft has some hundred */
 
 /* What is kept of an event until all are read. */
 struct span {
-    uint32_t rank, communicator;
+    uint32_t rank; /* index of its rank among those of the timeline */
+    uint32_t communicator;
     uint64_t sequence;
     double begin, end;
     double called;  /* of an operation */
     uint32_t kind;  /* of an operation */
     char category;  /* o: operation, n: near, m: message */
-    uint32_t place; /* the first rank of its rank's machine */
+    uint32_t place; /* the first rank of its rank's machine, an index too */
 };
 
 struct reading {
     struct timeline *timeline;
     const char *path;
     uint64_t line;
+    bool odd; /* a number of this line is none that Weft writes */
     struct span *spans;
     size_t count, room;
 };
@@ -37,10 +41,21 @@ static weft_status damaged(const struct reading *reading, struct error *error)
                      (unsigned long)reading->line);
 }
 
-static double number(const cJSON *object, const char *key)
+static double number(struct reading *reading, const cJSON *object, const char *key)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
-    return cJSON_IsNumber(value) ? value->valuedouble : 0;
+    double number = cJSON_IsNumber(value) ? value->valuedouble : 0;
+    if (number >= -(double)JSON_EXACT && number <= (double)JSON_EXACT)
+        return number;
+    reading->odd = true;
+    return 0;
+}
+
+static uint64_t count(struct reading *reading, const cJSON *object, const char *key)
+{
+    double value = number(reading, object, key);
+    reading->odd |= value < 0;
+    return value < 0 ? 0 : (uint64_t)value;
 }
 
 static const char *text(const cJSON *object, const char *key)
@@ -49,34 +64,57 @@ static const char *text(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? value->valuestring : "";
 }
 
-static struct timeline_rank *rank_of(struct timeline *timeline, uint32_t rank)
+/* A rank that the file has told of, by its number, or NULL. */
+static struct timeline_rank *rank_of(const struct timeline *timeline, uint32_t number)
 {
-    if (rank >= timeline->rank_count) {
-        struct timeline_rank *grown = realloc(timeline->ranks, (rank + 1) * sizeof *grown);
-        if (!grown)
-            return NULL;
-        memset(grown + timeline->rank_count, 0, (rank + 1 - timeline->rank_count) * sizeof *grown);
-        timeline->ranks = grown;
-        timeline->rank_count = rank + 1;
+    uint32_t first = 0, end = timeline->rank_count;
+    while (first < end) {
+        uint32_t middle = first + (end - first) / 2;
+        if (timeline->ranks[middle].rank < number)
+            first = middle + 1;
+        else
+            end = middle;
     }
-    return &timeline->ranks[rank];
+    return first < timeline->rank_count && timeline->ranks[first].rank == number ? &timeline->ranks[first] : NULL;
 }
 
-/* The kind's number; UINT32_MAX if memory ran out. */
+/* One more of something, zeroed, at the end of an array that doubles when it is full; NULL if memory ran out. */
+static void *add_one(void **array, uint32_t *used, size_t size)
+{
+    uint32_t many = *used;
+    if ((many & (many - 1)) == 0) {
+        void *grown = realloc(*array, (many ? 2 * (size_t)many : 1) * size);
+        if (!grown)
+            return NULL;
+        *array = grown;
+    }
+    char *added = (char *)*array + many * size;
+    memset(added, 0, size);
+    (*used)++;
+    return added;
+}
+
+/* The kind's number; UINT32_MAX if memory ran out or there are too many. */
 static uint32_t kind_of(struct timeline *timeline, const char *name, const char *algorithm)
 {
+    struct timeline_kind wanted = {0};
+    snprintf(wanted.name, sizeof wanted.name, "%s", name);
+    snprintf(wanted.algorithm, sizeof wanted.algorithm, "%s", algorithm);
+    text_printable(wanted.name);
+    text_printable(wanted.algorithm);
     for (uint32_t i = 0; i < timeline->kind_count; i++)
-        if (strcmp(timeline->kinds[i].name, name) == 0 && strcmp(timeline->kinds[i].algorithm, algorithm) == 0)
+        if (strcmp(timeline->kinds[i].name, wanted.name) == 0 &&
+            strcmp(timeline->kinds[i].algorithm, wanted.algorithm) == 0)
             return i;
-    struct timeline_kind *grown = realloc(timeline->kinds, (timeline->kind_count + 1) * sizeof *grown);
-    if (!grown)
+    if (timeline->kind_count == KINDS_MOST)
         return UINT32_MAX;
-    timeline->kinds = grown;
-    struct timeline_kind *kind = &grown[timeline->kind_count];
-    *kind = (struct timeline_kind){0};
-    snprintf(kind->name, sizeof kind->name, "%.31s", name);
-    snprintf(kind->algorithm, sizeof kind->algorithm, "%.47s", algorithm);
-    return timeline->kind_count++;
+    void *kinds = timeline->kinds;
+    struct timeline_kind *kind = add_one(&kinds, &timeline->kind_count, sizeof *kind);
+    timeline->kinds = kinds;
+    if (!kind)
+        return UINT32_MAX;
+    *kind = wanted;
+    return timeline->kind_count - 1;
 }
 
 static struct span *add_span(struct reading *reading)
@@ -92,24 +130,31 @@ static struct span *add_span(struct reading *reading)
     return &reading->spans[reading->count++];
 }
 
+/* Ranks come in order, each once, before their events. */
 static weft_status read_rank(struct reading *reading, uint32_t number_of_rank, const cJSON *arguments,
                              struct error *error)
 {
-    struct timeline_rank *rank = rank_of(reading->timeline, number_of_rank);
+    struct timeline *timeline = reading->timeline;
+    if (timeline->rank_count && timeline->ranks[timeline->rank_count - 1].rank >= number_of_rank)
+        return damaged(reading, error);
+    void *ranks = timeline->ranks;
+    struct timeline_rank *rank = add_one(&ranks, &timeline->rank_count, sizeof *rank);
+    timeline->ranks = ranks;
     if (!rank)
-        return error_memory(error, (number_of_rank + 1) * sizeof *rank, "the ranks of a timeline");
-    rank->known = true;
-    snprintf(rank->host, sizeof rank->host, "%.63s", text(arguments, "host"));
-    snprintf(rank->machine, sizeof rank->machine, "%.95s", text(arguments, "machine"));
-    rank->events = (uint64_t)number(arguments, "events");
-    rank->lost = (uint64_t)number(arguments, "lost");
-    rank->clock_uncertainty = number(arguments, "clock_uncertainty_us") * 1e-6;
+        return error_memory(error, 2 * timeline->rank_count * sizeof *rank, "the ranks of a timeline");
+    rank->rank = number_of_rank;
+    snprintf(rank->host, sizeof rank->host, "%s", text(arguments, "host"));
+    text_printable(rank->host);
+    snprintf(rank->machine, sizeof rank->machine, "%s", text(arguments, "machine"));
+    rank->events = count(reading, arguments, "events");
+    rank->lost = count(reading, arguments, "lost");
+    rank->clock_uncertainty = number(reading, arguments, "clock_uncertainty_us") * 1e-6;
     return WEFT_OK;
 }
 
 /* An operation or a step that the sums are about. */
-static weft_status read_span(struct reading *reading, uint32_t rank, const cJSON *event, const cJSON *arguments,
-                             struct error *error)
+static weft_status read_span(struct reading *reading, struct timeline_rank *own, const cJSON *event,
+                             const cJSON *arguments, struct error *error)
 {
     const char *category = text(event, "cat");
     bool operation = strcmp(category, "operation") == 0, near = strcmp(category, "near") == 0;
@@ -118,25 +163,26 @@ static weft_status read_span(struct reading *reading, uint32_t rank, const cJSON
     struct span *span = add_span(reading);
     if (!span)
         return error_memory(error, reading->room * sizeof *span, "the events of a timeline");
-    *span = (struct span){.rank = rank,
-                          .communicator = (uint32_t)number(arguments, "communicator"),
-                          .sequence = (uint64_t)number(arguments, "sequence"),
-                          .begin = number(event, "ts") * 1e-6,
+    *span = (struct span){.rank = (uint32_t)(own - reading->timeline->ranks),
+                          .communicator = (uint32_t)count(reading, arguments, "communicator"),
+                          .sequence = count(reading, arguments, "sequence"),
+                          .begin = number(reading, event, "ts") * 1e-6,
                           .category = operation ? 'o'
                                       : near    ? 'n'
                                                 : 'm'};
-    span->end = span->begin + number(event, "dur") * 1e-6;
+    span->end = span->begin + number(reading, event, "dur") * 1e-6;
     if (!operation)
         return WEFT_OK;
-    span->called = span->begin - number(arguments, "queued_us") * 1e-6;
+    span->called = span->begin - number(reading, arguments, "queued_us") * 1e-6;
     span->kind = kind_of(reading->timeline, text(event, "name"), text(arguments, "algorithm"));
+    if (span->kind == UINT32_MAX && reading->timeline->kind_count == KINDS_MOST)
+        return damaged(reading, error);
     if (span->kind == UINT32_MAX)
         return error_memory(error, sizeof(struct timeline_kind), "the kinds of operations of a timeline");
     struct timeline_kind *kind = &reading->timeline->kinds[span->kind];
-    struct timeline_rank *own = &reading->timeline->ranks[rank];
-    double waited = number(arguments, "waited_us") * 1e-6;
+    double waited = number(reading, arguments, "waited_us") * 1e-6;
     kind->calls++;
-    kind->bytes += (uint64_t)number(arguments, "bytes");
+    kind->bytes += count(reading, arguments, "bytes");
     kind->time += span->end - span->begin;
     kind->waited += waited;
     own->first = own->operations == 0 || span->begin < own->first ? span->begin : own->first;
@@ -149,17 +195,18 @@ static weft_status read_span(struct reading *reading, uint32_t rank, const cJSON
 
 static weft_status read_event(struct reading *reading, const cJSON *event, struct error *error)
 {
-    double rank = number(event, "pid");
+    double process = number(reading, event, "pid");
     const cJSON *arguments = cJSON_GetObjectItemCaseSensitive(event, "args");
-    if (!cJSON_IsObject(event) || rank < 0 || rank >= RANKS_MOST)
+    if (!cJSON_IsObject(event) || reading->odd || process < 0 || process >= RANKS_MOST)
         return damaged(reading, error);
-    if (strcmp(text(event, "name"), "weft_rank") == 0)
-        return read_rank(reading, (uint32_t)rank, arguments, error);
-    if (strcmp(text(event, "ph"), "X") != 0)
-        return WEFT_OK;
-    if (rank >= reading->timeline->rank_count)
-        return damaged(reading, error); /* a rank is told of before its events */
-    return read_span(reading, (uint32_t)rank, event, arguments, error);
+    weft_status status = WEFT_OK;
+    if (strcmp(text(event, "name"), "weft_rank") == 0) {
+        status = read_rank(reading, (uint32_t)process, arguments, error);
+    } else if (strcmp(text(event, "ph"), "X") == 0) {
+        struct timeline_rank *rank = rank_of(reading->timeline, (uint32_t)process);
+        status = rank ? read_span(reading, rank, event, arguments, error) : damaged(reading, error);
+    }
+    return status == WEFT_OK && reading->odd ? damaged(reading, error) : status;
 }
 
 static weft_status read_lines(struct reading *reading, FILE *file, struct error *error)
@@ -282,16 +329,44 @@ static void sum_phases(struct timeline_kind *kind, struct span *spans, size_t co
     kind->overlapped += common(spans + messages, inner, spans, outer);
 }
 
+static int compare_machines(const void *left, const void *right)
+{
+    const struct timeline_rank *a = *(struct timeline_rank *const *)left, *b = *(struct timeline_rank *const *)right;
+    int order = strcmp(a->machine, b->machine);
+    return order ? order : (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* Give every span its place. */
+static weft_status find_places(struct reading *reading, struct error *error)
+{
+    const struct timeline *timeline = reading->timeline;
+    uint32_t ranks = timeline->rank_count;
+    const struct timeline_rank **sorted = calloc(ranks ? ranks : 1, sizeof *sorted);
+    uint32_t *places = calloc(ranks ? ranks : 1, sizeof *places);
+    if (!sorted || !places) {
+        free(sorted);
+        free(places);
+        return error_memory(error, ranks * (sizeof *sorted + sizeof *places), "the machines of a timeline");
+    }
+    for (uint32_t i = 0; i < ranks; i++)
+        sorted[i] = &timeline->ranks[i];
+    qsort(sorted, ranks, sizeof *sorted, compare_machines);
+    for (uint32_t i = 0, first = 0; i < ranks; i++) {
+        if (strcmp(sorted[i]->machine, sorted[first]->machine) != 0)
+            first = i;
+        places[sorted[i] - timeline->ranks] = (uint32_t)(sorted[first] - timeline->ranks);
+    }
+    for (size_t i = 0; i < reading->count; i++)
+        reading->spans[i].place = places[reading->spans[i].rank];
+    free(sorted);
+    free(places);
+    return WEFT_OK;
+}
+
 static void sum_up(struct reading *reading)
 {
     struct timeline *timeline = reading->timeline;
     struct span *spans = reading->spans;
-    for (size_t i = 0; i < reading->count; i++) {
-        uint32_t place = 0;
-        while (strcmp(timeline->ranks[place].machine, timeline->ranks[spans[i].rank].machine) != 0)
-            place++;
-        spans[i].place = place;
-    }
     if (reading->count)
         qsort(spans, reading->count, sizeof *spans, compare_spans);
     for (size_t first = 0, end; first < reading->count; first = end) {
@@ -327,6 +402,8 @@ weft_status timeline_read(const char *path, struct timeline *timeline, struct er
         return error_system(error, "cannot read the timeline '%s'", path);
     weft_status status = read_lines(&reading, file, error);
     fclose(file);
+    if (status == WEFT_OK)
+        status = find_places(&reading, error);
     if (status == WEFT_OK)
         sum_up(&reading);
     free(reading.spans);

@@ -26,7 +26,7 @@
 
 /** One rank. Times are seconds. */
 struct timeline_rank {
-    bool known;
+    uint32_t rank;
     char host[64];
     char machine[96];
     uint64_t events, lost;
@@ -52,13 +52,16 @@ struct timeline_kind {
 };
 
 struct timeline {
-    struct timeline_rank *ranks;
+    struct timeline_rank *ranks; /**< those that the file tells of, in order */
     uint32_t rank_count;
     struct timeline_kind *kinds; /**< the one that took longest first */
     uint32_t kind_count;
 };
 
-/** Read and sum up the file at `path`. Errors: SYSTEM, MEMORY, DATA if it is no timeline that Weft has written. */
+/**
+ * Read and sum up the file at `path`; what it says is not believed: it may be anybody's. Takes memory in proportion to
+ * its size. Errors: SYSTEM, MEMORY, DATA if it is no timeline that Weft has written.
+ */
 weft_status timeline_read(const char *path, struct timeline *timeline, struct error *error);
 void timeline_free(struct timeline *timeline);
 

@@ -47,6 +47,31 @@ static void the_nearest_name(void **state)
     assert_null(text_nearest("zzz", names, 3));
 }
 
+static void what_others_wrote_becomes_printable(void **state)
+{
+    static const char *const cases[][2] = {
+        {"plain text", "plain text"},
+        {"a\033[2Jb\nc\177", "a?[2Jb?c?"},
+        {"Z\xc3\xbcrich \xe2\x82\xac \xf0\x9f\x90\x91", "Z\xc3\xbcrich \xe2\x82\xac \xf0\x9f\x90\x91"},
+        {"\xc2\x9b"
+         "2J",
+         "??2J"}, /* a terminal's CSI, as UTF-8 */
+        {"\x9b"
+         "2J",
+         "?2J"},       /* and as it is */
+        {"\xc3", "?"}, /* cut short */
+        {"\xe2\x82", "??"},
+        {"\xf0\x9f\x90", "???"},
+        {"\xc0\xaf\xe0\x80\xaf", "?????"},           /* overlong */
+        {"\xed\xa0\x80\xf4\x90\x80\x80", "???????"}, /* half of a pair; beyond the last */
+    };
+    char text[64];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        strcpy(text, cases[i][0]);
+        assert_string_equal(text_printable(text), cases[i][1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -54,6 +79,7 @@ int main(void)
         cmocka_unit_test(bad_sizes_get_a_sentence_and_leave_the_output_alone),
         cmocka_unit_test(integers_within_bounds),
         cmocka_unit_test(the_nearest_name),
+        cmocka_unit_test(what_others_wrote_becomes_printable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
