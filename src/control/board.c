@@ -29,9 +29,9 @@ uint64_t board_bytes(uint32_t ranks)
     return answers_offset(ranks) + ranks * sizeof(struct board_answer);
 }
 
-struct board_answer *board_answers(const struct board *board)
+struct board_answer *board_answers(const struct board *board, uint32_t ranks)
 {
-    return (struct board_answer *)((uintptr_t)board + answers_offset(board->ranks));
+    return (struct board_answer *)((uintptr_t)board + answers_offset(ranks));
 }
 
 /* The same for all ranks of a job, and telling nobody its secret. A rank that is alone has no secret. */
@@ -101,7 +101,7 @@ void board_close(struct board_keeper *keeper)
 static void take_answer(void *context, uint32_t rank, const struct operation_log *log)
 {
     struct board_keeper *keeper = context;
-    struct board_answer *answer = &board_answers(keeper->board)[rank];
+    struct board_answer *answer = &board_answers(keeper->board, keeper->board->ranks)[rank];
     uint64_t now = clock_now();
     atomic_store_explicit(&answer->number, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);

@@ -11,7 +11,8 @@
  * any rank whose helper thread lives; at its next turn (a heartbeat at most) that thread asks them over the control
  * plane and puts their logs beside its own. The threads of the program take no part.
  *
- * The writing side belongs to the helper thread, the log apart. A reader trusts nothing that it finds.
+ * The writing side belongs to the helper thread, the log apart. A reader trusts nothing that it finds: the process may
+ * be broken, or another user's who wants to harm the root that looks, and may change what is there at any moment.
  */
 #ifndef WEFT_CONTROL_BOARD_H
 #define WEFT_CONTROL_BOARD_H
@@ -22,6 +23,7 @@
 #define BOARD_FILE       "weft-board"       /**< the memfd's name */
 #define BOARD_TEXT_BYTES 64
 #define BOARD_WAIT       1.0 /**< seconds that ranks elsewhere have to answer */
+#define BOARD_RANKS_MOST (1u << 20)
 
 /** Who a rank is: of its card, what people want to know. */
 struct board_rank {
@@ -55,8 +57,9 @@ struct board {
     struct board_rank who[]; /**< of every rank; behind them a struct board_answer each, see board_answers() */
 };
 
-/** The answers, in rank order, behind who[]; only those of ranks on other machines are ever touched. */
-struct board_answer *board_answers(const struct board *board);
+/** The answers of a board of so many ranks, in rank order, behind who[]; only those of ranks on other machines are ever
+ * touched. */
+struct board_answer *board_answers(const struct board *board, uint32_t ranks);
 
 /** Bytes of a board for so many ranks. */
 uint64_t board_bytes(uint32_t ranks);
@@ -84,13 +87,23 @@ int board_progress(struct board_keeper *keeper);
 
 /* ---- who looks -------------------------------------------------------------------------------------------------- */
 
-/** A board of some process, mapped. */
+/**
+ * A board of some process, mapped. What a reader reckons with (how many ranks, of which job) is read once and kept
+ * here, as it is all within the mapping now and may be anything a moment later.
+ */
 struct board_view {
     struct board *board; /**< shared with the rank: read with care, write nothing but by board_ring() */
     uint64_t bytes;
-    int32_t process; /**< as numbered here; its own view may be another, in a container */
-    uint32_t owner;  /**< user id */
+    uint32_t rank, ranks; /**< rank < ranks, and the mapping has room for them */
+    uint64_t job;
+    int32_t process;       /**< as numbered here; its own view may be another, in a container */
+    uint32_t owner;        /**< user id */
+    uint64_t device, node; /**< which memory it is: a forked child has its parent's board, too */
 };
+
+/** View the board that is open as `path` (/proc/PROCESS/fd/NUMBER); false if that is none, or cannot be believed. */
+bool board_view_open(const char *path, int32_t process, struct board_view *view);
+void board_view_close(struct board_view *view);
 
 /** The boards of all processes that this user may look into; *views is the caller's, to give to board_views_free(). */
 weft_status board_views_list(struct board_view **views, uint32_t *count, struct error *error);

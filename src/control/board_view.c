@@ -14,70 +14,84 @@
 
 #define RING_SECONDS (BOARD_WAIT + 0.75) /* for the helper's turn to come, and for the answers */
 
-/* What has been found so far, and which memory it is: a forked child has its parent's board, too. */
+/* What has been found so far. */
 struct found {
     struct board_view *views;
-    ino_t *nodes;
     uint32_t count, room;
 };
 
-static bool is_board(int descriptor, const struct stat *about)
+/* A sealed piece of memory, which cannot become shorter while it is mapped. */
+static bool is_sealed(int descriptor)
 {
     int seals = fcntl(descriptor, F_GET_SEALS);
-    return seals >= 0 && (seals & F_SEAL_SHRINK) && (uint64_t)about->st_size >= sizeof(struct board);
+    return seals >= 0 && (seals & F_SEAL_SHRINK);
 }
 
-/* Map the board behind a descriptor of a process; false if it is none that can be read. */
-static bool view_open(const char *path, int32_t process, struct board_view *view, ino_t *node)
+/* A rank has written who[] before the magic, so that this memory is there: who looks need not provide it. */
+static bool is_whole(const struct board_view *view, uint64_t held)
+{
+    return view->ranks > 0 && view->ranks <= BOARD_RANKS_MOST && view->rank < view->ranks &&
+           board_bytes(view->ranks) == view->bytes && held >= view->ranks * sizeof(struct board_rank);
+}
+
+bool board_view_open(const char *path, int32_t process, struct board_view *view)
 {
     struct stat about;
-    int descriptor = open(path, O_RDWR | O_CLOEXEC);
+    int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return false;
     void *memory = MAP_FAILED;
-    if (fstat(descriptor, &about) == 0 && is_board(descriptor, &about))
+    if (is_sealed(descriptor) && fstat(descriptor, &about) == 0 && (uint64_t)about.st_size >= sizeof(struct board))
         memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     close(descriptor);
     if (memory == MAP_FAILED)
         return false;
     struct board *board = memory;
-    uint32_t ranks = board->ranks;
-    *view = (struct board_view){board, (uint64_t)about.st_size, process, (uint32_t)about.st_uid};
-    *node = about.st_ino;
-    if (__atomic_load_n(&board->magic, __ATOMIC_ACQUIRE) == BOARD_MAGIC && ranks > 0 && board->rank < ranks &&
-        board_bytes(ranks) == view->bytes)
+    bool ready = __atomic_load_n(&board->magic, __ATOMIC_ACQUIRE) == BOARD_MAGIC;
+    *view = (struct board_view){.board = board,
+                                .bytes = (uint64_t)about.st_size,
+                                .rank = __atomic_load_n(&board->rank, __ATOMIC_RELAXED),
+                                .ranks = __atomic_load_n(&board->ranks, __ATOMIC_RELAXED),
+                                .job = __atomic_load_n(&board->job, __ATOMIC_RELAXED),
+                                .process = process,
+                                .owner = (uint32_t)about.st_uid,
+                                .device = about.st_dev,
+                                .node = about.st_ino};
+    if (ready && is_whole(view, (uint64_t)about.st_blocks * 512))
         return true;
-    munmap(memory, view->bytes);
+    board_view_close(view);
     return false;
 }
 
+void board_view_close(struct board_view *view)
+{
+    munmap(view->board, view->bytes);
+    *view = (struct board_view){0};
+}
+
 /* Keep a view, once for each memory: of a process and the children that it forked, the process. */
-static bool keep(struct found *found, struct board_view *view, ino_t node)
+static bool keep(struct found *found, struct board_view *view)
 {
     for (uint32_t i = 0; i < found->count; i++) {
-        if (found->nodes[i] != node)
+        struct board_view *known = &found->views[i];
+        if (known->node != view->node || known->device != view->device)
             continue;
         if (view->process == view->board->process)
-            found->views[i].process = view->process;
-        munmap(view->board, view->bytes);
+            known->process = view->process;
+        board_view_close(view);
         return true;
     }
     if (found->count == found->room) {
         uint32_t room = found->room ? 2 * found->room : 16;
         struct board_view *views = realloc(found->views, room * sizeof *views);
-        if (views)
-            found->views = views;
-        ino_t *nodes = realloc(found->nodes, room * sizeof *nodes);
-        if (nodes)
-            found->nodes = nodes;
-        if (!views || !nodes) {
-            munmap(view->board, view->bytes);
+        if (!views) {
+            board_view_close(view);
             return false;
         }
+        found->views = views;
         found->room = room;
     }
-    found->views[found->count] = *view;
-    found->nodes[found->count++] = node;
+    found->views[found->count++] = *view;
     return true;
 }
 
@@ -93,10 +107,9 @@ static bool look_into(int32_t process, struct found *found)
         ssize_t length = readlink(path, target, sizeof target - 1);
         target[length > 0 ? length : 0] = '\0';
         struct board_view view;
-        ino_t node;
         if (strncmp(target, "/memfd:" BOARD_FILE, strlen("/memfd:" BOARD_FILE)) == 0 &&
-            view_open(path, process, &view, &node))
-            good = keep(found, &view, node);
+            board_view_open(path, process, &view))
+            good = keep(found, &view);
     }
     if (descriptors)
         closedir(descriptors);
@@ -116,7 +129,6 @@ weft_status board_views_list(struct board_view **views, uint32_t *count, struct 
             good = look_into(process, &found);
     }
     closedir(processes);
-    free(found.nodes);
     if (!good) {
         board_views_free(found.views, found.count);
         return error_memory(error, found.room * sizeof *found.views, "the list of ranks on this machine");
@@ -129,7 +141,7 @@ weft_status board_views_list(struct board_view **views, uint32_t *count, struct 
 void board_views_free(struct board_view *views, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        munmap(views[i].board, views[i].bytes);
+        board_view_close(&views[i]);
     free(views);
 }
 

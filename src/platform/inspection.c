@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/inspection.h"
 
+#include "base/text.h"
 #include "collective/call.h"
 #include "collective/comm.h"
 #include "collective/operation_log.h"
@@ -17,6 +18,9 @@
 #include <string.h>
 #include <time.h>
 
+#define MOMENT_MOST 315360000e9 /* ten years: whoever claims more is not believed */
+#define ASKERS_MOST 2           /* of a job's ranks here, one after the other, until one responds */
+
 static const char *const state_names[] = {
     [INSPECTED_OUTSIDE] = "outside", [INSPECTED_MOVING] = "moving", [INSPECTED_WAITING] = "waiting",
     [INSPECTED_STOPPED] = "stopped", [INSPECTED_SILENT] = "silent", [INSPECTED_GONE] = "gone",
@@ -29,11 +33,17 @@ const char *inspected_state_name(enum inspected_state state)
 
 /* ---- moments ---------------------------------------------------------------------------------------------------- */
 
-/* When the inspection was made, and how this machine's ticks are told in nanoseconds. */
+/* When a job was looked at, and how this machine's ticks are told in nanoseconds. */
 struct reference {
     struct clock_moment moment;
     double tick;
 };
+
+/* Logs are others', so that any number may come: within +-MOMENT_MOST, so that they can be subtracted. */
+static int64_t moment_within(double moment)
+{
+    return (int64_t)(moment < -MOMENT_MOST ? -MOMENT_MOST : moment > MOMENT_MOST ? MOMENT_MOST : moment);
+}
 
 static double tick_length(const struct reference *reference, const struct operation_log *log)
 {
@@ -41,38 +51,37 @@ static double tick_length(const struct reference *reference, const struct operat
     return length > 0 ? length : reference->tick;
 }
 
-static struct reference reference_make(void)
+static double tick_length_here(void)
 {
     struct clock_moment first = clock_moment();
     nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
-    struct reference reference = {clock_moment(), 0};
-    reference.tick = clock_tick_length(first, reference.moment);
-    return reference;
+    return clock_tick_length(first, clock_moment());
 }
 
 static int64_t moment_here(const struct reference *reference, uint64_t ticks)
 {
-    return (int64_t)((double)(int64_t)(ticks - reference->moment.ticks) * reference->tick);
+    return moment_within((double)(int64_t)(ticks - reference->moment.ticks) * reference->tick);
 }
 
 /* How a log's ticks become moments: those of this machine directly, others by way of the rank that has asked. */
 struct timing {
     const struct reference *reference;
     const struct operation_log *log;
-    const struct board_answer *answer; /* NULL: this machine's */
-    const struct board *asker;
+    const struct board *asker; /* NULL: a log of this machine */
+    int64_t offset;            /* of the log's clock_now() against the asker's */
 };
 
 static int64_t moment_of(const struct timing *timing, uint64_t ticks)
 {
-    if (!timing->answer)
+    if (!timing->asker)
         return moment_here(timing->reference, ticks);
     const struct operation_log *log = timing->log;
-    double there = (double)(int64_t)(ticks - log->beat.ticks) * tick_length(timing->reference, log);
-    int64_t now = (int64_t)log->beat.now + (int64_t)there - timing->answer->offset; /* by the asker's clock */
+    int64_t there = moment_within((double)(int64_t)(ticks - log->beat.ticks) * tick_length(timing->reference, log));
     struct clock_moment asker = {__atomic_load_n(&timing->asker->log.beat.ticks, __ATOMIC_RELAXED),
                                  __atomic_load_n(&timing->asker->log.beat.now, __ATOMIC_RELAXED)};
-    return now - (int64_t)asker.now + moment_here(timing->reference, asker.ticks);
+    /* Since the asker's last turn, by its clock. */
+    uint64_t since = log->beat.now + (uint64_t)there - (uint64_t)timing->offset - asker.now;
+    return moment_within((double)(int64_t)since + (double)moment_here(timing->reference, asker.ticks));
 }
 
 /* ---- operations ------------------------------------------------------------------------------------------------- */
@@ -163,9 +172,9 @@ static void read_command(int32_t process, char *text, size_t size)
     while (length > 0 && text[length - 1] == '\0')
         length--;
     for (size_t i = 0; i < length; i++)
-        if ((unsigned char)text[i] < ' ')
-            text[i] = ' ';
+        text[i] = text[i] ? text[i] : ' '; /* between words */
     text[length] = '\0';
+    text_printable(text);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------------------------- */
@@ -173,21 +182,19 @@ static void read_command(int32_t process, char *text, size_t size)
 /* Texts in a board are whatever its process has written. */
 static void copy_text(char *to, size_t size, const char *from, size_t most)
 {
-    size_t length = strnlen(from, most < size ? most : size - 1);
-    for (size_t i = 0; i < length; i++)
-        to[i] = (char)((unsigned char)from[i] < ' ' || from[i] == 127 ? '?' : from[i]);
-    to[length < size ? length : size - 1] = '\0';
+    size_t length = most < size ? most : size - 1;
+    memcpy(to, from, length);
+    to[length] = '\0';
+    text_printable(to);
 }
 
 static weft_status job_begin(const struct board_view *view, struct inspected_job *job, struct error *error)
 {
     const struct board *board = view->board;
-    uint32_t ranks = (uint32_t)((view->bytes - sizeof *board) / sizeof(struct board_rank));
-    ranks = board->ranks < ranks ? board->ranks : ranks;
-    *job = (struct inspected_job){.number = board->job, .started = board->started, .rank_count = ranks};
-    job->ranks = calloc(ranks, sizeof *job->ranks);
+    *job = (struct inspected_job){.number = view->job, .started = board->started, .rank_count = view->ranks};
+    job->ranks = calloc(view->ranks, sizeof *job->ranks);
     if (!job->ranks)
-        return error_memory(error, ranks * sizeof *job->ranks, "the ranks of a job");
+        return error_memory(error, view->ranks * sizeof *job->ranks, "the ranks of a job");
     copy_text(job->launcher, sizeof job->launcher, board->launcher, sizeof board->launcher);
     copy_text(job->name, sizeof job->name, board->run, sizeof board->run);
     if (!*job->name)
@@ -197,7 +204,7 @@ static weft_status job_begin(const struct board_view *view, struct inspected_job
         snprintf(job->user, sizeof job->user, "%s", user->pw_name);
     else
         snprintf(job->user, sizeof job->user, "%u", view->owner);
-    for (uint32_t r = 0; r < ranks; r++) {
+    for (uint32_t r = 0; r < job->rank_count; r++) {
         job->ranks[r].rank = r;
         job->ranks[r].process = board->who[r].process;
         job->ranks[r].state = INSPECTED_SILENT;
@@ -206,21 +213,27 @@ static weft_status job_begin(const struct board_view *view, struct inspected_job
     return WEFT_OK;
 }
 
+/* Whether boards are of one job. Nobody can claim to be of another user's, nor say that a job has other ranks than its
+ * other boards do. */
+static bool same_job(const struct board_view *a, const struct board_view *b)
+{
+    return a->job == b->job && a->owner == b->owner && a->ranks == b->ranks;
+}
+
 /* A rank of this machine: what its board shows. */
 static weft_status read_here(const struct board_view *view, const struct reference *reference,
                              struct inspected_job *job, struct error *error)
 {
     struct operation_log log;
-    uint32_t number = view->board->rank;
-    if (number >= job->rank_count || job->ranks[number].operations)
+    struct inspected_rank *rank = &job->ranks[view->rank];
+    if (rank->operations)
         return WEFT_OK;
-    struct inspected_rank *rank = &job->ranks[number];
     operation_log_copy(&view->board->log, &log);
     struct timing timing = {.reference = reference, .log = &log};
     rank->process = view->process;
     weft_status status = read_log(&timing, rank, error);
     read_process(rank);
-    if (!job->here++ || number == 0)
+    if (!job->here++ || view->rank == 0)
         read_command(view->process, job->command, sizeof job->command);
     return status;
 }
@@ -231,13 +244,13 @@ static weft_status read_elsewhere(const struct board_view *asker, uint64_t numbe
 {
     weft_status status = WEFT_OK;
     for (uint32_t r = 0; status == WEFT_OK && r < job->rank_count; r++) {
-        const struct board_answer *answer = &board_answers(asker->board)[r];
+        const struct board_answer *answer = &board_answers(asker->board, asker->ranks)[r];
         struct operation_log log;
         if (job->ranks[r].operations ||
             atomic_load_explicit((_Atomic uint64_t *)&answer->number, memory_order_acquire) < number)
             continue;
         operation_log_copy(&answer->log, &log);
-        struct timing timing = {reference, &log, answer, asker->board};
+        struct timing timing = {reference, &log, asker->board, answer->offset};
         job->ranks[r].uncertainty = (double)answer->round_trip * 0.5e-9;
         status = read_log(&timing, &job->ranks[r], error);
     }
@@ -247,46 +260,59 @@ static weft_status read_elsewhere(const struct board_view *asker, uint64_t numbe
 /* Whether a rank that shows no board should be on the machine of one that does. */
 static void find_gone(const struct board_view *view, struct inspected_job *job)
 {
-    const struct board_rank *who = view->board->who, *own = &who[view->board->rank];
+    const struct board_rank *who = view->board->who, *own = &who[view->rank];
     for (uint32_t r = 0; r < job->rank_count; r++)
         if (!job->ranks[r].operations && strncmp(who[r].machine, own->machine, sizeof own->machine) == 0 &&
             kill(job->ranks[r].process, 0) != 0 && errno == ESRCH)
             job->ranks[r].state = INSPECTED_GONE;
 }
 
-/* Have a rank of this machine ask those of others; the number of the question, 0 if none is needed or can be put. */
-static uint64_t ask_elsewhere(const struct board_view *views, uint32_t count, const struct inspected_job *job,
-                              const struct board_view **asker)
+/* The boards of one job, of those of all. */
+struct job_views {
+    const struct board_view *views; /* the first is of this job, others may be */
+    uint32_t count;
+};
+
+/* The next view of the job after number `i`; `count` if there is none. */
+static uint32_t next_view(const struct job_views *of, uint32_t i)
 {
-    uint32_t shown = 0;
+    for (i++; i < of->count && !same_job(&of->views[i], &of->views[0]);)
+        i++;
+    return i;
+}
+
+/* Have a rank of this machine ask those of others; the number of the question, 0 if none is needed or can be put. */
+static uint64_t ask_elsewhere(const struct job_views *of, const struct board_view **asker)
+{
+    uint32_t shown = 0, asked = 0;
     uint64_t question = 0;
-    for (uint32_t i = 0; i < count; i++)
-        shown += views[i].board->job == job->number;
-    for (uint32_t i = 0; shown < job->rank_count && !question && i < count; i++) {
-        if (views[i].board->job != job->number || !process_is_well(views[i].process))
+    for (uint32_t i = 0; i < of->count; i = next_view(of, i))
+        shown++;
+    for (uint32_t i = 0; shown < of->views[0].ranks && !question && asked < ASKERS_MOST && i < of->count;
+         i = next_view(of, i)) {
+        if (!process_is_well(of->views[i].process))
             continue;
-        *asker = &views[i];
+        *asker = &of->views[i];
         question = board_ring(*asker);
+        asked++;
     }
     return question;
 }
 
-/* All that is known of the job of the first view; others of the views may be of other jobs. */
-static weft_status read_job(const struct board_view *first, const struct board_view *views, uint32_t count,
-                            bool elsewhere, struct inspected_job *job, struct error *error)
+/* All that is known of a job. */
+static weft_status read_job(const struct job_views *of, bool elsewhere, double tick, struct inspected_job *job,
+                            struct error *error)
 {
-    weft_status status = job_begin(first, job, error);
+    weft_status status = job_begin(&of->views[0], job, error);
     if (status != WEFT_OK)
         return status;
     const struct board_view *asker = NULL;
-    uint64_t question = elsewhere ? ask_elsewhere(views, count, job, &asker) : 0;
-    struct reference reference = reference_make();
-    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
-        if (views[i].board->job == job->number)
-            status = read_here(&views[i], &reference, job, error);
-    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
-        if (views[i].board->job == job->number)
-            find_gone(&views[i], job);
+    uint64_t question = elsewhere ? ask_elsewhere(of, &asker) : 0;
+    struct reference reference = {clock_moment(), tick};
+    for (uint32_t i = 0; status == WEFT_OK && i < of->count; i = next_view(of, i))
+        status = read_here(&of->views[i], &reference, job, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < of->count; i = next_view(of, i))
+        find_gone(&of->views[i], job);
     if (status == WEFT_OK && question)
         status = read_elsewhere(asker, question, &reference, job, error);
     if (status == WEFT_OK)
@@ -304,27 +330,24 @@ static int compare_jobs(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-weft_status inspection_open(bool elsewhere, struct inspection *inspection, struct error *error)
+weft_status inspection_read(const struct board_view *views, uint32_t count, bool elsewhere,
+                            struct inspection *inspection, struct error *error)
 {
-    struct board_view *views;
-    uint32_t count;
-    struct inspection made = {0};
-    weft_status status = board_views_list(&views, &count, error);
-    if (status != WEFT_OK)
-        return status;
-    made.jobs = calloc(count ? count : 1, sizeof *made.jobs);
+    struct inspection made = {.jobs = calloc(count ? count : 1, sizeof *made.jobs)};
+    weft_status status = WEFT_OK;
     if (!made.jobs)
-        status = error_memory(error, count * sizeof *made.jobs, "the jobs of this machine");
+        return error_memory(error, count * sizeof *made.jobs, "the jobs of this machine");
+    double tick = count ? tick_length_here() : 0;
     for (uint32_t i = 0; status == WEFT_OK && i < count; i++) {
         bool known = false;
-        for (uint32_t j = 0; j < made.job_count && !known; j++)
-            known = made.jobs[j].number == views[i].board->job;
+        for (uint32_t earlier = 0; earlier < i && !known; earlier++)
+            known = same_job(&views[earlier], &views[i]);
         if (known)
             continue;
-        status = read_job(&views[i], views, count, elsewhere, &made.jobs[made.job_count], error);
+        const struct job_views of = {&views[i], count - i};
+        status = read_job(&of, elsewhere, tick, &made.jobs[made.job_count], error);
         made.job_count += made.jobs[made.job_count].ranks != NULL;
     }
-    board_views_free(views, count);
     if (status != WEFT_OK) {
         inspection_close(&made);
         return status;
@@ -332,6 +355,18 @@ weft_status inspection_open(bool elsewhere, struct inspection *inspection, struc
     qsort(made.jobs, made.job_count, sizeof *made.jobs, compare_jobs);
     *inspection = made;
     return WEFT_OK;
+}
+
+weft_status inspection_open(bool elsewhere, struct inspection *inspection, struct error *error)
+{
+    struct board_view *views;
+    uint32_t count;
+    weft_status status = board_views_list(&views, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    status = inspection_read(views, count, elsewhere, inspection, error);
+    board_views_free(views, count);
+    return status;
 }
 
 void inspection_close(struct inspection *inspection)

@@ -5,8 +5,8 @@
  *
  * Ranks of this machine are read from their boards (control/board.h), whatever state they are in; those of other
  * machines are asked for by a rank of this one, as far as the job's control plane reaches them. Nothing of the job
- * waits for it. Moments are nanoseconds relative to when the inspection was made, by this machine's clock: negative,
- * the past. Not thread-safe.
+ * waits for it, and nothing of what it shows is believed beyond being shown. Moments are nanoseconds relative to when
+ * the inspection was made, by this machine's clock: negative, the past. Not thread-safe.
  */
 #ifndef WEFT_PLATFORM_INSPECTION_H
 #define WEFT_PLATFORM_INSPECTION_H
@@ -15,6 +15,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct board_view;
 
 #define INSPECTION_TEXT_BYTES 768
 #define INSPECTION_NOBODY     UINT32_MAX
@@ -92,9 +94,14 @@ struct inspection {
 
 /**
  * Look at every job that has a rank of this user here (of any user, for root). `elsewhere`: also have ranks of other
- * machines asked, which takes up to two seconds where some do not answer. Errors: SYSTEM, MEMORY.
+ * machines asked, which takes up to two seconds where some do not answer, and up to four where one that should ask does
+ * not respond. Errors: SYSTEM, MEMORY.
  */
 weft_status inspection_open(bool elsewhere, struct inspection *inspection, struct error *error);
+
+/** The same from boards that have been found: those of several jobs, in any order. */
+weft_status inspection_read(const struct board_view *views, uint32_t count, bool elsewhere,
+                            struct inspection *inspection, struct error *error);
 void inspection_close(struct inspection *inspection);
 
 /**
