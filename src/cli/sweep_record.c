@@ -5,6 +5,7 @@
 #include "topology/links.h"
 #include "topology/machine.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,8 @@ static void read_figures(const cJSON *object, struct sweep_record *sweep)
         double seconds = 0;
         if (json_get_unsigned(figure, "block_bytes", "", &bytes, NULL) == WEFT_OK &&
             json_get_text(figure, "algorithm", "", &algorithm, NULL) == WEFT_OK &&
-            json_get_number(figure, "seconds", "", &seconds, NULL) == WEFT_OK && !find(sweep, bytes, algorithm))
+            json_get_number(figure, "seconds", "", &seconds, NULL) == WEFT_OK && seconds > 0 && isfinite(seconds) &&
+            !find(sweep, bytes, algorithm))
             sweep_record_put(sweep, bytes, algorithm, seconds, NULL);
     }
 }

@@ -262,6 +262,14 @@ static uint64_t ring_bytes(const struct trace_header *header)
     return (header->count < header->room ? header->count : header->room) * sizeof(struct trace_event);
 }
 
+static bool ends_names(const struct trace_header *header)
+{
+    for (int i = 0; i < TRACE_ALGORITHMS; i++)
+        if (!memchr(header->algorithms[i], 0, TRACE_NAME_BYTES))
+            return false;
+    return true;
+}
+
 static weft_status send_to_first(weft_context *context, const struct trace *trace)
 {
     weft_comm *world = weft_world(context);
@@ -279,6 +287,10 @@ static weft_status receive_from(weft_context *context, uint32_t rank, struct fil
     weft_status status = weft_receive(&header, sizeof header, WEFT_U8, (int)rank, world);
     if (status != WEFT_OK)
         return status;
+    if (header.room > TRACE_EVENTS_MOST || !ends_names(&header))
+        return error_set(error, WEFT_ERROR_PEER,
+                         "rank %u on host %s describes its events in a way that cannot be (%lu at most)", rank,
+                         context->cards[rank].host, (unsigned long)header.room);
     uint64_t bytes = ring_bytes(&header);
     struct trace_event *events = bytes ? malloc(bytes) : NULL;
     if (bytes && !events)

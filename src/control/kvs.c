@@ -88,6 +88,8 @@ weft_status kvs_exchange(struct kvs *kvs, const void *blob, size_t size, void *b
         status = kvs->fence(kvs, limit_seconds, error);
     if (status == WEFT_OK && kvs->rank != 0)
         status = kvs->get(kvs, 0, key, secret, 2 * SECRET_TEXT_BYTES, error);
+    if (status == WEFT_OK && !*secret) /* which anybody could guess */
+        status = error_set(error, WEFT_ERROR_RENDEZVOUS, "rank 0's secret came empty through %s", kvs->name);
     for (uint32_t rank = 0; status == WEFT_OK && rank < kvs->ranks; rank++)
         status = get_blob(kvs, exchange, rank, (uint8_t *)blobs + rank * size, size, error);
     return status;

@@ -83,9 +83,14 @@ static weft_status open_configured(struct meeting *meeting, const struct meeting
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the configuration says %d ranks but not the %s at which they meet", config->ranks,
                          config->address ? "secret with" : "address (meeting)");
+    if (config->ranks > 1 && (strlen(config->address) >= sizeof environment.addresses ||
+                              strlen(config->secret) >= sizeof environment.secret))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the configuration's %s is longer than %d characters",
+                         strlen(config->secret) >= sizeof environment.secret ? "secret" : "address of the meeting",
+                         ENVIRONMENT_TEXT_BYTES - 1);
     if (config->ranks > 1) {
-        snprintf(environment.addresses, sizeof environment.addresses, "%s", config->address);
-        snprintf(environment.secret, sizeof environment.secret, "%s", config->secret);
+        strcpy(environment.addresses, config->address);
+        strcpy(environment.secret, config->secret);
     }
     return open_tcp(meeting, &environment, error);
 }

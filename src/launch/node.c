@@ -212,9 +212,14 @@ static void kill_everything(struct node *node)
         if (file >= 0)
             close(file);
         list[n > 0 ? n : 0] = '\0';
-        char *rest = NULL;
-        for (char *word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-            kill((pid_t)atoi(word), SIGKILL);
+        char *last = strrchr(list, ' '), *rest = NULL;
+        if (last)
+            *last = '\0'; /* a number cut short by the end of `list` is another's */
+        for (char *word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+            int process = atoi(word);
+            if (process > 1)
+                kill(process, SIGKILL);
+        }
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
         if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)

@@ -5,6 +5,7 @@
 #include "topology/limits.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,10 +75,11 @@ static void take_memory(const char *folder, const struct memory_files *files, st
 
 static void take_quota(double quota, double period, struct control_group *group)
 {
-    if (quota <= 0 || period <= 0)
+    double processors = quota / period;
+    if (!(quota > 0 && period > 0 && isfinite(processors) && processors > 0))
         return;
-    if (group->processor_quota <= 0 || quota / period < group->processor_quota)
-        group->processor_quota = quota / period;
+    if (group->processor_quota <= 0 || processors < group->processor_quota)
+        group->processor_quota = processors;
 }
 
 static void take_memory_1(const char *folder, struct control_group *group)

@@ -21,7 +21,7 @@ static uint64_t find_kibibytes(const char *text, const char *key, uint64_t other
 {
     uint64_t value;
     const char *line = text ? strstr(text, key) : NULL;
-    if (!line || sscanf(line + strlen(key), ": %" SCNu64, &value) != 1)
+    if (!line || sscanf(line + strlen(key), ": %" SCNu64, &value) != 1 || value > UINT64_MAX / 1024)
         return otherwise;
     return value * 1024;
 }

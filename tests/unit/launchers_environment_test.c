@@ -358,6 +358,17 @@ static void configurations_that_are_wrong(void **state)
         assert_int_equal(meeting_open(&cases[i].config, &meeting, &error), WEFT_ERROR_ARGUMENT);
         assert_non_null(strstr(error.text, cases[i].words));
     }
+    char text[2000];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    const struct meeting_config longs[] = {{.rank = 0, .ranks = 2, .address = text, .secret = "s"},
+                                           {.rank = 0, .ranks = 2, .address = "h:1", .secret = text}};
+    for (size_t i = 0; i < sizeof longs / sizeof *longs; i++) {
+        struct error error = {0};
+        struct meeting *meeting = NULL;
+        assert_int_equal(meeting_open(&longs[i], &meeting, &error), WEFT_ERROR_ARGUMENT);
+        assert_non_null(strstr(error.text, i ? "secret is longer than" : "address of the meeting is longer than"));
+    }
 }
 
 int main(void)
