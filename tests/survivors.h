@@ -9,7 +9,7 @@
 #ifndef WEFT_TESTS_SURVIVORS_H
 #define WEFT_TESTS_SURVIVORS_H
 
-#include "collective/comm.h"
+#include "disorder.h"
 #include "schedule/print.h"
 #include "schedule/shape.h"
 #include "world.h"
@@ -173,7 +173,7 @@ static inline int survivors_body(weft_context *context, int rank, void *argument
         struct survivor *survivor = &survivors->all[k];
         if (!survivor_fits(survivor, survivors->world))
             continue;
-        comm->disorder = 0;
+        disorder_set(comm, false);
         weft_barrier(comm);
         if (rank == 0) {
             FILE *file = fopen(path, "w");
@@ -188,7 +188,7 @@ static inline int survivors_body(weft_context *context, int rank, void *argument
             survivors->unloaded += rank == 0;
             continue;
         }
-        comm->disorder = k * SURVIVOR_RANKS + (size_t)rank + 1;
+        disorder_set(comm, true);
         bool registered = (k + (size_t)rank) % 3 != 0; /* every mixture comes by */
         if (!survivor_is_right(survivor, (uint32_t)rank, registered ? shared : own, comm)) {
             fprintf(stderr, "rank %d: wrong result of %s\n", rank, survivor->text);
@@ -196,7 +196,7 @@ static inline int survivors_body(weft_context *context, int rank, void *argument
         }
         weft_comm_set_algorithm(comm, collective_name(survivor->shape.collective), NULL);
     }
-    comm->disorder = 0;
+    disorder_set(comm, false);
     if (rank == 0)
         unlink(path);
     for (int i = 0; i < 2; i++) {

@@ -39,6 +39,16 @@ struct world {
     bool stage_only; /**< ranks do not read one another's ordinary memory */
 };
 
+/** In a body, where `context` and `rank` are: unless `condition` holds, say so, end the job and return 1. */
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, rank, #condition, weft_message(context));  \
+            weft_abort(context, #condition);                                                                           \
+            return 1;                                                                                                  \
+        }                                                                                                              \
+    } while (0)
+
 /* One rank's part. */
 struct world_rank {
     const struct world *world;

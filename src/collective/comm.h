@@ -72,9 +72,10 @@ struct weft_comm {
     const struct algorithm *override[COLLECTIVES]; /**< set by the user; NULL: the tuner chooses */
     struct schedules schedules;                    /**< loaded by the user; go before `override` */
     bool reproducible;
-    uint64_t disorder, disorder_drawn; /**< for tests: where not 0, the seed of a random order of lanes with delays, and
-                                          how much of it has been drawn */
-    double time_limit;                 /**< seconds; 0: the context's */
+    /** A round over the lanes of an operation; whether any moved. NULL: each in turn, as far as it goes. A schedule is
+     * right in any order of its lanes: tests put one here that is random, with delays (tests/disorder.h). */
+    bool (*advance_lanes)(struct weft_request *request);
+    double time_limit; /**< seconds; 0: the context's */
 
     struct weft_comm *next;      /**< context.comms */
     uint64_t made;               /**< communicators made from this one, by all of its ranks together */

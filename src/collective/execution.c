@@ -2,14 +2,12 @@
 #include "collective/execution.h"
 
 #include "base/clock.h"
-#include "base/random.h"
 #include "collective/context.h"
 #include "collective/exchange.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* Data moved in one call of execution_advance(), about: others shall get their turn, too. */
 #define ADVANCE_BYTES (2u << 20)
@@ -446,7 +444,7 @@ static enum step_result take_step(struct weft_request *request, struct lane *lan
 }
 
 /* Take the steps of a lane until it waits; whether it took any. */
-static bool advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget)
+bool execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget)
 {
     const struct plan *plan = request->plan;
     struct lane *lane = &request->lanes[number];
@@ -486,23 +484,11 @@ static bool advance_lane(struct weft_request *request, uint32_t number, uint64_t
     return moved;
 }
 
-/* Every lane once, in a random order, about a step each, some after a while: for tests, see comm.h. */
-static bool advance_in_disorder(struct weft_request *request)
+static bool advance_in_turn(struct weft_request *request, uint64_t *budget)
 {
-    weft_comm *comm = request->comm;
-    uint32_t lanes[PLAN_LANES] = {0}, count = request->plan->lane_count;
     bool moved = false;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t at = (uint32_t)random_below(comm->disorder, comm->disorder_drawn++, i + 1);
-        lanes[i] = lanes[at];
-        lanes[at] = i;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t budget = 1, wait = random_below(comm->disorder, comm->disorder_drawn++, 16);
-        if (wait < 4)
-            nanosleep(&(struct timespec){.tv_nsec = (long)wait * 10000}, NULL);
-        moved |= advance_lane(request, lanes[i], &budget);
-    }
+    for (uint32_t i = 0; i < request->plan->lane_count; i++)
+        moved |= execution_advance_lane(request, i, budget);
     return moved;
 }
 
@@ -521,11 +507,8 @@ bool execution_advance(struct weft_request *request)
     bool moved = false, again = true;
     uint64_t budget = ADVANCE_BYTES;
     while (again && budget && request->lanes_left) {
-        again = false;
-        for (uint32_t i = 0; i < request->plan->lane_count && !request->comm->disorder; i++)
-            again |= advance_lane(request, i, &budget);
-        if (request->comm->disorder)
-            again = advance_in_disorder(request);
+        again =
+            request->comm->advance_lanes ? request->comm->advance_lanes(request) : advance_in_turn(request, &budget);
         moved |= again;
         if (request->plan->lane_count == 1)
             break;

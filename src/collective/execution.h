@@ -126,6 +126,10 @@ void execution_enqueue(struct weft_request *request);
 /** Take what steps can be taken, up to a bound of work; whether any was. Completes the request when all is done. */
 bool execution_advance(struct weft_request *request);
 
+/** Take what steps lane `number` can take, until `*budget` bytes have been moved; whether any was. A part of
+ * execution_advance(), for whoever advances lanes in an order of its own (comm.h: advance_lanes). */
+bool execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget);
+
 /** Forget what is in flight, and complete with `status`. */
 void execution_cancel(struct weft_request *request, weft_status status);
 

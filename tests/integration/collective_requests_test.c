@@ -9,15 +9,6 @@
 
 #include <cmocka.h>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, rank, #condition, weft_message(context));  \
-            weft_abort(context, #condition);                                                                           \
-            return 1;                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
 /* Each rank starts all-reduces on several communicators, beginning with another one. */
 static int different_orders(weft_context *context, int rank, void *argument)
 {

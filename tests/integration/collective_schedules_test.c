@@ -4,6 +4,7 @@
  * and on two, in whatever order lanes move; a file that is wrong, or not everybody's, is refused on all ranks and
  * changes nothing.
  */
+#include "../disorder.h"
 #include "../world.h"
 #include "collective/comm.h"
 #include "schedule/print.h"
@@ -120,11 +121,11 @@ static int run_cases(weft_context *context, int rank, void *argument)
             for (size_t k = 0; k < sizeof counts / sizeof *counts && !failed; k++) {
                 if (tiny && counts[k] > PLAN_INLINE_BYTES / sizeof *input)
                     continue;
-                comm->disorder = k % 2 ? 0 : (uint64_t)rank + 1 + i;
+                disorder_set(comm, k % 2 == 0);
                 if (!is_right(comm, cases[i].collective, counts[k], input, output))
                     failed = complain(rank, cases[i].algorithm, "wrong result");
             }
-            comm->disorder = 0;
+            disorder_set(comm, false);
             if (!failed && strcmp(weft_comm_algorithm(comm, cases[i].collective, 1, WEFT_U32), cases[i].algorithm) != 0)
                 failed = complain(rank, cases[i].algorithm, "another algorithm served");
         }

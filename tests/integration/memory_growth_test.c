@@ -31,15 +31,6 @@ static size_t allocated(void)
 }
 #endif
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, rank, #condition, weft_message(context));  \
-            weft_abort(context, #condition);                                                                           \
-            return 1;                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
 struct size {
     size_t allocated;
     uint64_t heap;

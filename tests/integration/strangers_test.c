@@ -14,15 +14,6 @@
 
 #include <cmocka.h>
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, rank, #condition, weft_message(context));  \
-            weft_abort(context, #condition);                                                                           \
-            return 1;                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
 enum { PORTS_MOST = 64, ROUNDS = 12, VISITS = 6, COUNT = 100000 };
 
 /* Whether the socket with this inode is one of this process. */
