@@ -29,4 +29,7 @@ struct card {
  */
 weft_status card_begin(struct card *card, uint32_t rank, const char *node, struct error *error);
 
+/** Of a card that came from elsewhere: its texts end, and can be printed. */
+void card_end_texts(struct card *card);
+
 #endif

@@ -317,16 +317,19 @@ static void advance_farewell(struct control *control)
     control->release_seen = true;
 }
 
-static void note_left(struct control *control, struct link *link, const struct frame *frame)
+static bool note_left(struct control *control, struct link *link, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
     uint32_t rank = reader_u32(&reader);
-    if (rank >= control->config.ranks || control->left[rank])
-        return;
+    if (reader.bad || reader.left > 0 || rank >= control->config.ranks)
+        return false;
+    if (control->left[rank])
+        return true;
     control->left[rank] = true;
     plane_flood(control, CONTROL_LEAVING, frame->payload, frame->size, link);
     exchange_note_left(control, rank);
     pthread_cond_broadcast(&control->changed);
+    return true;
 }
 
 /* A frame for this rank, or for another. */
@@ -372,8 +375,7 @@ static bool handle(struct control *control, struct link *link, const struct fram
         plane_fail(control, stream_failure(status), sentence, link);
         return true;
     case CONTROL_LEAVING:
-        note_left(control, link, frame);
-        return true;
+        return note_left(control, link, frame);
     case CONTROL_READY:
         link->ready = true;
         advance_farewell(control);

@@ -184,6 +184,8 @@ bool exchange_receive_table(struct control *control, struct reader reader)
     }
     if (!exchange || exchange->ended)
         return true; /* it was given up in the meantime */
+    if (status == WEFT_OK && !exchange->members)
+        return false; /* nobody can have gathered what this rank has not given */
     size_t size = (size_t)exchange->count * exchange->size;
     const uint8_t *table = status == WEFT_OK ? reader_bytes(&reader, size) : NULL;
     if (status == WEFT_OK && !table)
@@ -200,9 +202,11 @@ bool exchange_receive_table(struct control *control, struct reader reader)
 bool exchange_receive_spread(struct control *control, const struct link *from, struct reader reader)
 {
     struct reader key = reader;
-    plane_flood(control, CONTROL_SPREAD, reader.bytes, reader.left, from);
     gather_forget(control, reader_u64(&key));
-    return !key.bad && exchange_receive_table(control, reader);
+    if (key.bad || !exchange_receive_table(control, reader))
+        return false; /* and nobody else shall take this rank for its author */
+    plane_flood(control, CONTROL_SPREAD, reader.bytes, reader.left, from);
+    return true;
 }
 
 /* Send this rank's blob to the member who gathers. */

@@ -266,9 +266,7 @@ static weft_status exchange_alone(const struct card *card, struct card **cards, 
 static weft_status check_cards(const struct meeting *meeting, struct card *cards, struct error *error)
 {
     for (uint32_t rank = 0; rank < meeting->ranks; rank++) {
-        cards[rank].host[CARD_HOST_BYTES - 1] = '\0';
-        cards[rank].machine[CARD_MACHINE_BYTES - 1] = '\0';
-        cards[rank].control[CARD_LINK_BYTES - 1] = '\0';
+        card_end_texts(&cards[rank]);
         if (cards[rank].rank != rank)
             return error_set(error, WEFT_ERROR_RENDEZVOUS, "the card in place %u of the meeting's table is of rank %u",
                              rank, cards[rank].rank);

@@ -393,6 +393,10 @@ static weft_status read_result(const struct regroup *regroup, struct regroup_tab
         return error_memory(error, count * sizeof *made.cards, "the cards of the surviving ranks");
     }
     memcpy(made.cards, cards, count * sizeof *made.cards);
+    for (uint32_t i = 0; i < count; i++) {
+        card_end_texts(&made.cards[i]);
+        made.cards[i].rank = i;
+    }
     struct reader ranks = {first, (size_t)count * 4, false};
     for (uint32_t i = 0; i < count; i++) {
         made.first[i] = reader_u32(&ranks);

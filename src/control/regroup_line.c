@@ -14,10 +14,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TICK            40000000u   /* ns between signs of life */
-#define SILENCE         500000000u  /* ns without one: it is stopped, or out of reach */
-#define CROWDED_SILENCE 3000000000u /* of a process of this host that would run if it were let */
-#define STRANGERS       64          /* connections that have not yet said who they are */
+#define TICK             40000000u   /* ns between signs of life */
+#define SILENCE          500000000u  /* ns without one: it is stopped, or out of reach */
+#define CROWDED_SILENCE  3000000000u /* of a process of this host that would run if it were let */
+#define STRANGERS        64          /* connections that have not yet said who they are */
+#define ACCEPTED_AT_ONCE 16          /* so that each is heard before others can take its place */
 
 static struct stream_identity identity_of(const struct regroup *regroup)
 {
@@ -105,21 +106,33 @@ void line_call(struct regroup *regroup, uint32_t rank)
         line->connecting = true;
 }
 
+/* When there are too many who have not said who they are, the oldest goes: a stranger that holds connections open keeps
+ * nobody out, and a rank that loses its place calls again. The newest lines come first. */
+static void end_oldest_stranger(struct regroup *regroup)
+{
+    struct line *oldest = NULL;
+    uint32_t strangers = 0;
+    for (struct line *line = regroup->lines; line; line = line->next)
+        if (line->rank == REGROUP_NOBODY && !line->ended) {
+            oldest = line;
+            strangers++;
+        }
+    if (strangers >= STRANGERS)
+        oldest->ended = true;
+}
+
 void line_accept_all(struct regroup *regroup)
 {
-    uint32_t strangers = 0;
-    for (const struct line *line = regroup->lines; line; line = line->next)
-        strangers += line->rank == REGROUP_NOBODY;
     const struct stream_identity identity = identity_of(regroup);
-    while (strangers < STRANGERS) {
+    for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
         int descriptor = accept4(regroup->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (descriptor < 0)
             return;
         address_prepare(descriptor);
+        end_oldest_stranger(regroup);
         struct line *line = line_add(regroup, descriptor, REGROUP_NOBODY, EPOLLIN);
         if (line && stream_begin(&line->stream, descriptor, true, &identity, NULL) != WEFT_OK)
             line->ended = true;
-        strangers++;
     }
 }
 
@@ -213,9 +226,7 @@ static bool take_join(struct regroup *regroup, struct line *line, struct reader 
     if (epoch < regroup->epoch || !mate->member)
         return true;
     memcpy(&mate->card, bytes, sizeof mate->card);
-    mate->card.host[CARD_HOST_BYTES - 1] = '\0';
-    mate->card.machine[CARD_MACHINE_BYTES - 1] = '\0';
-    mate->card.control[CARD_LINK_BYTES - 1] = '\0';
+    card_end_texts(&mate->card);
     mate->joined = epoch + 1;
     mate->standing = STANDING_UNKNOWN;
     if (regroup->bound == line->rank && regroup->rank < line->rank)

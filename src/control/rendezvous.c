@@ -224,7 +224,7 @@ static bool hear(struct round *round, struct guest *guest, weft_status *status, 
     struct frame frame;
     int found = 0;
     while (!guest->leaving && (found = stream_peek(&guest->stream, &frame)) == 1) {
-        if (frame.kind != RENDEZVOUS_CARD || frame.size == 0 || frame.size > RENDEZVOUS_BLOB_MOST || guest->blob)
+        if (frame.kind != RENDEZVOUS_CARD || frame.size == 0 || guest->blob)
             return refuse_card(round, guest);
         guest->blob = malloc(frame.size);
         if (!guest->blob)
@@ -300,6 +300,8 @@ static void accept_guests(struct round *round, int listener)
         *guest = (struct guest){.deadline = clock_now() + GREETING_SECONDS * 1000000000ull};
         if (stream_begin(&guest->stream, fd, true, &identity, NULL) != WEFT_OK)
             guest_remove(round, round->count - 1);
+        else
+            guest->stream.frame_most = RENDEZVOUS_BLOB_MOST;
     }
 }
 

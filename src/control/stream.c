@@ -37,7 +37,8 @@ static void make_proof(const struct stream *stream, const char *role, uint8_t pr
 weft_status stream_begin(struct stream *stream, int descriptor, bool server, const struct stream_identity *identity,
                          struct error *error)
 {
-    *stream = (struct stream){.descriptor = descriptor, .server = server, .identity = *identity};
+    *stream = (struct stream){
+        .descriptor = descriptor, .server = server, .identity = *identity, .frame_most = STREAM_FRAME_MOST};
     snprintf(stream->peer_host, sizeof stream->peer_host, "unknown");
     struct sockaddr_storage peer;
     socklen_t length = sizeof peer;
@@ -213,7 +214,7 @@ weft_status stream_feed(struct stream *stream, const void *bytes, size_t size, s
 weft_status stream_read(struct stream *stream, struct error *error)
 {
     char bytes[16384];
-    for (;;) {
+    for (size_t taken = 0; taken < STREAM_READ_MOST; taken += sizeof bytes) {
         ssize_t n = recv(stream->descriptor, bytes, sizeof bytes, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -233,6 +234,7 @@ weft_status stream_read(struct stream *stream, struct error *error)
         if (status != WEFT_OK || (size_t)n < sizeof bytes)
             return status;
     }
+    return WEFT_OK;
 }
 
 weft_status stream_write(struct stream *stream, struct error *error)
@@ -266,7 +268,7 @@ int stream_peek(const struct stream *stream, struct frame *frame)
 {
     if (stream->state != STREAM_OPEN && stream->state != STREAM_ENDED)
         return 0;
-    return frame_peek(&stream->in, STREAM_FRAME_MOST, frame);
+    return frame_peek(&stream->in, stream->frame_most, frame);
 }
 
 void stream_put(struct stream *stream, uint16_t kind, const void *payload, size_t size)

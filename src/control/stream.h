@@ -36,6 +36,7 @@
 #define STREAM_HELLO_BYTES  (STREAM_PREFIX_BYTES + 12 + SECRET_BYTES)
 #define STREAM_REPLY_BYTES  (STREAM_PREFIX_BYTES + 2 * SECRET_BYTES)
 #define STREAM_FRAME_MOST   (1u << 30) /**< bytes of a frame's payload, most */
+#define STREAM_READ_MOST    (1u << 20) /**< bytes that stream_read() takes at a time, about */
 
 enum stream_purpose {
     STREAM_MEETING = 1,
@@ -64,7 +65,8 @@ struct stream {
     bool server;
     enum stream_state state;
     struct stream_identity identity;
-    bool broken_off; /**< the network lost the connection: the other end may not know that it has ended */
+    uint32_t frame_most; /**< bytes of a frame's payload, most; set by stream_begin(), who expects less may lower it */
+    bool broken_off;     /**< the network lost the connection: the other end may not know that it has ended */
     uint32_t peer_rank, peer_ranks; /**< server: what the client's hello says; believed once the stream is open */
     char peer_host[STREAM_HOST_BYTES];
     char peer_address[64];             /**< "address:port", for sentences */
@@ -81,8 +83,10 @@ weft_status stream_begin(struct stream *stream, int descriptor, bool server, con
 void stream_end(struct stream *stream);
 
 /**
- * Read what has arrived. Returns an error when the stream is over (see `state`): PEER when the other end closed it
- * (frames read before can still be taken), RENDEZVOUS when it was refused, with a sentence that names the other host.
+ * Read what has arrived, or a part of it: who sends faster than this end reads keeps nobody here, and fills no memory
+ * before its frames have been looked at. The descriptor stays readable when there is more. Returns an error when the
+ * stream is over (see `state`): PEER when the other end closed it (frames read before can still be taken), RENDEZVOUS
+ * when it was refused, with a sentence that names the other host.
  */
 weft_status stream_read(struct stream *stream, struct error *error);
 

@@ -605,6 +605,10 @@ weft_status heap_attach(struct heap *heap, int descriptor, uint64_t identity, ui
             books->attachments = attachment;
         }
     }
+    if (status == WEFT_OK && attachment->bytes < bytes)
+        status =
+            error_set(error, WEFT_ERROR_DATA, "a peer's shared memory is not what it says: %llu bytes instead of %llu",
+                      (unsigned long long)attachment->bytes, (unsigned long long)bytes);
     if (status == WEFT_OK) {
         attachment->users++;
         *base = attachment->base;

@@ -185,6 +185,7 @@ static weft_status admit(struct near *near, struct near_peer *peer, const struct
     char *base = heap_base(near->heap);
     bool same_process = hello->heap_identity == heap_identity(near->heap);
     if (hello->porch_bytes != sizeof(struct near_porch) ||
+        (same_process && hello->heap_bytes != heap_size(near->heap)) ||
         !lies_within(hello->page_offset, sizeof(struct near_page), hello->heap_bytes) ||
         !lies_within(hello->porch_offset, hello->porch_bytes, hello->heap_bytes))
         status =

@@ -2,19 +2,20 @@
 /*
  * Strangers at every port that a running job listens on (the endpoints of the fabric among them): they connect, say
  * nothing, or noise, or the first bytes of something sensible, hang on or go. Sums stay right, and the job ends in
- * order.
+ * order; and survivors of a failure find each other in the crowd.
  */
 #include "../world.h"
 #include "base/random.h"
 
 #include <dirent.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 
 #include <setjmp.h>
 
 #include <cmocka.h>
 
-enum { PORTS_MOST = 64, ROUNDS = 12, VISITS = 6, COUNT = 100000 };
+enum { PORTS_MOST = 64, ROUNDS = 12, VISITS = 6, COUNT = 100000, CROWD = 300 };
 
 /* Whether the socket with this inode is one of this process. */
 static bool is_own(unsigned long inode)
@@ -114,11 +115,65 @@ static void test_message_endpoints_are_visited_by_strangers(void **state)
         world_run(&(struct world){.ranks = 2, .ranks_per_node = 1, .fabric = "tcp;ofi_rxm"}, be_visited, NULL), 0);
 }
 
+/* Silent connections to this process's ports, ever new ones, CROWD at a time. */
+struct crowd {
+    pthread_t thread;
+    _Atomic bool stop;
+};
+
+static void *come_and_stay(void *argument)
+{
+    struct crowd *crowd = argument;
+    struct sockaddr_in ports[PORTS_MOST];
+    int lines[CROWD], count = own_ports(ports);
+    memset(lines, -1, sizeof lines);
+    for (int i = 0; !atomic_load(&crowd->stop); i++) {
+        int *line = &lines[i % CROWD];
+        if (*line >= 0)
+            close(*line);
+        *line = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(*line, (const struct sockaddr *)&ports[i % count], sizeof *ports);
+        usleep(1000);
+    }
+    for (int i = 0; i < CROWD; i++)
+        if (lines[i] >= 0)
+            close(lines[i]);
+    return NULL;
+}
+
+/* Rank 2 dies; ports of rank 0, to whom the others come to agree on who is left, are crowded. */
+static int shrink_in_a_crowd(weft_context *context, int rank, void *argument)
+{
+    struct crowd crowd = {.stop = false};
+    float value = 1;
+    if (rank == 2)
+        world_kill_later(300000);
+    if (rank == 0)
+        CHECK(pthread_create(&crowd.thread, NULL, come_and_stay, &crowd) == 0);
+    while (weft_allreduce(&value, &value, 1, WEFT_F32, WEFT_MAX, weft_world(context)) == WEFT_OK)
+        usleep(1000);
+    CHECK(weft_shrink(context) == WEFT_OK);
+    CHECK(weft_comm_size(weft_world(context)) == 2);
+    CHECK(weft_allreduce(&value, &value, 1, WEFT_F32, WEFT_SUM, weft_world(context)) == WEFT_OK);
+    CHECK(value == 2);
+    atomic_store(&crowd.stop, true);
+    if (rank == 0)
+        pthread_join(crowd.thread, NULL);
+    return 0;
+}
+
+static void test_survivors_meet_in_a_crowd_of_strangers(void **state)
+{
+    const struct world world = {.ranks = 3, .ranks_per_node = 1, .processes = true};
+    assert_int_equal(world_run(&world, shrink_in_a_crowd, NULL), 1); /* who was killed */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_fabric_is_visited_by_strangers),
         cmocka_unit_test(test_message_endpoints_are_visited_by_strangers),
+        cmocka_unit_test(test_survivors_meet_in_a_crowd_of_strangers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

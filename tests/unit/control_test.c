@@ -12,6 +12,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -374,7 +375,13 @@ static void half_open_connections_block_nobody(void **state)
 /* A neighbour that has proved itself sends what is no frame, or a frame that is none of the control plane's. */
 static void a_malformed_frame_ends_the_connection_with_a_sentence(void **state)
 {
-    static const uint32_t headers[][2] = {{UINT32_MAX, 1}, {0, 0}, {0, 1u << 16}, {0, 99}, {0, CONTROL_HEARTBEAT}};
+    static const uint32_t headers[][2] = {{UINT32_MAX, 1},        {0, 0},
+                                          {0, 1u << 16},          {0, 99},
+                                          {0, CONTROL_HEARTBEAT}, {0, CONTROL_LEAVING},
+                                          {0, CONTROL_FAILURE},   {0, CONTROL_GATHER},
+                                          {0, CONTROL_SPREAD},    {0, CONTROL_HURRY},
+                                          {0, CONTROL_GIVE},      {0, CONTROL_ASK},
+                                          {0, CONTROL_ANSWER}};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         struct card cards[2];
         struct rank ranks[2] = {{.number = 0}, {.number = 1}};
@@ -399,6 +406,44 @@ static void a_malformed_frame_ends_the_connection_with_a_sentence(void **state)
     }
 }
 
+struct flood {
+    int descriptor;
+    atomic_bool stop;
+};
+
+static void *send_without_end(void *argument)
+{
+    static const char bytes[65536];
+    struct flood *flood = argument;
+    while (!atomic_load(&flood->stop))
+        if (send(flood->descriptor, bytes, sizeof bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+            sched_yield();
+    return NULL;
+}
+
+static void who_never_stops_sending_is_not_listened_to_for_ever(void **state)
+{
+    static const uint8_t secret[SECRET_BYTES];
+    const struct stream_identity identity = {secret, STREAM_CONTROL, 1, 2};
+    struct flood flood = {.stop = false};
+    struct stream stream;
+    pthread_t thread;
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    flood.descriptor = pair[1];
+    assert_int_equal(stream_begin(&stream, pair[0], true, &identity, NULL), WEFT_OK);
+    stream.state = STREAM_OPEN; /* as if it had proved itself */
+    assert_int_equal(pthread_create(&thread, NULL, send_without_end, &flood), 0);
+    for (size_t i = 0, before = 0; i < 20; i++, before = buffer_size(&stream.in)) {
+        assert_int_equal(stream_read(&stream, NULL), WEFT_OK);
+        assert_true(buffer_size(&stream.in) - before <= STREAM_READ_MOST);
+    }
+    atomic_store(&flood.stop, true);
+    pthread_join(thread, NULL);
+    close(pair[1]);
+    stream_end(&stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +456,7 @@ int main(void)
         cmocka_unit_test(logs_can_be_read_by_others),
         cmocka_unit_test(half_open_connections_block_nobody),
         cmocka_unit_test(a_malformed_frame_ends_the_connection_with_a_sentence),
+        cmocka_unit_test(who_never_stops_sending_is_not_listened_to_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -193,10 +193,13 @@ static void the_memory_is_shared_and_cannot_be_shrunk(void **state)
     memcpy(place, "shared", 7);
     assert_string_equal(first + heap_offset(heap, place, 64), "shared");
     assert_int_equal(ftruncate(heap_descriptor(heap), 4096), -1);
+    struct error error = {0};
+    assert_int_equal(
+        heap_attach(other, heap_descriptor(heap), heap_identity(heap), 2 * heap_size(heap), &first, &error),
+        WEFT_ERROR_DATA); /* it knows this one, which has not grown */
     heap_detach(other, heap_identity(heap));
     heap_detach(other, heap_identity(heap));
 
-    struct error error = {0};
     int plain = memfd_create("not-sealed", MFD_CLOEXEC);
     assert_int_equal(heap_attach(other, plain, 7, 4096, &first, &error), WEFT_ERROR_DATA);
     close(plain);

@@ -311,7 +311,8 @@ static void a_malformed_card_is_told(void **state)
 {
     static const struct {
         uint32_t size, kind;
-    } headers[] = {{8, 77}, {0, 1}, {RENDEZVOUS_BLOB_MOST + 1, 1}, {UINT32_MAX, 1}, {8, 1u << 20}};
+    } headers[] = {{8, 77},         {0, 1},        {RENDEZVOUS_BLOB_MOST + 1, 1},
+                   {UINT32_MAX, 1}, {8, 1u << 20}, {STREAM_FRAME_MOST, 1} /* which is not waited for */};
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
         struct meeting_place place;
         struct guest guest;
