@@ -13,16 +13,28 @@
 
 /* ---- the three parts ---- */
 
-bool exchange_in_line(const struct plan *plan, uint64_t block_bytes)
+enum exchange_room exchange_room(const struct plan *plan, uint64_t block_bytes)
 {
-    return block_bytes * collective_widest_input(plan->collective, plan->ranks) <= PLAN_LINE_BYTES;
+    const uint64_t bytes = block_bytes * collective_widest_input(plan->collective, plan->ranks);
+    return bytes <= PLAN_LINE_BYTES ? EXCHANGE_LINE : bytes <= NEAR_SHORT_BYTES ? EXCHANGE_SHORT : EXCHANGE_LONG;
 }
 
-static uint8_t *contribution_of(const struct exchange_operation *operation, uint32_t rank)
+uint32_t exchange_ahead(enum exchange_room room)
 {
-    struct near_block *block = operation->comm->blocks[rank];
-    return operation->in_line ? block->first[operation->number % NEAR_TURNS].inlined
-                              : block->annex[operation->number % NEAR_TURNS].bytes;
+    return room == EXCHANGE_LONG ? NEAR_LONG_TURNS - 1 : NEAR_TURNS - 1;
+}
+
+/* Where the contribution of the rank to which `block` belongs lies. */
+static uint8_t *contribution_in(struct near_block *block, const struct exchange_operation *operation)
+{
+    switch (operation->room) {
+    case EXCHANGE_LINE:
+        return block->first[operation->number % NEAR_TURNS].inlined;
+    case EXCHANGE_SHORT:
+        return block->short_annex[operation->number % NEAR_TURNS];
+    default:
+        return block->long_annex[operation->number % NEAR_LONG_TURNS];
+    }
 }
 
 void exchange_publish(const struct exchange_operation *operation, uint64_t bytes)
@@ -30,7 +42,7 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
     weft_comm *comm = operation->comm;
     struct near_line *line = &comm->mine->first[operation->number % NEAR_TURNS];
     line->tag = operation->tag;
-    uint8_t *place = operation->in_line ? line->inlined : comm->mine->annex[operation->number % NEAR_TURNS].bytes;
+    uint8_t *place = contribution_in(comm->mine, operation);
     if (bytes == 8)
         memcpy(place, operation->call->input, 8);
     else if (bytes)
@@ -87,7 +99,8 @@ enum exchange_sight exchange_look(const struct exchange_operation *operation, ui
  */
 static const char *given_by(const struct exchange_operation *operation, uint32_t rank)
 {
-    return rank == operation->comm->rank ? operation->call->input : (const char *)contribution_of(operation, rank);
+    return rank == operation->comm->rank ? operation->call->input
+                                         : (const char *)contribution_in(operation->comm->blocks[rank], operation);
 }
 
 static void take_bytes(char *target, const char *source, uint64_t bytes)
@@ -187,7 +200,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     if (!entry)
         return EXCHANGE_FAILED;
     if (!entry->exchanges || entry->usage.block_bytes > entry->most_block_bytes ||
-        !execution_near_granted(comm, comm->near_number + 1, NEAR_TURNS - 1, &awaited))
+        !execution_near_granted(comm, comm->near_number + 1, exchange_ahead(entry->usage.room), &awaited))
         return EXCHANGE_NOT;
     const uint64_t sequence = ++comm->sequence;
     const struct exchange_operation operation = {.comm = comm,
@@ -196,7 +209,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
                                                  .number = ++comm->near_number,
                                                  .tag = plan_entry_tag(entry, call, sequence),
                                                  .block_bytes = entry->usage.block_bytes,
-                                                 .in_line = entry->usage.in_line,
+                                                 .room = entry->usage.room,
                                                  .finish = entry->usage.finishes ? &entry->usage.finish : NULL};
     exchange_publish(&operation, entry->usage.input_bytes);
     struct operation_entry *log = operation_log_add(context->log, comm, call, sequence, operation.tag);

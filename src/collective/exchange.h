@@ -17,6 +17,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/** Where the contributions to an operation lie. */
+enum exchange_room {
+    EXCHANGE_LINE,  /**< beside the flag, in its line */
+    EXCHANGE_SHORT, /**< in the short annex */
+    EXCHANGE_LONG,  /**< in the long annex */
+};
+
 /** One such operation of this rank. */
 struct exchange_operation {
     weft_comm *comm;
@@ -25,7 +32,7 @@ struct exchange_operation {
     uint64_t number; /**< among its communicator's near operations */
     uint64_t tag;
     uint64_t block_bytes;                  /**< of the largest block, in the v-forms */
-    bool in_line;                          /**< contributions lie in the lines of the flags: exchange_in_line() */
+    enum exchange_room room;               /**< where contributions lie: exchange_room() */
     const struct reduction_finish *finish; /**< NULL: nothing follows the sum */
 };
 
@@ -36,8 +43,11 @@ enum exchange_sight {
     EXCHANGE_MISMATCH, /**< that member makes another call */
 };
 
-/** Whether contributions to a plan with blocks of `block_bytes` fit beside the flag; else they lie in the annex. */
-bool exchange_in_line(const struct plan *plan, uint64_t block_bytes);
+/** The smallest room for contributions to a plan with blocks of `block_bytes`. */
+enum exchange_room exchange_room(const struct plan *plan, uint64_t block_bytes);
+
+/** How many operations a rank may be ahead of another when it begins one in that room: all others are in use. */
+uint32_t exchange_ahead(enum exchange_room room);
 
 /** Show this rank's `bytes` bytes. The near ranks' doorbells are not rung yet. */
 void exchange_publish(const struct exchange_operation *operation, uint64_t bytes);

@@ -158,8 +158,9 @@ enum step_result execution_step_near(struct weft_request *request, struct lane *
 void execution_near_expect(const weft_comm *comm);
 
 /**
- * Whether near operation `number` may begin, of which others may be up to `ahead` behind: NEAR_TURNS - 1 for an
- * exchange, 1 for all that has staging. If not, *awaited becomes the world rank that it waits for, + 1.
+ * Whether near operation `number` may begin, of which others may be up to `ahead` behind:
+ * exchange_ahead() for an exchange, 1 for all that has staging. If not, *awaited becomes the world rank that it waits
+ * for, + 1.
  */
 bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, uint32_t *awaited);
 

@@ -77,13 +77,14 @@ static weft_status grow(struct weft_request *request, uint64_t bytes, void **pla
 
 /*
  * Whether near ranks should read this rank's ordinary input where it lies: that saves a copy, and costs a system call a
- * piece. Beyond the caches staging is as fast, as it stays in them; and a sum reads its operands more than once.
+ * piece. Beyond the caches staging is as fast, as it stays in them; a sum reads its operands more than once; and where
+ * one rank gives to the others, or they to it, the copy into staging runs beside the copy out of it.
  */
 static bool pays_foreign(const struct weft_request *request)
 {
     const struct plan *plan = request->plan;
     return request->comm->reads_foreign && !request->binding.streaming && !collective_reduces(plan->collective) &&
-           plan_width(request->binding.room, plan->parts) >= FOREIGN_LEAST;
+           !collective_is_rooted(plan->collective) && plan_width(request->binding.room, plan->parts) >= FOREIGN_LEAST;
 }
 
 /* Tell near ranks where the buffers of this operation lie. */
@@ -123,7 +124,9 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
     uint64_t number = comm->near_number + 1;
-    if (!execution_near_granted(comm, number, request->entry->exchanges ? NEAR_TURNS - 1 : 1, &request->awaited))
+    const uint32_t ahead =
+        request->entry->exchanges ? exchange_ahead(exchange_room(request->plan, request->binding.block_bytes)) : 1;
+    if (!execution_near_granted(comm, number, ahead, &request->awaited))
         return false;
     request->near_number = number;
     if (!request->entry->exchanges) {
@@ -420,7 +423,7 @@ static enum step_result exchange(struct weft_request *request, struct lane *lane
                                                  .number = request->near_number,
                                                  .tag = request->tag,
                                                  .block_bytes = request->binding.block_bytes,
-                                                 .in_line = exchange_in_line(plan, request->binding.block_bytes),
+                                                 .room = exchange_room(plan, request->binding.block_bytes),
                                                  .finish = request->binding.finish};
     if (!lane->begun) {
         exchange_publish(&operation, collective_is_vector(plan->collective)

@@ -11,8 +11,8 @@
  * exists NEAR_TURNS times, used in turn, because a rank may begin operation n + 1 while another still reads what it
  * said for n: who has begun n + 1 is done with n. So operation n + NEAR_TURNS is granted once all near ranks are seen
  * to have begun n + 1 (comm.near_credit), and whoever only gives in exchanges, the root of a broadcast for one, can be
- * that far ahead. Of staging there are two sets, so an operation with other near steps is granted once all have begun
- * the one before it.
+ * that far ahead. Of the annex's long places there are fewer, and of staging two sets: an operation with other near
+ * steps is granted once all have begun the one before it.
  */
 #ifndef WEFT_COLLECTIVE_NEAR_LINES_H
 #define WEFT_COLLECTIVE_NEAR_LINES_H
@@ -24,6 +24,8 @@
 
 #define NEAR_SIGNAL_BITS 24
 #define NEAR_TURNS       16
+#define NEAR_LONG_TURNS  4    /* of contributions longer than ... */
+#define NEAR_SHORT_BYTES 1024 /* ... this */
 
 /** Of a place that is no offset into the heap but an address in the owner's process (near_foreign_read()). */
 #define NEAR_FOREIGN (UINT64_C(1) << 63)
@@ -54,9 +56,9 @@ _Static_assert(sizeof(struct near_line) == 128, "a line and its empty neighbour"
 struct near_block {
     struct near_line first[NEAR_TURNS];     /**< of the first lane, by the operation's number modulo NEAR_TURNS */
     struct near_line lanes[PLAN_LANES - 1]; /**< of the other lanes: the counter alone */
-    struct {
-        _Alignas(64) uint8_t bytes[PLAN_INLINE_BYTES];
-    } annex[NEAR_TURNS]; /**< a contribution that does not fit into first[] */
+    /** The annex: a contribution that does not fit into first[], short or long. */
+    _Alignas(64) uint8_t short_annex[NEAR_TURNS][NEAR_SHORT_BYTES];
+    _Alignas(64) uint8_t long_annex[NEAR_LONG_TURNS][PLAN_INLINE_BYTES];
 };
 
 #endif

@@ -305,7 +305,7 @@ void plan_entry_use(struct plan_entry *entry, const struct call *call)
     usage->block_bytes = call->count * weft_type_size(call->type);
     usage->input_bytes = plan->input_blocks * usage->block_bytes;
     usage->output_bytes = plan->output_blocks * usage->block_bytes;
-    usage->in_line = exchange_in_line(plan, usage->block_bytes);
+    usage->room = exchange_room(plan, usage->block_bytes);
     usage->finishes = collective_reduces(call->collective) &&
                       (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM);
     if (usage->finishes)

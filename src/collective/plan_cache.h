@@ -46,7 +46,7 @@ struct plan_usage {
     double factor;
     uint64_t hash; /**< a call's tag but for its sequence number */
     uint64_t block_bytes, input_bytes, output_bytes;
-    bool in_line;                   /**< of an exchange: exchange_in_line() */
+    uint8_t room;                   /**< of an exchange: exchange_room() */
     bool finishes;                  /**< `finish` follows the sum */
     struct reduction_finish finish; /**< average, scale */
 };
