@@ -57,11 +57,11 @@ static int stream(weft_context *context, int rank, void *argument)
 {
     weft_comm *comm = weft_world(context);
     int ranks = weft_comm_size(comm);
-    static const size_t counts[] = {1, 3, 100, 20000};
+    static const size_t counts[] = {1, 3, 100, 1500, 20000}; /* line, line, short and long annex, staging */
     int32_t *input = malloc(20000 * sizeof *input), *output = malloc(20000 * sizeof *output);
     int failed = 0;
     for (int i = 0; i < 3000 && !failed; i++) {
-        size_t count = counts[i % 97 == 0 ? 3 : i % 3];
+        size_t count = counts[i % 97 == 0 ? 4 : i % 4];
         int root = i / 11 % ranks;
         for (size_t k = 0; k < count; k++)
             input[k] = output[k] = i * (rank + 1) + (int32_t)k;
