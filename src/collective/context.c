@@ -198,8 +198,11 @@ static weft_status prepare_regrouping(weft_context *context, struct error *error
 static weft_status meet(weft_context *context, struct error *error)
 {
     const weft_config *config = &context->config;
-    const struct meeting_config wanted = {config->rank, config->ranks, config->meeting, config->secret,
-                                          config->meeting_limit};
+    const struct meeting_config wanted = {.rank = config->rank,
+                                          .ranks = config->ranks,
+                                          .address = config->meeting,
+                                          .secret = config->secret,
+                                          .limit_seconds = config->meeting_limit};
     struct card card = {0};
     weft_status status = meeting_open(&wanted, &context->meeting, error);
     if (status != WEFT_OK)

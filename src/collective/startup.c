@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "collective/context.h"
+#include "control/meeting.h"
 
 #include <stdio.h>
 
@@ -30,11 +31,16 @@ void startup_tell(weft_context *context)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %.1f", i ? ", " : "", names[i],
                                  (double)startup->took[i] * 1e-6);
     }
+    const struct meeting_cost meeting = meeting_cost(context->meeting);
+    char met[128] = "";
+    if (meeting.messages)
+        snprintf(met, sizeof met, "; meeting: %u messages here, %u one after the other in all", meeting.messages,
+                 meeting.chain);
     /* One write: lines of their own. */
     fprintf(stderr,
-            "weft: rank %u of %u started in %.1f ms (%s); %llu frames of set-up passed through it\n"
+            "weft: rank %u of %u started in %.1f ms (%s)%s; %llu frames of set-up passed through it\n"
             "weft: network: %s\n",
-            context->rank, context->ranks, (double)all * 1e-6, text,
+            context->rank, context->ranks, (double)all * 1e-6, text, met,
             (unsigned long long)control_exchange_frames(context->control),
             context->fabric ? fabric_description(context->fabric) : "none, all ranks share memory");
 }

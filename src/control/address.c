@@ -12,9 +12,11 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 char *address_host_name(char *text, size_t room)
@@ -257,6 +259,52 @@ weft_status address_local(int descriptor, char *text, size_t room, struct error 
         return error_system(error, "cannot tell the address of a connection");
     digits((struct sockaddr *)&address, text, room);
     return WEFT_OK;
+}
+
+/* A socket and the address of a name; the address begins with a zero byte, which makes it abstract. */
+static int make_near(const char *name, struct sockaddr_un *address, socklen_t *length)
+{
+    size_t size = strnlen(name, sizeof address->sun_path - 1);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(address->sun_path + 1, name, size);
+    *length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + size);
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static int close_keeping_reason(int descriptor)
+{
+    int reason = errno;
+    if (descriptor >= 0)
+        close(descriptor);
+    errno = reason;
+    return -1;
+}
+
+int address_listen_near(const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t length;
+    int fd = make_near(name, &address, &length);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, SOMAXCONN) != 0)
+        return close_keeping_reason(fd);
+    return fd;
+}
+
+int address_connect_near(const char *name)
+{
+    struct sockaddr_un address;
+    socklen_t length;
+    int fd = make_near(name, &address, &length);
+    if (fd < 0 || connect(fd, (struct sockaddr *)&address, length) != 0)
+        return close_keeping_reason(fd);
+    return fd;
+}
+
+bool address_is_of_same_user(int descriptor)
+{
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    return getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid();
 }
 
 /* The address from which this host would send to the world: a datagram socket asks the routing table, nothing is sent.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -46,6 +47,17 @@ int address_answered(int descriptor, int *reason);
 
 /** The address (digits) of this end of a connection. */
 weft_status address_local(int descriptor, char *text, size_t room, struct error *error);
+
+/**
+ * Listen at, or connect to, a name among the abstract UNIX sockets: only processes of the same network namespace, so of
+ * the same kernel, find each other there, and the name goes with its last socket. -1 with the reason in errno:
+ * EADDRINUSE where the name is taken, ECONNREFUSED where nobody listens.
+ */
+int address_listen_near(const char *name);
+int address_connect_near(const char *name);
+
+/** Whether the other end of such a connection is, or listens as, a process of the same user. */
+bool address_is_of_same_user(int descriptor);
 
 /** Make a socket that accept() gave like those made here. */
 void address_prepare(int descriptor);

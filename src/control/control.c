@@ -410,7 +410,7 @@ static bool handle_frames(struct control *control, struct link *link)
     bool good = true;
     while (good && (found = stream_peek(&link->stream, &frame)) == 1) {
         good = handle(control, link, &frame);
-        frame_drop(&link->stream.in, &frame);
+        stream_drop(&link->stream, &frame);
     }
     if (found == 0 && good)
         return true;

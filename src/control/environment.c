@@ -45,6 +45,50 @@ static weft_status numbers(struct environment *environment, const char *rank_nam
     return status;
 }
 
+/* A number that may be missing: false if it is, or is none. */
+static bool optional(const char *name, uint32_t *value)
+{
+    const char *text = variable(name);
+    int64_t number = 0;
+    if (!text || text_parse_integer(text, name, 0, 1 << 20, &number, NULL) != WEFT_OK)
+        return false;
+    *value = (uint32_t)number;
+    return true;
+}
+
+/* The rank's place in its node, of whose ranks the first is so many below this one. */
+static void place_in_node(struct environment *environment, const char *local_rank, const char *local_ranks)
+{
+    uint32_t rank = 0, ranks = 0;
+    if (!optional(local_rank, &rank) || !optional(local_ranks, &ranks) || rank >= ranks || rank > environment->rank)
+        return;
+    environment->node = environment->rank - rank;
+    environment->local_rank = rank;
+    environment->local_ranks = ranks;
+}
+
+uint32_t environment_tasks_of_node(const char *list, uint32_t node)
+{
+    while (*list) {
+        char *end;
+        unsigned long tasks = strtoul(list, &end, 10), times = 1;
+        if (end == list)
+            return 0;
+        if (strncmp(end, "(x", 2) == 0) {
+            times = strtoul(end + 2, &end, 10);
+            if (*end++ != ')')
+                return 0;
+        }
+        if (node < times)
+            return tasks <= 1 << 20 ? (uint32_t)tasks : 0;
+        node -= (uint32_t)times;
+        if (*end != ',')
+            return 0;
+        list = end + 1;
+    }
+    return 0;
+}
+
 static weft_status copy(char *text, const char *value, const char *name, struct error *error)
 {
     if (snprintf(text, ENVIRONMENT_TEXT_BYTES, "%s", value) < ENVIRONMENT_TEXT_BYTES)
@@ -68,6 +112,7 @@ bool environment_weft(struct environment *environment, weft_status *status, stru
         *status = copy(environment->addresses, meeting, "WEFT_MEETING", error);
     if (*status == WEFT_OK && secret)
         *status = copy(environment->secret, secret, "WEFT_SECRET", error);
+    place_in_node(environment, "WEFT_LOCAL_RANK", "WEFT_LOCAL_RANKS");
     return true;
 }
 
@@ -138,6 +183,14 @@ bool environment_slurm(struct environment *environment, weft_status *status, str
     snprintf(derived, sizeof derived, "slurm job %.40s step %.40s user %u", job, step, (unsigned)getuid());
     int64_t port = SLURM_PORT_FIRST + (int64_t)(hash_text(derived, 0) % SLURM_PORTS);
     *status = finish(environment, host, port, derived, error);
+    const char *tasks = variable("SLURM_STEP_TASKS_PER_NODE");
+    uint32_t local = 0, count = 0;
+    if (tasks && optional("SLURM_NODEID", &environment->node) && optional("SLURM_LOCALID", &local))
+        count = environment_tasks_of_node(tasks, environment->node);
+    if (local < count) {
+        environment->local_rank = local;
+        environment->local_ranks = count;
+    }
     return true;
 }
 
@@ -157,6 +210,7 @@ bool environment_torchrun(struct environment *environment, weft_status *status, 
     const char *agent = variable("TORCHELASTIC_USE_AGENT_STORE"), *run = variable("TORCHELASTIC_RUN_ID");
     char derived[512];
     snprintf(derived, sizeof derived, "torchrun run %.100s master %.250s:%d", run ? run : "", host, (int)port);
+    place_in_node(environment, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
     *status = finish(environment, host, agent && strcasecmp(agent, "true") == 0 ? port + 1 : port, derived, error);
     return true;
 }

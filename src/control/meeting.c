@@ -28,6 +28,9 @@ struct meeting {
     bool serving;
     bool abandoned;
     pthread_t server;
+    uint32_t node, local_rank, local_ranks;
+    struct rendezvous *rendezvous;
+    struct meeting_cost cost;
     char local_address[64];
 };
 
@@ -49,12 +52,6 @@ static weft_status listen_here(struct meeting *meeting, struct error *error)
     return status;
 }
 
-static struct rendezvous_client client_of(const struct meeting *meeting)
-{
-    return (struct rendezvous_client){meeting->addresses, meeting->rank,          meeting->ranks,
-                                      meeting->secret,    meeting->limit_seconds, -1};
-}
-
 static weft_status open_tcp(struct meeting *meeting, const struct environment *environment, struct error *error)
 {
     meeting->launcher = environment->launcher;
@@ -62,20 +59,38 @@ static weft_status open_tcp(struct meeting *meeting, const struct environment *e
     meeting->ranks = environment->ranks;
     if (environment->ranks == 1)
         return secret_random(meeting->secret, sizeof meeting->secret, error);
+    meeting->node = environment->node;
+    meeting->local_rank = environment->local_rank;
+    meeting->local_ranks = environment->local_ranks;
     snprintf(meeting->addresses, sizeof meeting->addresses, "%s", environment->addresses);
     weft_status status = secret_from_text(environment->secret, meeting->secret, error);
     if (status == WEFT_OK && meeting->rank == 0 && !environment->served)
         status = listen_here(meeting, error);
     if (status != WEFT_OK)
         return status;
-    const struct rendezvous_client client = client_of(meeting);
-    return rendezvous_find_local(&client, meeting->local_address, sizeof meeting->local_address, error);
+    const struct rendezvous_client client = {.addresses = meeting->addresses,
+                                             .rank = meeting->rank,
+                                             .ranks = meeting->ranks,
+                                             .secret = meeting->secret,
+                                             .limit_seconds = meeting->limit_seconds,
+                                             .stop = -1,
+                                             .node = meeting->node,
+                                             .local_rank = meeting->local_rank,
+                                             .local_ranks = meeting->local_ranks};
+    status = rendezvous_open(&client, &meeting->rendezvous, error);
+    if (status == WEFT_OK)
+        snprintf(meeting->local_address, sizeof meeting->local_address, "%s", rendezvous_address(meeting->rendezvous));
+    return status;
 }
 
 static weft_status open_configured(struct meeting *meeting, const struct meeting_config *config, struct error *error)
 {
-    struct environment environment = {
-        .launcher = "configuration", .rank = (uint32_t)config->rank, .ranks = (uint32_t)config->ranks};
+    struct environment environment = {.launcher = "configuration",
+                                      .rank = (uint32_t)config->rank,
+                                      .ranks = (uint32_t)config->ranks,
+                                      .node = (uint32_t)config->node,
+                                      .local_rank = (uint32_t)config->local_rank,
+                                      .local_ranks = (uint32_t)config->local_ranks};
     if (config->ranks < 1 || config->rank < 0 || config->rank >= config->ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the configuration says rank %d of %d ranks; ranks count from 0",
                          config->rank, config->ranks);
@@ -152,6 +167,7 @@ void meeting_close(struct meeting *meeting)
 {
     if (!meeting)
         return;
+    rendezvous_close(meeting->rendezvous);
     end_serving(meeting, true);
     if (meeting->listener >= 0)
         close(meeting->listener);
@@ -200,6 +216,11 @@ const uint8_t *meeting_secret(const struct meeting *meeting)
     return meeting->secret;
 }
 
+struct meeting_cost meeting_cost(const struct meeting *meeting)
+{
+    return meeting->cost;
+}
+
 static void *serve(void *argument)
 {
     const struct meeting *meeting = argument;
@@ -222,13 +243,21 @@ static weft_status exchange_tcp(struct meeting *meeting, const struct card *card
                              strerror(code));
         meeting->serving = true;
     }
-    const struct rendezvous_client client = client_of(meeting);
     struct rendezvous_result result = {0};
-    weft_status status = rendezvous_join(&client, card, sizeof *card, &result, error);
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port;
+    /* Leaders listen for one another where the control plane does. */
+    bool listens = address_parse(card->control, host, &port, NULL) == WEFT_OK;
+    weft_status status =
+        rendezvous_join(meeting->rendezvous, listens ? host : NULL, card, sizeof *card, &result, error);
+    rendezvous_close(meeting->rendezvous);
+    meeting->rendezvous = NULL;
     end_serving(meeting, status != WEFT_OK && status != WEFT_ERROR_TIMEOUT);
     if (status != WEFT_OK)
         return status;
     memcpy(meeting->secret, result.session, sizeof meeting->secret);
+    meeting->cost =
+        (struct meeting_cost){result.counts.sent + result.counts.received, result.chain, result.counts.bytes};
     *cards = (struct card *)result.blobs;
     return WEFT_OK;
 }

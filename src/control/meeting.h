@@ -25,7 +25,9 @@ struct meeting_config {
     int rank, ranks;
     const char *address;
     const char *secret;
-    double limit_seconds; /**< for all ranks to come; 0: 60 */
+    double limit_seconds;        /**< for all ranks to come; 0: 60 */
+    int node;                    /**< where rank, ranks, address and secret are given: a number of the node ... */
+    int local_rank, local_ranks; /**< ... the rank's place among its ranks, and how many they are; 0, 0: unknown */
 };
 
 /** Find the launcher or take the configuration; waits until somebody serves the meeting. Rank 0 may serve it itself
@@ -49,6 +51,14 @@ const char *meeting_interface_hint(const struct meeting *meeting);
  * not come. */
 weft_status meeting_exchange(struct meeting *meeting, const struct card *card, struct card **cards,
                              struct error *error);
+
+/** What meeting_exchange() took here, and the longest chain of messages that waited for one another until it was over
+ * (see rendezvous.h); all zero where a launcher's key-value store did it alone. */
+struct meeting_cost {
+    uint32_t messages, chain;
+    uint64_t bytes;
+};
+struct meeting_cost meeting_cost(const struct meeting *meeting);
 
 /** The job's secret, derived to MEETING_SECRET_BYTES; valid after meeting_exchange(). */
 const uint8_t *meeting_secret(const struct meeting *meeting);

@@ -300,7 +300,7 @@ static bool handle_frames(struct regroup *regroup, struct line *line)
     int found = 0;
     while (!line->ended && (found = stream_peek(&line->stream, &frame)) == 1) {
         bool good = handle(regroup, line, &frame);
-        frame_drop(&line->stream.in, &frame);
+        stream_drop(&line->stream, &frame);
         if (!good)
             return false;
     }

@@ -1,190 +1,564 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The side that comes to the rendezvous. */
-#include "control/rendezvous.h"
-
+/*
+ * The side that comes to the rendezvous: holds the cards of those below until all are there, passes them up, passes the
+ * table down. One loop; who is above was found before (rendezvous_find.c).
+ */
 #include "base/clock.h"
-#include "control/address.h"
+#include "control/rendezvous_visit.h"
 #include "control/rendezvous_wire.h"
-#include "control/stream.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define ATTEMPT_SECONDS 3.0 /* one address is tried for so long before the next */
-#define SERVER_GRACE    3.0 /* the server's sentence says who is missing: it is waited for a little longer */
+#define HOLD_SECONDS 0.5 /* ranks of a node wait so long for one another before the server is told of those there */
+#define SERVER_GRACE                                                                                                   \
+    7.0 /* the server's sentence says who is missing: it is waited for a little longer, since ranks                    \
+           come to it later than to one another */
 
-static double seconds_until(uint64_t deadline)
+/* How many messages have been handled one after the other until now. */
+static uint32_t chain_here(const struct rendezvous *rendezvous)
 {
-    uint64_t now = clock_now();
-    return deadline > now ? (double)(deadline - now) / 1e9 : 0;
+    const struct stream_counts *up = &rendezvous->up.counts, *former = &rendezvous->counts;
+    return rendezvous->chain + rendezvous->company.handled + up->sent + up->received + former->sent + former->received;
 }
 
-/* Sleep, unless stopped. */
-static bool pause_for(int stop, double seconds)
+static void hear_chain(struct rendezvous *rendezvous, uint32_t chain)
 {
-    struct pollfd wait = {stop, POLLIN, 0};
-    return poll(&wait, 1, (int)(seconds * 1e3)) <= 0;
+    if (chain < RENDEZVOUS_CHAIN_MOST && chain > chain_here(rendezvous))
+        rendezvous->chain += chain - chain_here(rendezvous);
 }
 
-/* Try the addresses in turn, once each. */
-static weft_status connect_any(const struct rendezvous_client *client, uint64_t deadline, int *descriptor,
-                               struct error *error)
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+/* This visit has failed, and with it those of all below. */
+static void fail(struct rendezvous *rendezvous, weft_status status, const char *sentence)
 {
-    char list[1024], *rest = NULL;
-    weft_status status = WEFT_ERROR_RENDEZVOUS;
-    if (snprintf(list, sizeof list, "%s", client->addresses) >= (int)sizeof list)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the list of meeting addresses '%.60s...' is too long", list);
-    for (char *entry = strtok_r(list, ",", &rest); entry; entry = strtok_r(NULL, ",", &rest)) {
-        char host[ADDRESS_TEXT_BYTES];
-        uint16_t port = 0;
-        error_clear(error);
-        status = address_parse(entry, host, &port, error);
-        if (status != WEFT_OK)
-            return status;
-        double left = seconds_until(deadline);
-        status = address_connect(host, port, left < ATTEMPT_SECONDS ? left : ATTEMPT_SECONDS, descriptor, NULL, error);
-        if (status == WEFT_OK)
-            return status;
+    if (rendezvous->over)
+        return;
+    rendezvous->over = true;
+    rendezvous->status = error_set(&rendezvous->error, status, "%s", sentence);
+    company_fail(&rendezvous->company, status, sentence);
+}
+
+/* The round shall fail for all: whoever is above tells everybody, this rank included. */
+static void complain(struct rendezvous *rendezvous, weft_status status, const char *sentence)
+{
+    if (rendezvous->above == ABOVE_NOBODY) {
+        fail(rendezvous, status, sentence);
+    } else if (rendezvous->complaint == WEFT_OK) {
+        rendezvous->complaint = status;
+        snprintf(rendezvous->complaint_text, sizeof rendezvous->complaint_text, "%s", sentence);
     }
-    return status;
 }
 
-/* Unpack what the server has sent. */
-static weft_status take_answer(const struct rendezvous_client *client, const struct stream *stream,
-                               const struct frame *frame, uint32_t size, struct rendezvous_result *result,
-                               struct error *error)
+/* The table is here: the rest of `reader` after its chain. Keep the cards, and have it passed down. */
+static void deliver(struct rendezvous *rendezvous, struct reader reader)
 {
-    struct reader reader = {frame->payload, frame->size, false};
-    if (frame->kind == RENDEZVOUS_FAILURE) {
-        char sentence[ERROR_TEXT_BYTES];
-        uint32_t status = reader_u32(&reader);
-        reader_text(&reader, sentence, sizeof sentence);
-        return error_set(error, stream_failure(status), "%s", *sentence ? sentence : "the meeting failed");
-    }
-    uint32_t ranks = reader_u32(&reader), bytes = reader_u32(&reader);
+    struct rendezvous_result *result = rendezvous->result;
+    struct buffer *answer = &rendezvous->company.answer;
+    const uint8_t *rest = reader.bytes;
+    size_t rest_size = reader.left;
+    reader_bytes(&reader, 8);
     const uint8_t *draw = reader_bytes(&reader, SECRET_BYTES);
-    if (frame->kind != RENDEZVOUS_TABLE || !draw || ranks != client->ranks || bytes != size ||
-        reader.left != (size_t)ranks * size)
-        return error_set(error, WEFT_ERROR_RENDEZVOUS,
-                         "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
-                         stream->peer_host, stream->peer_address, client->ranks);
     result->blobs = malloc(reader.left);
-    if (!result->blobs)
-        return error_memory(error, reader.left, "the cards of all ranks");
+    if (!result->blobs) {
+        fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the cards of all ranks");
+        return;
+    }
     memcpy(result->blobs, reader.bytes, reader.left);
-    (void)secret_sign(client->secret, draw, SECRET_BYTES, result->session);
+    (void)secret_sign(rendezvous->client.secret, draw, SECRET_BYTES, result->session);
+    result->chain = chain_here(rendezvous);
+    rendezvous->over = true;
+    if (rendezvous->company.count == 0)
+        return;
+    frame_put(answer, RENDEZVOUS_TABLE, NULL, 4 + rest_size);
+    buffer_put_u32(answer, result->chain + rendezvous->company.count);
+    buffer_put(answer, rest, rest_size);
+    if (answer->failed)
+        company_fail(&rendezvous->company, WEFT_ERROR_MEMORY, "a rank had no memory to pass on the cards of all ranks");
+    else
+        company_dismiss(&rendezvous->company, true);
+}
+
+/* The root has the cards of all. */
+static void make_table(struct rendezvous *rendezvous)
+{
+    struct buffer table = {0};
+    uint8_t draw[SECRET_BYTES];
+    struct error reason = {0};
+    if (secret_random(draw, sizeof draw, &reason) != WEFT_OK) {
+        fail(rendezvous, reason.status, reason.text);
+        return;
+    }
+    buffer_put_u32(&table, rendezvous->client.ranks);
+    buffer_put_u32(&table, rendezvous->size);
+    buffer_put(&table, draw, sizeof draw);
+    buffer_put(&table, rendezvous->cards, (size_t)rendezvous->client.ranks * rendezvous->size);
+    if (table.failed)
+        fail(rendezvous, WEFT_ERROR_MEMORY, "the meeting has no memory for the cards of all ranks");
+    else
+        deliver(rendezvous, (struct reader){buffer_begin(&table), buffer_size(&table), false});
+    buffer_free(&table);
+}
+
+/* ---- from below -------------------------------------------------------------------------------------------------- */
+
+static void seat(void *context, struct guest *guest)
+{
+    struct rendezvous *rendezvous = context;
+    char sentence[COMPANY_SENTENCE_BYTES];
+    if (!company_check(&rendezvous->company, guest, sentence))
+        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    if (!guest->near)
+        return;
+    struct buffer address = {0};
+    buffer_put_text(&address, rendezvous->address);
+    stream_put(&guest->stream, RENDEZVOUS_ADDRESS, buffer_begin(&address), buffer_size(&address));
+    buffer_free(&address);
+}
+
+/* Refusals are told to who is refused; here there is nobody else to tell. */
+static void refuse(void *context, const char *sentence)
+{
+    (void)context;
+    (void)sentence;
+}
+
+/* A rank goes away again; put into `gone` if who is above knows of it. */
+static void withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer *gone)
+{
+    company_withdraw(&rendezvous->company, rank);
+    if (!rendezvous->passed[rank])
+        return;
+    rendezvous->passed[rank] = false;
+    rendezvous->passed_count--;
+    buffer_put_u32(gone, rank);
+}
+
+static void tell_withdrawn(struct rendezvous *rendezvous, struct buffer *gone)
+{
+    if (buffer_size(gone) > 0)
+        stream_put(&rendezvous->up, RENDEZVOUS_WITHDRAWN, buffer_begin(gone), buffer_size(gone));
+    buffer_free(gone);
+}
+
+static void leave(void *context, struct guest *guest)
+{
+    struct rendezvous *rendezvous = context;
+    struct buffer gone = {0};
+    if (rendezvous->placed || rendezvous->over) /* all had come: the control plane will miss it, and say so */
+        return;
+    for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
+        if (rendezvous->company.bringer[rank] == guest->number)
+            withdraw(rendezvous, rank, &gone);
+    tell_withdrawn(rendezvous, &gone);
+}
+
+static bool take_cards(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
+{
+    uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
+    char sentence[COMPANY_SENTENCE_BYTES], host[STREAM_HOST_BYTES];
+    if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % (4 + size))
+        return false;
+    hear_chain(rendezvous, chain);
+    if (size != rendezvous->size) {
+        snprintf(
+            sentence, sizeof sentence,
+            "rank %u on host %s brings a card of %u bytes and rank %u on host %s one of %u; install the same build "
+            "of Weft on both",
+            guest->stream.peer_rank, guest->stream.peer_host, size, rendezvous->client.rank,
+            address_host_name(host, sizeof host), rendezvous->size);
+        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+        return true;
+    }
+    while (reader.left > 0) {
+        uint32_t rank = reader_u32(&reader);
+        const uint8_t *card = reader_bytes(&reader, size);
+        if (rank >= rendezvous->client.ranks || rendezvous->company.bringer[rank] == guest->number)
+            return false;
+        if (company_bring(&rendezvous->company, guest, rank, sentence))
+            memcpy(rendezvous->cards + (size_t)rank * size, card, size);
+        else
+            complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    }
+    return true;
+}
+
+static bool take_withdrawn(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
+{
+    struct buffer gone = {0};
+    bool good = true;
+    while (reader.left > 0 && good) {
+        uint32_t rank = reader_u32(&reader);
+        good = !reader.bad && rank < rendezvous->client.ranks;
+        if (good && !rendezvous->placed && rendezvous->company.bringer[rank] == guest->number)
+            withdraw(rendezvous, rank, &gone);
+    }
+    tell_withdrawn(rendezvous, &gone);
+    return good;
+}
+
+static bool take(void *context, struct guest *guest, const struct frame *frame)
+{
+    struct rendezvous *rendezvous = context;
+    struct reader reader = {frame->payload, frame->size, false};
+    struct error reason = {0};
+    switch (frame->kind) {
+    case RENDEZVOUS_CARDS:
+        return take_cards(rendezvous, guest, reader);
+    case RENDEZVOUS_WITHDRAWN:
+        return take_withdrawn(rendezvous, guest, reader);
+    case RENDEZVOUS_FAILURE:
+        (void)rendezvous_read_failure(frame, &reason);
+        complain(rendezvous, reason.status, reason.text);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const struct company_rules rules = {seat, take, leave, refuse};
+
+/* ---- from above -------------------------------------------------------------------------------------------------- */
+
+/* What came from above is of no use. */
+static void fail_above(struct rendezvous *rendezvous)
+{
+    char sentence[COMPANY_SENTENCE_BYTES];
+    snprintf(sentence, sizeof sentence,
+             "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
+             rendezvous->up.peer_host, rendezvous->up.peer_address, rendezvous->client.ranks);
+    fail(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+}
+
+/* All have come: this leader's place among the leaders. */
+static void take_place(struct rendezvous *rendezvous, struct reader reader)
+{
+    uint32_t chain = reader_u32(&reader), below = reader_u32(&reader), children = 0;
+    reader_text(&reader, rendezvous->parent, sizeof rendezvous->parent);
+    while (!reader.bad && reader.left > 0 && children < TREE_ARITY) {
+        rendezvous->child[children] = reader_u32(&reader);
+        reader_text(&reader, rendezvous->child_host[children], sizeof rendezvous->child_host[children]);
+        children++;
+    }
+    bool root = !*rendezvous->parent;
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port;
+    if (!root && address_parse(rendezvous->parent, host, &port, NULL) != WEFT_OK)
+        reader.bad = true;
+    uint32_t ranks = rendezvous->client.ranks;
+    if (reader.bad || reader.left > 0 || below > ranks || below < rendezvous->company.held ||
+        (root && below != ranks)) {
+        fail_above(rendezvous);
+        return;
+    }
+    hear_chain(rendezvous, chain);
+    rendezvous->placed = true;
+    rendezvous->expected = below;
+    rendezvous->passed_count = 0;
+    memset(rendezvous->passed, 0, ranks * sizeof *rendezvous->passed);
+    rendezvous->deadline = clock_now() + (uint64_t)(rendezvous->client.limit_seconds * 1e9);
+    struct error reason = {0};
+    if (root) {
+        rendezvous->above = ABOVE_NOBODY;
+        company_count(&rendezvous->counts, &rendezvous->up.counts);
+        stream_end(&rendezvous->up);
+        rendezvous->up = (struct stream){.descriptor = -1};
+    } else if (rendezvous_find_parent(rendezvous, &reason) != WEFT_OK) {
+        fail(rendezvous, reason.status, reason.text);
+    }
+}
+
+static void take_table(struct rendezvous *rendezvous, struct reader reader)
+{
+    uint32_t chain = reader_u32(&reader);
+    struct reader rest = reader;
+    uint32_t ranks = reader_u32(&reader), size = reader_u32(&reader);
+    reader_bytes(&reader, SECRET_BYTES);
+    if (reader.bad || ranks != rendezvous->client.ranks || size != rendezvous->size ||
+        reader.left != (size_t)ranks * size) {
+        fail_above(rendezvous);
+        return;
+    }
+    hear_chain(rendezvous, chain);
+    deliver(rendezvous, rest);
+}
+
+static void take_from_above(struct rendezvous *rendezvous, const struct frame *frame)
+{
+    struct error reason = {0};
+    const struct reader reader = {frame->payload, frame->size, false};
+    if (frame->kind == RENDEZVOUS_FAILURE) {
+        (void)rendezvous_read_failure(frame, &reason);
+        fail(rendezvous, reason.status, reason.text);
+    } else if (frame->kind == RENDEZVOUS_PLACE && rendezvous->above == ABOVE_SERVER) {
+        take_place(rendezvous, reader);
+    } else if (frame->kind == RENDEZVOUS_TABLE && rendezvous->above != ABOVE_SERVER) {
+        take_table(rendezvous, reader);
+    } else {
+        fail_above(rendezvous);
+    }
+}
+
+/* The connection upwards has ended before there was an outcome. */
+static void lose_above(struct rendezvous *rendezvous, enum stream_state before, const struct error *reason)
+{
+    const struct rendezvous_client *client = &rendezvous->client;
+    const struct stream *up = &rendezvous->up;
+    char sentence[COMPANY_SENTENCE_BYTES];
+    struct error failure = {0};
+    if (up->state != STREAM_ENDED) {
+        fail(rendezvous, reason->status, reason->text);
+    } else if (before != STREAM_OPEN) {
+        /* Closed during the greeting: the server of an earlier round was just going. Try again. */
+        if (rendezvous_find_again(rendezvous, &failure) != WEFT_OK)
+            fail(rendezvous, failure.status, failure.text);
+    } else if (rendezvous->above == ABOVE_SERVER) {
+        snprintf(sentence, sizeof sentence,
+                 "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
+                 "launcher or rank 0, ended?",
+                 client->addresses, up->peer_host, client->ranks);
+        fail(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    } else {
+        snprintf(sentence, sizeof sentence,
+                 "the rank on host %s through which rank %u meets the others ended before all %u ranks had met; look "
+                 "for its error above",
+                 up->peer_host, client->rank, client->ranks);
+        fail(rendezvous, WEFT_ERROR_PEER, sentence);
+    }
+}
+
+static void hear_above(struct rendezvous *rendezvous)
+{
+    struct error reason = {0};
+    struct frame frame;
+    struct stream *up = &rendezvous->up;
+    enum stream_state before = up->state;
+    weft_status status = stream_read(up, &reason);
+    int found = 0;
+    /* A place moves this rank to another connection: what is left of the former one does not count. */
+    while (!rendezvous->over && (found = stream_peek(up, &frame)) == 1) {
+        if (frame.kind == RENDEZVOUS_PLACE) {
+            up->counts.received++;
+            take_from_above(rendezvous, &frame);
+            return;
+        }
+        take_from_above(rendezvous, &frame);
+        stream_drop(up, &frame);
+    }
+    if (rendezvous->over)
+        return;
+    if (found < 0)
+        fail_above(rendezvous);
+    else if (status != WEFT_OK)
+        lose_above(rendezvous, before, &reason);
+}
+
+/* ---- upwards ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a rank is here, and who is above has not been told. */
+static bool is_pending(const struct rendezvous *rendezvous, uint32_t rank)
+{
+    return rendezvous->company.bringer[rank] != COMPANY_NOBODY && !rendezvous->passed[rank];
+}
+
+static void pass_cards(struct rendezvous *rendezvous)
+{
+    struct buffer payload = {0};
+    uint32_t size = rendezvous->size, ranks = rendezvous->client.ranks;
+    buffer_put_u32(&payload, chain_here(rendezvous) + 1);
+    buffer_put_u32(&payload, size);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        if (is_pending(rendezvous, rank)) {
+            buffer_put_u32(&payload, rank);
+            buffer_put(&payload, rendezvous->cards + (size_t)rank * size, size);
+        }
+    stream_put(&rendezvous->up, RENDEZVOUS_CARDS, buffer_begin(&payload), buffer_size(&payload));
+    rendezvous->up.out.failed |= payload.failed;
+    buffer_free(&payload);
+}
+
+/* Tell the server who is here. Others will come to this rank, unless all are here already. */
+static void pass_numbers(struct rendezvous *rendezvous, const char *host)
+{
+    struct buffer payload = {0};
+    struct error reason = {0};
+    uint32_t ranks = rendezvous->client.ranks;
+    uint16_t port = 0;
+    if (rendezvous->far < 0 && rendezvous->company.held < ranks &&
+        address_listen(host, 0, &rendezvous->far, &port, &reason) != WEFT_OK) {
+        fail(rendezvous, reason.status, reason.text);
+        return;
+    }
+    if (port)
+        snprintf(rendezvous->here, sizeof rendezvous->here, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+    buffer_put_u32(&payload, chain_here(rendezvous) + 1);
+    buffer_put_u32(&payload, rendezvous->size);
+    buffer_put_text(&payload, rendezvous->here);
+    for (uint32_t rank = 0, count; rank < ranks; rank += count + 1) {
+        for (count = 0; rank + count < ranks && is_pending(rendezvous, rank + count); count++)
+            ;
+        if (count == 0)
+            continue;
+        buffer_put_u32(&payload, rank);
+        buffer_put_u32(&payload, count);
+    }
+    stream_put(&rendezvous->up, RENDEZVOUS_COME, buffer_begin(&payload), buffer_size(&payload));
+    rendezvous->up.out.failed |= payload.failed;
+    buffer_free(&payload);
+}
+
+/* Pass up what can be passed now. */
+static void pass(struct rendezvous *rendezvous, const char *host)
+{
+    uint32_t held = rendezvous->company.held;
+    bool whole = held >= rendezvous->expected;
+    if (rendezvous->over)
+        return;
+    if (rendezvous->above == ABOVE_NOBODY) {
+        if (whole)
+            make_table(rendezvous);
+        return;
+    }
+    if (rendezvous->up.state != STREAM_OPEN)
+        return;
+    if (rendezvous->complaint != WEFT_OK) {
+        struct buffer text = {0};
+        buffer_put_u32(&text, (uint32_t)rendezvous->complaint);
+        buffer_put_text(&text, rendezvous->complaint_text);
+        stream_put(&rendezvous->up, RENDEZVOUS_FAILURE, buffer_begin(&text), buffer_size(&text));
+        buffer_free(&text);
+        rendezvous->complaint = WEFT_OK;
+    }
+    if (held == rendezvous->passed_count || !(whole || (!rendezvous->placed && clock_now() >= rendezvous->hold)))
+        return;
+    if (rendezvous->above == ABOVE_SERVER)
+        pass_numbers(rendezvous, host);
+    else
+        pass_cards(rendezvous);
+    for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
+        rendezvous->passed[rank] = rendezvous->company.bringer[rank] != COMPANY_NOBODY;
+    rendezvous->passed_count = held;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+/* All time is over. */
+static void too_late(struct rendezvous *rendezvous)
+{
+    const struct rendezvous_client *client = &rendezvous->client;
+    char sentence[COMPANY_SENTENCE_BYTES];
+    uint32_t late = 0;
+    while (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE &&
+           rendezvous->company.bringer[rendezvous->child[late]] != COMPANY_NOBODY)
+        late++;
+    if (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE)
+        snprintf(
+            sentence, sizeof sentence,
+            "rank %u on host %s has not brought its cards to rank %u within %g s; is there a network or a firewall "
+            "between them?",
+            rendezvous->child[late], rendezvous->child_host[late], client->rank, client->limit_seconds);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
+                 rendezvous->placed ? rendezvous->parent : client->addresses, rendezvous->up.peer_host,
+                 client->limit_seconds);
+    fail(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+}
+
+/* Wait for something to happen, and handle it. */
+static weft_status turn(struct rendezvous *rendezvous, struct pollfd **polls, struct error *error)
+{
+    enum { NEAR, FAR, STOP, UP, GUESTS };
+    struct company *company = &rendezvous->company;
+    uint32_t count = company->count;
+    struct pollfd *grown = realloc(*polls, (GUESTS + count) * sizeof **polls);
+    if (!grown)
+        return error_memory(error, (GUESTS + count) * sizeof **polls, "the meeting");
+    *polls = grown;
+    bool over = rendezvous->over;
+    int up = over ? -1 : rendezvous->up.descriptor;
+    grown[NEAR] = (struct pollfd){over ? -1 : rendezvous->near, POLLIN, 0};
+    /* Other leaders may know their places earlier: what they bring is not for the server. */
+    grown[FAR] = (struct pollfd){over || !rendezvous->placed ? -1 : rendezvous->far, POLLIN, 0};
+    grown[STOP] = (struct pollfd){rendezvous->client.stop, POLLIN, 0};
+    grown[UP] = (struct pollfd){up, (short)(POLLIN | (stream_wants_write(&rendezvous->up) ? POLLOUT : 0)), 0};
+    company_poll(company, grown + GUESTS);
+    uint64_t end = rendezvous->deadline + (uint64_t)((rendezvous->placed ? 0 : SERVER_GRACE) * 1e9);
+    uint64_t now = clock_now(), next = company_deadline(company, over ? now + 60000000000ull : end);
+    if (!over && !rendezvous->placed && company->held > rendezvous->passed_count && rendezvous->hold > now &&
+        rendezvous->hold < next)
+        next = rendezvous->hold;
+    if (poll(grown, GUESTS + count, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
+        return error_system(error, "cannot wait for the meeting at %s", rendezvous->client.addresses);
+    if (grown[STOP].revents)
+        return error_set(error, WEFT_ERROR_STATE, "the meeting at %s was given up", rendezvous->client.addresses);
+    if (grown[UP].revents & (POLLIN | POLLHUP | POLLERR))
+        hear_above(rendezvous);
+    company_serve(company, grown + GUESTS, count);
+    if (grown[NEAR].revents)
+        company_accept(company, rendezvous->near, true);
+    if (grown[FAR].revents)
+        company_accept(company, rendezvous->far, false);
+    if (!rendezvous->over && clock_now() >= end)
+        too_late(rendezvous);
     return WEFT_OK;
 }
 
-/* One visit, over a connection. */
-static weft_status visit(const struct rendezvous_client *client, struct stream *stream, uint64_t deadline,
-                         const void *blob, uint32_t size, struct rendezvous_result *result, struct error *error)
+/* Until there is an outcome and all below have been told. */
+static weft_status attend(struct rendezvous *rendezvous, const char *host, struct error *error)
 {
-    bool sent = false;
-    for (;;) {
-        if (stream->state == STREAM_OPEN && !sent) {
-            stream_put(stream, RENDEZVOUS_CARD, blob, size);
-            sent = true;
-        }
-        weft_status status = stream_write(stream, error);
-        if (status != WEFT_OK)
-            return status;
-        double left = seconds_until(deadline) + SERVER_GRACE;
-        struct pollfd wait[2] = {{stream->descriptor, (short)(POLLIN | (stream_wants_write(stream) ? POLLOUT : 0)), 0},
-                                 {client->stop, POLLIN, 0}};
-        int ready = poll(wait, 2, (int)(left * 1e3));
-        if (ready < 0 && errno != EINTR)
-            return error_system(error, "cannot wait for the meeting at %s", client->addresses);
-        if (ready > 0 && wait[1].revents)
-            return error_set(error, WEFT_ERROR_STATE, "the meeting at %s was given up", client->addresses);
-        if (ready == 0 && seconds_until(deadline) == 0)
-            return error_set(error, WEFT_ERROR_TIMEOUT,
-                             "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing",
-                             client->rank, client->addresses, stream->peer_host, client->limit_seconds);
-        if (!wait[0].revents)
-            continue;
+    struct pollfd *polls = NULL;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK) {
         struct error reason = {0};
-        status = stream_read(stream, &reason);
-        struct frame frame;
-        int found = stream_peek(stream, &frame);
-        if (found == 1)
-            return take_answer(client, stream, &frame, size, result, error);
-        if (status != WEFT_OK && sent && stream->state == STREAM_ENDED)
-            return error_set(
-                error, WEFT_ERROR_RENDEZVOUS,
-                "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
-                "launcher or rank 0, ended?",
-                client->addresses, stream->peer_host, client->ranks);
-        if (status != WEFT_OK)
-            return error_set(error, reason.status, "%s", reason.text);
+        pass(rendezvous, host);
+        if (!rendezvous->over && rendezvous->above != ABOVE_NOBODY && stream_write(&rendezvous->up, &reason) != WEFT_OK)
+            fail(rendezvous, reason.status, reason.text);
+        if (rendezvous->over)
+            company_end_others(&rendezvous->company);
+        if (rendezvous->over && rendezvous->company.count == 0)
+            break;
+        status = turn(rendezvous, &polls, error);
     }
-}
-
-/* Nobody was found at the meeting point in time. */
-static weft_status nobody(const struct rendezvous_client *client, const struct error *reason, struct error *error)
-{
-    return error_set(error, reason->status, "rank %u of %u found nobody at the meeting point within %g s: %s",
-                     client->rank, client->ranks, client->limit_seconds, reason->text);
-}
-
-/* Connect, again and again until somebody is there. */
-static weft_status connect_patiently(const struct rendezvous_client *client, uint64_t deadline, int *descriptor,
-                                     struct error *error)
-{
-    for (double nap = 0.02;; nap = nap < 0.25 ? nap * 1.5 : nap) {
-        struct error reason = {0};
-        weft_status status = connect_any(client, deadline, descriptor, &reason);
-        if (status == WEFT_OK)
-            return WEFT_OK;
-        if (status != WEFT_ERROR_RENDEZVOUS)
-            return error_set(error, status, "%s", reason.text);
-        if (seconds_until(deadline) == 0 || !pause_for(client->stop, nap))
-            return nobody(client, &reason, error);
-    }
-}
-
-weft_status rendezvous_find_local(const struct rendezvous_client *client, char *address, size_t room,
-                                  struct error *error)
-{
-    int descriptor = -1;
-    uint64_t deadline = clock_now() + (uint64_t)(client->limit_seconds * 1e9);
-    weft_status status = connect_patiently(client, deadline, &descriptor, error);
-    if (status != WEFT_OK)
-        return status;
-    status = address_local(descriptor, address, room, error);
-    close(descriptor);
+    free(polls);
+    if (status == WEFT_OK && rendezvous->status != WEFT_OK)
+        status = error_set(error, rendezvous->status, "%s", rendezvous->error.text);
     return status;
 }
 
-weft_status rendezvous_join(const struct rendezvous_client *client, const void *blob, uint32_t size,
+weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
                             struct rendezvous_result *result, struct error *error)
 {
-    const struct stream_identity identity = {client->secret, STREAM_MEETING, client->rank, client->ranks};
-    uint64_t deadline = clock_now() + (uint64_t)(client->limit_seconds * 1e9);
-    for (;;) {
-        struct error reason = {0};
-        struct rendezvous_result answer = {0};
-        struct stream stream;
-        int descriptor = -1;
-        weft_status status = connect_patiently(client, deadline, &descriptor, error);
-        if (status != WEFT_OK)
-            return status;
-        status = stream_begin(&stream, descriptor, false, &identity, &reason);
-        if (status == WEFT_OK)
-            status = visit(client, &stream, deadline, blob, size, &answer, &reason);
-        stream_end(&stream);
-        if (status == WEFT_OK) {
-            *result = answer;
-            return WEFT_OK;
-        }
-        /* Closed during the greeting: the server of an earlier round was just going. Try again. */
-        if (status != WEFT_ERROR_PEER)
-            return error_set(error, status, "%s", reason.text);
-        if (seconds_until(deadline) == 0 || !pause_for(client->stop, 0.05))
-            return nobody(client, &reason, error);
-    }
+    const struct rendezvous_client *client = &rendezvous->client;
+    struct rendezvous_result answer = {0};
+    weft_status status =
+        company_open(&rendezvous->company, client->ranks, 4 + size, client->secret, &rules, rendezvous, error);
+    rendezvous->cards = calloc(client->ranks, size);
+    rendezvous->passed = calloc(client->ranks, sizeof *rendezvous->passed);
+    if (status == WEFT_OK && (!rendezvous->cards || !rendezvous->passed))
+        status = error_memory(error, (size_t)client->ranks * size, "the cards of all ranks");
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t i = 0; i < TREE_ARITY; i++)
+        rendezvous->child[i] = TREE_NONE;
+    rendezvous->size = size;
+    rendezvous->up.frame_most = company_frame_most(client->ranks, size);
+    rendezvous->result = &answer;
+    if (client->rank < client->ranks && company_bring(&rendezvous->company, NULL, client->rank, NULL))
+        memcpy(rendezvous->cards + (size_t)client->rank * size, blob, size); /* otherwise the server will object */
+    double hold = client->limit_seconds / 8 < HOLD_SECONDS ? client->limit_seconds / 8 : HOLD_SECONDS;
+    rendezvous->hold = clock_now() + (uint64_t)(hold * 1e9);
+    status = attend(rendezvous, host ? host : rendezvous->address, error);
+    answer.counts = company_counts(&rendezvous->company);
+    company_count(&answer.counts, &rendezvous->up.counts);
+    company_count(&answer.counts, &rendezvous->counts);
+    if (status != WEFT_OK)
+        free(answer.blobs);
+    else
+        *result = answer;
+    return status;
 }

@@ -58,6 +58,7 @@ weft_status stream_begin(struct stream *stream, int descriptor, bool server, con
     if (buffer_size(&stream->out) != STREAM_HELLO_BYTES)
         return error_memory(error, STREAM_HELLO_BYTES, "a connection");
     memcpy(stream->hello, buffer_begin(&stream->out), STREAM_HELLO_BYTES);
+    stream->counts.sent++;
     return WEFT_OK;
 }
 
@@ -116,6 +117,7 @@ static weft_status answer_hello(struct stream *stream, struct error *error)
 {
     memcpy(stream->hello, buffer_begin(&stream->in), STREAM_HELLO_BYTES);
     buffer_consume(&stream->in, STREAM_HELLO_BYTES);
+    stream->counts.received++;
     struct reader reader = {stream->hello + STREAM_PREFIX_BYTES, 12, false};
     uint32_t purpose = reader_u32(&reader);
     stream->peer_rank = reader_u32(&reader);
@@ -134,6 +136,7 @@ static weft_status answer_hello(struct stream *stream, struct error *error)
     buffer_put(&stream->out, stream->nonce, SECRET_BYTES);
     buffer_put(&stream->out, proof, SECRET_BYTES);
     stream->state = STREAM_PROOF;
+    stream->counts.sent++;
     return stream_write(stream, error);
 }
 
@@ -144,6 +147,7 @@ static weft_status check_client(struct stream *stream, struct error *error)
     make_proof(stream, "client", proof);
     bool good = secret_equal(proof, buffer_begin(&stream->in));
     buffer_consume(&stream->in, SECRET_BYTES);
+    stream->counts.received++;
     if (good) {
         stream->state = STREAM_OPEN;
         return WEFT_OK;
@@ -168,6 +172,8 @@ static weft_status answer_challenge(struct stream *stream, struct error *error)
     buffer_consume(&stream->in, STREAM_REPLY_BYTES);
     make_proof(stream, "client", proof);
     buffer_put(&stream->out, proof, SECRET_BYTES);
+    stream->counts.received++;
+    stream->counts.sent++;
     weft_status status = stream_write(stream, error);
     if (status != WEFT_OK)
         return status;
@@ -206,6 +212,7 @@ static weft_status handshake(struct stream *stream, struct error *error)
 weft_status stream_feed(struct stream *stream, const void *bytes, size_t size, struct error *error)
 {
     buffer_put(&stream->in, bytes, size);
+    stream->counts.bytes += size;
     if (stream->in.failed)
         return error_memory(error, size, "a message");
     return stream->state == STREAM_OPEN ? WEFT_OK : handshake(stream, error);
@@ -260,6 +267,7 @@ weft_status stream_write(struct stream *stream, struct error *error)
             return status;
         }
         buffer_consume(&stream->out, (size_t)n);
+        stream->counts.bytes += (size_t)n;
     }
     return WEFT_OK;
 }
@@ -271,7 +279,14 @@ int stream_peek(const struct stream *stream, struct frame *frame)
     return frame_peek(&stream->in, stream->frame_most, frame);
 }
 
+void stream_drop(struct stream *stream, const struct frame *frame)
+{
+    frame_drop(&stream->in, frame);
+    stream->counts.received++;
+}
+
 void stream_put(struct stream *stream, uint16_t kind, const void *payload, size_t size)
 {
+    stream->counts.sent++;
     frame_put(&stream->out, kind, payload, size);
 }

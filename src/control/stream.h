@@ -30,7 +30,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define STREAM_VERSION      1
+#define STREAM_VERSION      2
 #define STREAM_HOST_BYTES   64
 #define STREAM_PREFIX_BYTES 96
 #define STREAM_HELLO_BYTES  (STREAM_PREFIX_BYTES + 12 + SECRET_BYTES)
@@ -53,6 +53,12 @@ enum stream_state {
     STREAM_REFUSED,  /**< wrong version or secret */
 };
 
+/** What has passed over a stream, the first bytes included: messages are the three of the greeting, then frames. */
+struct stream_counts {
+    uint32_t sent, received;
+    uint64_t bytes; /**< both ways */
+};
+
 /** Who this end is. The secret is borrowed. */
 struct stream_identity {
     const uint8_t *secret;
@@ -73,6 +79,7 @@ struct stream {
     uint8_t hello[STREAM_HELLO_BYTES]; /**< the client's, at both ends: it is signed */
     uint8_t nonce[SECRET_BYTES];       /**< the server's */
     struct buffer in, out;
+    struct stream_counts counts;
 };
 
 /** Take over a connected socket (it is closed by stream_end()); a client's hello is put into `out`. */
@@ -101,8 +108,9 @@ static inline bool stream_wants_write(const struct stream *stream)
     return buffer_size(&stream->out) > 0;
 }
 
-/** Look at the first whole frame: 1, 0 or -1 as frame_peek(). frame_drop(&stream->in, ...) forgets it. */
+/** Look at the first whole frame: 1, 0 or -1 as frame_peek(). stream_drop() forgets it. */
 int stream_peek(const struct stream *stream, struct frame *frame);
+void stream_drop(struct stream *stream, const struct frame *frame);
 
 /** The status of a failure that came over a stream: what this version does not know, and "ok", count as PEER. */
 static inline weft_status stream_failure(uint32_t status)

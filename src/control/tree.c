@@ -7,6 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint32_t tree_places_below(uint32_t place, uint32_t count)
+{
+    uint32_t below = 0;
+    /* Level by level: what stands below a run of places is a run, too. */
+    for (uint64_t first = place, last = place; first < count;
+         first = TREE_ARITY * first + 1, last = TREE_ARITY * last + TREE_ARITY)
+        below += (uint32_t)((last < count ? last : count - 1) - first + 1);
+    return below;
+}
+
 /* A node while the ranks are gone through in order. */
 struct node {
     uint32_t leader, last;     /* its first rank, and its last so far */
@@ -38,7 +48,7 @@ static void find_parents(const struct card *cards, uint32_t ranks, uint32_t *par
     for (uint32_t rank = 0; rank < ranks; rank++) {
         uint32_t *place = find_place(scratch, cards, cards[rank].machine);
         if (!*place) {
-            parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[(nodes - 1) / 2].leader;
+            parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[tree_place_parent(nodes)].leader;
             scratch->nodes[nodes] = (struct node){rank, rank, rank, 0};
             *place = ++nodes;
             continue;
@@ -46,7 +56,7 @@ static void find_parents(const struct card *cards, uint32_t ranks, uint32_t *par
         struct node *node = &scratch->nodes[*place - 1];
         scratch->next[node->last] = rank;
         node->last = rank;
-        if (node->children == 2) {
+        if (node->children == TREE_ARITY) {
             node->parent = scratch->next[node->parent];
             node->children = 0;
         }

@@ -12,7 +12,21 @@
 
 #include <stdint.h>
 
-#define TREE_NONE UINT32_MAX
+#define TREE_NONE  UINT32_MAX
+#define TREE_ARITY 2
+
+/** Places 0, 1, 2 ... of which each has TREE_ARITY below it: the shape in which ranks of a node, and leaders, stand. */
+static inline uint32_t tree_place_parent(uint32_t place)
+{
+    return place == 0 ? TREE_NONE : (place - 1) / TREE_ARITY;
+}
+static inline uint32_t tree_place_child(uint32_t place, uint32_t index)
+{
+    return TREE_ARITY * place + 1 + index;
+}
+
+/** How many of `count` places are below and including `place`. */
+uint32_t tree_places_below(uint32_t place, uint32_t count);
 
 struct tree {
     uint32_t parent;    /**< rank, or TREE_NONE at the root */

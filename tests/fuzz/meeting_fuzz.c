@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whatever comes to a meeting once it has proved itself, and whatever a server that has proved itself answers: the
- * meeting goes on or fails with a sentence. (What strangers send: stream_fuzz.)
+ * Whatever comes to a meeting once it has proved itself, to its server or to a rank from below, and whatever a server
+ * or a parent that has proved itself answers: the meeting goes on or fails with a sentence. (What strangers send:
+ * stream_fuzz.)
  */
 #include "control/address.h"
 #include "control/rendezvous.h"
+#include "control/rendezvous_wire.h"
 #include "control/stream.h"
 
 #include <errno.h>
@@ -75,6 +77,19 @@ static int connect_to(const char *host, uint16_t port)
     return address_connect(host, port, 5, &descriptor, NULL, NULL) == WEFT_OK ? descriptor : -1;
 }
 
+/* What rank 0 says to the server, with a card of 4 bytes. */
+static void put_come(struct stream *stream)
+{
+    struct buffer payload = {0};
+    buffer_put_u32(&payload, 0);
+    buffer_put_u32(&payload, 4);
+    buffer_put_text(&payload, "127.0.0.1:9");
+    buffer_put_u32(&payload, 0);
+    buffer_put_u32(&payload, 1);
+    stream_put(stream, RENDEZVOUS_COME, buffer_begin(&payload), buffer_size(&payload));
+    buffer_free(&payload);
+}
+
 /* To the server: two guests, of which the second says what the input says. */
 static void come(const uint8_t *data, size_t size)
 {
@@ -94,7 +109,7 @@ static void come(const uint8_t *data, size_t size)
         if (descriptor < 0 || !greet(&streams[rank], descriptor, false, rank))
             abort();
         if (rank == 0)
-            stream_put(&streams[rank], 1, "card", 4);
+            put_come(&streams[rank]);
         else
             buffer_put(&streams[rank].out, data, size);
         (void)stream_write(&streams[rank], NULL);
@@ -110,57 +125,130 @@ static void come(const uint8_t *data, size_t size)
     close(server.what.stop);
 }
 
+/* A server, or a parent, that says what the input says; or a rank that does, to one that is told to be the root. */
+enum speaker { SERVER, PARENT, CHILD };
+
 struct answer {
-    int listener;
+    enum speaker who;
+    int listener, parent;
+    uint16_t parent_port;
     const uint8_t *data;
     size_t size;
 };
 
+/* Accept somebody and prove the secret. */
+static bool receive(struct stream *stream, int listener)
+{
+    struct pollfd wait = {listener, POLLIN, 0};
+    poll(&wait, 1, 5000);
+    int descriptor = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    return descriptor >= 0 && greet(stream, descriptor, true, 0);
+}
+
+static void say(struct stream *stream, const struct answer *given)
+{
+    buffer_put(&stream->out, given->data, given->size);
+    (void)stream_write(stream, NULL);
+    drain(stream->descriptor);
+}
+
+/* Tell the guest its place, once it has come; at which port others find it. */
+static uint16_t give_place(struct stream *stream, const struct answer *given)
+{
+    struct buffer place = {0};
+    struct frame frame;
+    char address[128], host[ADDRESS_TEXT_BYTES], parent[32] = "";
+    uint16_t port = 0;
+    while (stream_peek(stream, &frame) != 1) {
+        struct pollfd wait = {stream->descriptor, POLLIN, 0};
+        if (poll(&wait, 1, 5000) <= 0 || stream_read(stream, NULL) != WEFT_OK)
+            abort();
+    }
+    struct reader reader = {frame.payload, frame.size, false};
+    reader_bytes(&reader, 8);
+    reader_text(&reader, address, sizeof address);
+    if (frame.kind != RENDEZVOUS_COME || address_parse(address, host, &port, NULL) != WEFT_OK)
+        abort();
+    if (given->who == PARENT)
+        snprintf(parent, sizeof parent, "127.0.0.1:%u", given->parent_port);
+    buffer_put_u32(&place, 1);
+    buffer_put_u32(&place, given->who == PARENT ? 1 : RANKS);
+    buffer_put_text(&place, parent);
+    if (given->who == CHILD) {
+        buffer_put_u32(&place, 1);
+        buffer_put_text(&place, "elsewhere");
+    }
+    stream_put(stream, RENDEZVOUS_PLACE, buffer_begin(&place), buffer_size(&place));
+    buffer_free(&place);
+    (void)stream_write(stream, NULL);
+    return port;
+}
+
 static void *answer(void *argument)
 {
     struct answer *given = argument;
-    struct stream stream;
-    struct pollfd wait = {given->listener, POLLIN, 0};
-    poll(&wait, 1, 5000);
-    int descriptor = accept4(given->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    struct stream stream = {.descriptor = -1}, other = {.descriptor = -1};
+    bool here = receive(&stream, given->listener);
     close(given->listener);
-    if (descriptor >= 0 && greet(&stream, descriptor, true, 0)) {
-        buffer_put(&stream.out, given->data, given->size);
-        (void)stream_write(&stream, NULL);
-        drain(descriptor);
-    }
+    if (here && given->who == SERVER)
+        say(&stream, given);
+    uint16_t port = here && given->who != SERVER ? give_place(&stream, given) : 0;
+    if (here && given->who == PARENT && receive(&other, given->parent))
+        say(&other, given);
+    if (here && given->who == CHILD && greet(&other, connect_to("127.0.0.1", port), false, 1))
+        say(&other, given);
     stream_end(&stream);
+    stream_end(&other);
     return NULL;
 }
 
-/* From a server that says what the input says. */
-static void be_answered(const uint8_t *data, size_t size)
+/* A place whose parent may be any address of the world: nobody is to be called there. */
+static bool calls_somebody(const uint8_t *data, size_t size)
 {
-    struct answer given = {.data = data, .size = size};
+    struct reader reader = {data, size, false};
+    uint32_t bytes = reader_u32(&reader), kind = reader_u32(&reader);
+    reader_bytes(&reader, 8);
+    return reader_u32(&reader) != 0 && kind == RENDEZVOUS_PLACE && bytes > 12;
+}
+
+/* To a rank, from above or below. */
+static void speak(enum speaker who, const uint8_t *data, size_t size)
+{
+    struct answer given = {.who = who, .data = data, .size = size};
+    struct rendezvous *rendezvous = NULL;
     struct rendezvous_result result = {0};
     struct error error = {0};
     char address[32];
     pthread_t thread;
     uint16_t port = 0;
-    if (address_listen("127.0.0.1", 0, &given.listener, &port, NULL) != WEFT_OK)
+    if (who == SERVER && calls_somebody(data, size))
+        return;
+    if (address_listen("127.0.0.1", 0, &given.listener, &port, NULL) != WEFT_OK ||
+        address_listen("127.0.0.1", 0, &given.parent, &given.parent_port, NULL) != WEFT_OK)
         abort();
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     pthread_create(&thread, NULL, answer, &given);
-    const struct rendezvous_client client = {address, 0, RANKS, secret, 0.05, -1};
-    if (rendezvous_join(&client, "card", 4, &result, &error) == WEFT_OK)
+    const struct rendezvous_client client = {
+        .addresses = address, .ranks = RANKS, .secret = secret, .limit_seconds = 0.2, .stop = -1};
+    weft_status status = rendezvous_open(&client, &rendezvous, &error);
+    if (status == WEFT_OK)
+        status = rendezvous_join(rendezvous, NULL, "card", 4, &result, &error);
+    if (status == WEFT_OK)
         free(result.blobs);
     else if (!*error.text || result.blobs)
         abort();
+    rendezvous_close(rendezvous);
     pthread_join(thread, NULL);
+    close(given.parent);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1)
         return 0;
-    if (data[0] & 1)
+    if (data[0] % 4 == 1)
         come(data + 1, size - 1);
     else
-        be_answered(data + 1, size - 1);
+        speak(data[0] % 4 == 0 ? SERVER : data[0] % 4 == 2 ? PARENT : CHILD, data + 1, size - 1);
     return 0;
 }

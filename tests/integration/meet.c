@@ -3,7 +3,7 @@
  * What the launcher tests start: meets the other ranks, checks every card, prints "rank R of N by LAUNCHER ...".
  *
  *     --absent R   rank R goes away without meeting anybody
- *     --limit S    the time limit of the meeting
+ *     --limit S    the time limit of the meeting (WEFT_MEETING_LIMIT, or 20)
  *     --stay S     then connect the control plane and stay, until it fails: prints "learned SENTENCE" and exits with 5;
  * or until S seconds have passed: says goodbye and exits with 0
  *     --liveness S the control plane's limit of silence
@@ -80,6 +80,8 @@ static int stay(struct control *control, uint32_t rank)
 
 int main(int argc, char **argv)
 {
+    const char *limit = getenv("WEFT_MEETING_LIMIT");
+    wanted.limit = limit ? atof(limit) : wanted.limit;
     read_arguments(argc, argv);
     struct meeting_config config = {.limit_seconds = wanted.limit};
     struct error error = {0};

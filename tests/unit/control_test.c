@@ -64,7 +64,17 @@ static void live(struct rank *rank)
 {
     struct error error = {0};
     struct meeting *meeting = NULL;
-    struct meeting_config config = {rank->number, rank->ranks, rank->address, "a secret", 20};
+    int first = rank->number / rank->per_node * rank->per_node;
+    struct meeting_config config = {
+        .rank = rank->number,
+        .ranks = rank->ranks,
+        .address = rank->address,
+        .secret = "a secret",
+        .limit_seconds = 20,
+        .node = first,
+        .local_rank = rank->number - first,
+        .local_ranks = first + rank->per_node < rank->ranks ? rank->per_node : rank->ranks - first,
+    };
     CHECK(meeting_open(&config, &meeting, &error) == WEFT_OK);
     struct control_config settings = {
         .rank = (uint32_t)rank->number, .ranks = (uint32_t)rank->ranks, .connect_limit = 20};

@@ -32,6 +32,13 @@ static const char *const names[] = {
     "SLURM_STEP_NUM_TASKS",
     "SLURM_STEP_NODELIST",
     "SLURM_STEP_NUM_NODES",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_NODEID",
+    "SLURM_LOCALID",
+    "WEFT_LOCAL_RANK",
+    "WEFT_LOCAL_RANKS",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
     "RANK",
     "WORLD_SIZE",
     "MASTER_ADDR",
@@ -165,6 +172,73 @@ static void weft_run(void **state)
     set("WEFT_MEETING_SERVED", "1");
     assert_true(environment_weft(&environment, &status, &error));
     assert_true(environment.served);
+}
+
+/* Which ranks share a node is a hint: what is missing or makes no sense counts as unknown. */
+static void places_in_nodes(void **state)
+{
+    static const struct {
+        const char *rank, *ranks;
+        uint32_t node, local_rank, local_ranks;
+    } cases[] = {{"1", "4", 4, 1, 4}, {NULL, "4", 0, 0, 0}, {"1", NULL, 0, 0, 0}, {"4", "4", 0, 0, 0},
+                 {"6", "8", 0, 0, 0}, {"x", "4", 0, 0, 0},  {"-1", "4", 0, 0, 0}, {"0", "1", 5, 0, 1}};
+    struct environment environment;
+    weft_status status = WEFT_OK;
+    struct error error = {0};
+    set("WEFT_RANK", "5");
+    set("WEFT_RANKS", "8");
+    set("WEFT_MEETING", "h:1");
+    set("WEFT_SECRET", "s");
+    set("RANK", "5");
+    set("WORLD_SIZE", "8");
+    set("MASTER_ADDR", "h");
+    set("MASTER_PORT", "1");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int torchrun = 0; torchrun < 2; torchrun++) {
+            const char *names_of[] = {"WEFT_LOCAL_RANK", "WEFT_LOCAL_RANKS", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+            for (int k = 0; k < 4; k++)
+                unsetenv(names_of[k]);
+            if (cases[i].rank)
+                set(names_of[2 * torchrun], cases[i].rank);
+            if (cases[i].ranks)
+                set(names_of[2 * torchrun + 1], cases[i].ranks);
+            assert_true((torchrun ? environment_torchrun : environment_weft)(&environment, &status, &error));
+            assert_int_equal(status, WEFT_OK);
+            assert_int_equal(environment.node, cases[i].node);
+            assert_int_equal(environment.local_rank, cases[i].local_rank);
+            assert_int_equal(environment.local_ranks, cases[i].local_ranks);
+        }
+}
+
+static void places_in_slurms_nodes(void **state)
+{
+    static const struct {
+        const char *list;
+        uint32_t node, tasks;
+    } cases[] = {{"4", 0, 4},       {"4", 1, 0},       {"4(x2),3", 0, 4}, {"4(x2),3", 1, 4},
+                 {"4(x2),3", 2, 3}, {"4(x2),3", 3, 0}, {"2,1(x3)", 3, 1}, {"", 0, 0},
+                 {"x", 0, 0},       {"4(x2", 1, 0},    {"4;3", 1, 0},     {"99999999", 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(environment_tasks_of_node(cases[i].list, cases[i].node), cases[i].tasks);
+    struct environment environment;
+    weft_status status = WEFT_OK;
+    struct error error = {0};
+    set("SLURM_PROCID", "3"); /* ranks dealt out in turn: 1 and 3 are on the second node */
+    set("SLURM_JOB_ID", "42");
+    set("SLURM_STEP_ID", "0");
+    set("SLURM_STEP_NUM_TASKS", "5");
+    set("SLURM_STEP_NODELIST", "n[2-3]");
+    set("SLURM_STEP_TASKS_PER_NODE", "3,2");
+    set("SLURM_NODEID", "1");
+    set("SLURM_LOCALID", "1");
+    assert_true(environment_slurm(&environment, &status, &error));
+    assert_int_equal(status, WEFT_OK);
+    assert_int_equal(environment.node, 1);
+    assert_int_equal(environment.local_rank, 1);
+    assert_int_equal(environment.local_ranks, 2);
+    set("SLURM_LOCALID", "2");
+    assert_true(environment_slurm(&environment, &status, &error));
+    assert_int_equal(environment.local_ranks, 0);
 }
 
 /* ---- PMI on the wire -------------------------------------------------------------------------------------------- */
@@ -377,6 +451,8 @@ int main(void)
         cmocka_unit_test_setup(first_hosts, clean),
         cmocka_unit_test_setup(torchrun, clean),
         cmocka_unit_test_setup(slurm, clean),
+        cmocka_unit_test_setup(places_in_nodes, clean),
+        cmocka_unit_test_setup(places_in_slurms_nodes, clean),
         cmocka_unit_test_setup(weft_run, clean),
         cmocka_unit_test_setup(pmi1, clean),
         cmocka_unit_test_setup(pmi2, clean),
