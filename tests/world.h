@@ -36,7 +36,8 @@ struct world {
     double time_limit, meeting_limit;
     uint64_t heap_bytes;
     const char *fabric;
-    bool stage_only; /**< ranks do not read one another's ordinary memory */
+    bool stage_only;      /**< ranks do not read one another's ordinary memory */
+    const char *topology; /**< a cluster file: how the nodes lie, instead of what is measured */
 };
 
 /** In a body, where `context` and `rank` are: unless `condition` holds, say so, end the job and return 1. */
@@ -92,6 +93,7 @@ static inline void *world_rank_main(void *argument)
     config.heap_bytes = world->heap_bytes ? world->heap_bytes : 1u << 30;
     config.process = self->process;
     config.stage_only = world->stage_only;
+    config.topology = world->topology;
     weft_context *context = NULL;
     if (weft_init(&config, &context) != WEFT_OK) {
         fprintf(stderr, "rank %d: weft_init: %s\n", self->rank, weft_message(NULL));

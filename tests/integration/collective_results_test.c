@@ -35,6 +35,7 @@ struct coverage {
     int trials_each; /* of every algorithm */
     size_t most;     /* elements of a block, about */
     bool large;      /* also blocks of several segments */
+    bool leaves;     /* nodes lie under several leaves: algorithms that know of them must serve */
     bool uneven;     /* nodes that split canonical subtrees: half of the trials are on a reproducible communicator */
 };
 
@@ -339,7 +340,7 @@ static int run_trial(const struct trial *trial, int rank, int ranks, struct buff
 static size_t most_bytes(const struct algorithm *algorithm, int ranks)
 {
     if (algorithm && strcmp(algorithm->name, "exchange") == 0)
-        return 48 / (size_t)ranks;
+        return PLAN_INLINE_BYTES / 2 / (size_t)ranks; /* a plan is for a class of sizes, up to twice as large */
     if (algorithm && strstr(algorithm->name, "one-shot"))
         return 16384;
     return SIZE_MAX;
@@ -398,6 +399,12 @@ static int body(weft_context *context, int rank, void *argument)
             const struct algorithm *algorithm = a < count ? &algorithms[a] : NULL;
             if (weft_comm_set_algorithm(comm, name, algorithm ? algorithm->name : NULL) != WEFT_OK)
                 continue;
+            if (coverage->leaves && algorithm && strstr(algorithm->name, "multi-level") &&
+                strcmp(weft_comm_algorithm(comm, name, 16, WEFT_I32), algorithm->name) != 0) {
+                fprintf(stderr, "rank %d: %s by %s does not serve\n", rank, name, algorithm->name);
+                failed = 1;
+                break;
+            }
             struct plan_key key = {.collective = (uint8_t)c};
             struct plan_shape shape = plan_shape_of(comm, &key);
             for (int t = 0; t < coverage->trials_each && !failed; t++) {
@@ -438,7 +445,7 @@ static int body(weft_context *context, int rank, void *argument)
 static void check_world(struct world world, struct coverage coverage)
 {
 #if defined(__SANITIZE_THREAD__)
-    if (world.ranks > 5)
+    if (world.ranks > 5 && !coverage.leaves)
         return; /* too slow there */
     coverage.trials_each = PLACEMENTS + 1;
 #endif
@@ -485,6 +492,31 @@ static void test_uneven_nodes(void **state)
     check_world((struct world){.ranks = 5, .node_of = nodes}, (struct coverage){6, 1000, .uneven = true});
 }
 
+/* What there is of levels, in the fewest ranks: leaves of two nodes; and two of these in a pod, of two ranks a node.
+ * The algorithms that know of leaves serve then, and are looked for. */
+static const char leaves_file[] = "{\"weft_cluster\": 1, \"name\": \"leaves\", \"levels\": ["
+                                  "{\"name\": \"node\", \"size\": %d, \"latency\": 1e-7, \"overhead\": 1e-7, "
+                                  "\"bytes_per_second\": 1e10},"
+                                  "{\"name\": \"leaf\", \"size\": %d, \"latency\": 1e-5, \"overhead\": 1e-6, "
+                                  "\"bytes_per_second\": 1e9},"
+                                  "{\"name\": \"core\", \"size\": %d, \"latency\": 2e-5, \"overhead\": 1e-6, "
+                                  "\"bytes_per_second\": 1e8}]}";
+
+static void test_leaves_of_nodes(void **state)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/weft-results-%d", getpid());
+    for (int local = 1; local <= 2; local++) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fprintf(file, leaves_file, local, 2 * local, 4 * local);
+        assert_int_equal(fclose(file), 0);
+        check_world((struct world){.ranks = 4 * local, .ranks_per_node = local, .topology = path},
+                    (struct coverage){4, 1500, .large = true, .leaves = true});
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +527,7 @@ int main(void)
         cmocka_unit_test(test_two_nodes_of_two),
         cmocka_unit_test(test_every_rank_a_node),
         cmocka_unit_test(test_uneven_nodes),
+        cmocka_unit_test(test_leaves_of_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
