@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * The key-value store that MPI launchers and Slurm give to the processes they start: put, fence, get. Weft uses it
- * once, to exchange the ranks' cards and a secret that rank 0 draws; nothing of the launcher is needed afterwards.
+ * once, for a secret that rank 0 draws and for where each rank finds the one above it in a tree (at most two values are
+ * put and two got by a rank, however many there are); the ranks' cards travel over that tree (see rendezvous.h), and
+ * nothing of the launcher is needed afterwards.
  *
  * A store is one per process (the launcher's connection is), so of several ranks in one process only one can use it.
  */
@@ -37,11 +39,14 @@ weft_status kvs_open_pmix(struct kvs **kvs, struct error *error);
 weft_status kvs_open_pmi1(struct kvs **kvs, struct error *error);
 weft_status kvs_open_pmi2(struct kvs **kvs, struct error *error);
 
+#define KVS_PLACE_BYTES 64
+
 /**
- * All-gather `size` bytes of every rank into `blobs` (ranks x size), and rank 0's secret (of at least 1 character,
- * below SECRET_TEXT_BYTES x 2) into `secret` on all. Collective.
+ * Tell all where this rank is found (`place`, below KVS_PLACE_BYTES characters; empty: nobody will ask), and hear where
+ * rank `other` is (itself: nothing is heard), and rank 0's secret (of at least 1 character, below SECRET_TEXT_BYTES x
+ * 2). Collective.
  */
-weft_status kvs_exchange(struct kvs *kvs, const void *blob, size_t size, void *blobs,
+weft_status kvs_exchange(struct kvs *kvs, const char *place, uint32_t other, char others[KVS_PLACE_BYTES],
                          char secret[2 * SECRET_TEXT_BYTES], double limit_seconds, struct error *error);
 
 #endif

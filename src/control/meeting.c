@@ -6,6 +6,7 @@
 #include "control/environment.h"
 #include "control/kvs.h"
 #include "control/rendezvous.h"
+#include "control/tree.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -233,6 +234,17 @@ static void *serve(void *argument)
     return NULL;
 }
 
+static weft_status take_result(struct meeting *meeting, const struct rendezvous_result *result, struct card **cards)
+{
+    rendezvous_close(meeting->rendezvous);
+    meeting->rendezvous = NULL;
+    memcpy(meeting->secret, result->session, sizeof meeting->secret);
+    meeting->cost =
+        (struct meeting_cost){result->counts.sent + result->counts.received, result->chain, result->counts.bytes};
+    *cards = (struct card *)result->blobs;
+    return WEFT_OK;
+}
+
 static weft_status exchange_tcp(struct meeting *meeting, const struct card *card, struct card **cards,
                                 struct error *error)
 {
@@ -255,31 +267,36 @@ static weft_status exchange_tcp(struct meeting *meeting, const struct card *card
     end_serving(meeting, status != WEFT_OK && status != WEFT_ERROR_TIMEOUT);
     if (status != WEFT_OK)
         return status;
-    memcpy(meeting->secret, result.session, sizeof meeting->secret);
-    meeting->cost =
-        (struct meeting_cost){result.counts.sent + result.counts.received, result.chain, result.counts.bytes};
-    *cards = (struct card *)result.blobs;
-    return WEFT_OK;
+    return take_result(meeting, &result, cards);
 }
 
+/* The launcher's store tells where the rank above is; the cards travel over the tree. */
 static weft_status exchange_kvs(struct meeting *meeting, const struct card *card, struct card **cards,
                                 struct error *error)
 {
-    struct card *all = calloc(meeting->ranks, sizeof *all);
-    if (!all)
-        return error_memory(error, meeting->ranks * sizeof *all, "the cards of all ranks");
-    char secret[2 * SECRET_TEXT_BYTES] = "";
-    weft_status status = meeting->rank == 0 ? secret_make_text(secret, error) : WEFT_OK;
+    const struct rendezvous_client client = {.addresses = meeting->kvs->name,
+                                             .rank = meeting->rank,
+                                             .ranks = meeting->ranks,
+                                             .limit_seconds = meeting->limit_seconds,
+                                             .stop = -1};
+    struct rendezvous_result result = {0};
+    char secret[2 * SECRET_TEXT_BYTES] = "", host[ADDRESS_TEXT_BYTES], parent[KVS_PLACE_BYTES] = "";
+    uint32_t above = meeting->rank == 0 ? 0 : tree_place_parent(meeting->rank);
+    uint16_t port;
+    weft_status status = meeting->ranks > 1 ? address_parse(card->control, host, &port, error) : WEFT_OK;
     if (status == WEFT_OK)
-        status = kvs_exchange(meeting->kvs, card, sizeof *card, all, secret, meeting->limit_seconds, error);
+        status = rendezvous_listen(&client, host, &meeting->rendezvous, error);
+    if (status == WEFT_OK && meeting->rank == 0)
+        status = secret_make_text(secret, error);
+    if (status == WEFT_OK)
+        status = kvs_exchange(meeting->kvs, rendezvous_place(meeting->rendezvous), above, parent, secret,
+                              meeting->limit_seconds, error);
     if (status == WEFT_OK)
         status = secret_from_text(secret, meeting->secret, error);
-    if (status != WEFT_OK) {
-        free(all);
-        return status;
-    }
-    *cards = all;
-    return WEFT_OK;
+    if (status == WEFT_OK)
+        status = rendezvous_gather(meeting->rendezvous, meeting->secret, meeting->rank == 0 ? NULL : parent, card,
+                                   sizeof *card, &result, error);
+    return status == WEFT_OK ? take_result(meeting, &result, cards) : status;
 }
 
 static weft_status exchange_alone(const struct card *card, struct card **cards, struct error *error)

@@ -53,7 +53,7 @@ weft_status meeting_exchange(struct meeting *meeting, const struct card *card, s
                              struct error *error);
 
 /** What meeting_exchange() took here, and the longest chain of messages that waited for one another until it was over
- * (see rendezvous.h); all zero where a launcher's key-value store did it alone. */
+ * (see rendezvous.h); what a launcher's key-value store did not included. */
 struct meeting_cost {
     uint32_t messages, chain;
     uint64_t bytes;

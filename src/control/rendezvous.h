@@ -18,7 +18,7 @@
  * With n ranks on m nodes the longest chain of messages that wait for one another grows with log n + m: a server that
  * is all that anybody knows has to be told of each node, by five messages (three of the greeting, two frames) that do
  * not grow with the ranks. Where nobody tells which ranks share a node, each rank counts as a node. A launcher's
- * key-value store needs no server: rendezvous_gather() is the same from there on, and grows with log n alone.
+ * key-value store needs no server: with rendezvous_gather() the chain grows with log n alone.
  *
  * Strangers are dropped in silence. A process with another secret or version is refused and reported, and disturbs
  * nothing. A rank that contradicts the job (its number is out of range or taken, or it believes in another number of
@@ -100,5 +100,18 @@ const char *rendezvous_address(const struct rendezvous *rendezvous);
  */
 weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
                             struct rendezvous_result *result, struct error *error);
+
+/**
+ * The same without a server, where something else tells each rank where the one above it listens: ranks stand in a tree
+ * by their numbers, rank 0 at the root. rendezvous_listen() listens at `host` (digits) if there are ranks below this
+ * one; rendezvous_place() is where ("address:port"; "": nobody is below). rendezvous_gather() then takes the `secret`
+ * (SECRET_BYTES, borrowed) and the place of rank tree_place_parent(rank), NULL at the root; otherwise as
+ * rendezvous_join(). Of the client, addresses is who told, for sentences; the node, and a secret, are not needed.
+ */
+weft_status rendezvous_listen(const struct rendezvous_client *client, const char *host, struct rendezvous **rendezvous,
+                              struct error *error);
+const char *rendezvous_place(const struct rendezvous *rendezvous);
+weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secret, const char *parent,
+                              const void *blob, uint32_t size, struct rendezvous_result *result, struct error *error);
 
 #endif

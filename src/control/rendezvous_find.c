@@ -212,16 +212,28 @@ static void listen_near(struct rendezvous *rendezvous)
         rendezvous->expected = tree_places_below(client->local_rank, client->local_ranks);
 }
 
-weft_status rendezvous_open(const struct rendezvous_client *client, struct rendezvous **result, struct error *error)
+static struct rendezvous *make(const struct rendezvous_client *client, struct error *error)
 {
     struct rendezvous *rendezvous = calloc(1, sizeof *rendezvous);
-    bool found = false;
-    if (!rendezvous)
-        return error_memory(error, sizeof *rendezvous, "the meeting");
+    if (!rendezvous) {
+        error_memory(error, sizeof *rendezvous, "the meeting");
+        return NULL;
+    }
     rendezvous->client = *client;
     rendezvous->near = rendezvous->far = rendezvous->up.descriptor = -1;
     rendezvous->expected = 1;
     rendezvous->deadline = clock_now() + (uint64_t)(client->limit_seconds * 1e9);
+    for (uint32_t i = 0; i < TREE_ARITY; i++)
+        rendezvous->child[i] = TREE_NONE;
+    return rendezvous;
+}
+
+weft_status rendezvous_open(const struct rendezvous_client *client, struct rendezvous **result, struct error *error)
+{
+    struct rendezvous *rendezvous = make(client, error);
+    bool found = false;
+    if (!rendezvous)
+        return WEFT_ERROR_MEMORY;
     weft_status status = WEFT_OK;
     bool place_known = client->local_rank < client->local_ranks && client->local_ranks <= client->ranks;
     if (place_known)
@@ -237,6 +249,41 @@ weft_status rendezvous_open(const struct rendezvous_client *client, struct rende
     (void)stream_write(&rendezvous->up, NULL); /* the greeting goes on while the card is being made */
     *result = rendezvous;
     return WEFT_OK;
+}
+
+weft_status rendezvous_listen(const struct rendezvous_client *client, const char *host, struct rendezvous **result,
+                              struct error *error)
+{
+    struct rendezvous *rendezvous = make(client, error);
+    if (!rendezvous)
+        return WEFT_ERROR_MEMORY;
+    weft_status status = WEFT_OK;
+    rendezvous->placed = true;
+    rendezvous->expected = tree_places_below(client->rank, client->ranks);
+    for (uint32_t i = 0; i < TREE_ARITY && tree_place_child(client->rank, i) < client->ranks; i++)
+        rendezvous->child[i] = tree_place_child(client->rank, i);
+    if (rendezvous->expected > 1)
+        status = rendezvous_listen_far(rendezvous, host, error);
+    if (status != WEFT_OK) {
+        rendezvous_close(rendezvous);
+        return status;
+    }
+    *result = rendezvous;
+    return WEFT_OK;
+}
+
+weft_status rendezvous_listen_far(struct rendezvous *rendezvous, const char *host, struct error *error)
+{
+    uint16_t port = 0;
+    weft_status status = address_listen(host, 0, &rendezvous->far, &port, error);
+    if (status == WEFT_OK)
+        snprintf(rendezvous->here, sizeof rendezvous->here, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+    return status;
+}
+
+const char *rendezvous_place(const struct rendezvous *rendezvous)
+{
+    return rendezvous->here;
 }
 
 const char *rendezvous_address(const struct rendezvous *rendezvous)

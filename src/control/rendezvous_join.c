@@ -13,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLD_SECONDS 0.5 /* ranks of a node wait so long for one another before the server is told of those there */
-#define SERVER_GRACE                                                                                                   \
-    7.0 /* the server's sentence says who is missing: it is waited for a little longer, since ranks                    \
-           come to it later than to one another */
+#define HOLD_SECONDS  0.5  /* ranks of a node wait so long for one another before the server is told of those there */
+#define LEVEL_SECONDS 0.25 /* see end_of() */
+#define SERVER_GRACE  5.0  /* who is missing is said by somebody above, to whom ranks may come later than to this one */
 
 /* How many messages have been handled one after the other until now. */
 static uint32_t chain_here(const struct rendezvous *rendezvous)
@@ -387,14 +386,11 @@ static void pass_numbers(struct rendezvous *rendezvous, const char *host)
     struct buffer payload = {0};
     struct error reason = {0};
     uint32_t ranks = rendezvous->client.ranks;
-    uint16_t port = 0;
     if (rendezvous->far < 0 && rendezvous->company.held < ranks &&
-        address_listen(host, 0, &rendezvous->far, &port, &reason) != WEFT_OK) {
+        rendezvous_listen_far(rendezvous, host, &reason) != WEFT_OK) {
         fail(rendezvous, reason.status, reason.text);
         return;
     }
-    if (port)
-        snprintf(rendezvous->here, sizeof rendezvous->here, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
     buffer_put_u32(&payload, chain_here(rendezvous) + 1);
     buffer_put_u32(&payload, rendezvous->size);
     buffer_put_text(&payload, rendezvous->here);
@@ -455,18 +451,38 @@ static void too_late(struct rendezvous *rendezvous)
     while (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE &&
            rendezvous->company.bringer[rendezvous->child[late]] != COMPANY_NOBODY)
         late++;
+    const char *host = rendezvous->placed && late < TREE_ARITY ? rendezvous->child_host[late] : "";
     if (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE)
-        snprintf(
-            sentence, sizeof sentence,
-            "rank %u on host %s has not brought its cards to rank %u within %g s; is there a network or a firewall "
-            "between them?",
-            rendezvous->child[late], rendezvous->child_host[late], client->rank, client->limit_seconds);
+        snprintf(sentence, sizeof sentence,
+                 "rank %u%s%s has not brought its cards to rank %u within %g s; is there a network or a firewall "
+                 "between them?",
+                 rendezvous->child[late], *host ? " on host " : "", host, client->rank, client->limit_seconds);
     else
         snprintf(sentence, sizeof sentence,
                  "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
                  rendezvous->placed ? rendezvous->parent : client->addresses, rendezvous->up.peer_host,
                  client->limit_seconds);
-    fail(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+    if (rendezvous->above != ABOVE_PARENT || rendezvous->late || rendezvous->up.state != STREAM_OPEN) {
+        fail(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+    } else {
+        rendezvous->late = true;
+        complain(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+    }
+}
+
+/*
+ * When it will be too late. Who waits for those below gives up earlier the fewer they are, so that the first to do so
+ * is the one that misses somebody; who waits for the outcome leaves it time to come.
+ */
+static uint64_t end_of(const struct rendezvous *rendezvous)
+{
+    double more = SERVER_GRACE;
+    if (rendezvous->placed && !rendezvous->late && rendezvous->company.held < rendezvous->expected) {
+        more = 0;
+        for (uint32_t below = rendezvous->expected; below > 1; below /= TREE_ARITY)
+            more += LEVEL_SECONDS;
+    }
+    return rendezvous->deadline + (uint64_t)(more * 1e9);
 }
 
 /* Wait for something to happen, and handle it. */
@@ -487,7 +503,7 @@ static weft_status turn(struct rendezvous *rendezvous, struct pollfd **polls, st
     grown[STOP] = (struct pollfd){rendezvous->client.stop, POLLIN, 0};
     grown[UP] = (struct pollfd){up, (short)(POLLIN | (stream_wants_write(&rendezvous->up) ? POLLOUT : 0)), 0};
     company_poll(company, grown + GUESTS);
-    uint64_t end = rendezvous->deadline + (uint64_t)((rendezvous->placed ? 0 : SERVER_GRACE) * 1e9);
+    uint64_t end = end_of(rendezvous);
     uint64_t now = clock_now(), next = company_deadline(company, over ? now + 60000000000ull : end);
     if (!over && !rendezvous->placed && company->held > rendezvous->passed_count && rendezvous->hold > now &&
         rendezvous->hold < next)
@@ -503,7 +519,7 @@ static weft_status turn(struct rendezvous *rendezvous, struct pollfd **polls, st
         company_accept(company, rendezvous->near, true);
     if (grown[FAR].revents)
         company_accept(company, rendezvous->far, false);
-    if (!rendezvous->over && clock_now() >= end)
+    if (!rendezvous->over && clock_now() >= end_of(rendezvous))
         too_late(rendezvous);
     return WEFT_OK;
 }
@@ -530,8 +546,9 @@ static weft_status attend(struct rendezvous *rendezvous, const char *host, struc
     return status;
 }
 
-weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
-                            struct rendezvous_result *result, struct error *error)
+/* Take part, from here on until the end. */
+static weft_status take_part(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
+                             struct rendezvous_result *result, struct error *error)
 {
     const struct rendezvous_client *client = &rendezvous->client;
     struct rendezvous_result answer = {0};
@@ -543,16 +560,12 @@ weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, con
         status = error_memory(error, (size_t)client->ranks * size, "the cards of all ranks");
     if (status != WEFT_OK)
         return status;
-    for (uint32_t i = 0; i < TREE_ARITY; i++)
-        rendezvous->child[i] = TREE_NONE;
-    rendezvous->size = size;
-    rendezvous->up.frame_most = company_frame_most(client->ranks, size);
     rendezvous->result = &answer;
     if (client->rank < client->ranks && company_bring(&rendezvous->company, NULL, client->rank, NULL))
         memcpy(rendezvous->cards + (size_t)client->rank * size, blob, size); /* otherwise the server will object */
     double hold = client->limit_seconds / 8 < HOLD_SECONDS ? client->limit_seconds / 8 : HOLD_SECONDS;
     rendezvous->hold = clock_now() + (uint64_t)(hold * 1e9);
-    status = attend(rendezvous, host ? host : rendezvous->address, error);
+    status = attend(rendezvous, host, error);
     answer.counts = company_counts(&rendezvous->company);
     company_count(&answer.counts, &rendezvous->up.counts);
     company_count(&answer.counts, &rendezvous->counts);
@@ -561,4 +574,27 @@ weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, con
     else
         *result = answer;
     return status;
+}
+
+weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
+                            struct rendezvous_result *result, struct error *error)
+{
+    rendezvous->size = size;
+    rendezvous->up.frame_most = company_frame_most(rendezvous->client.ranks, size);
+    return take_part(rendezvous, host ? host : rendezvous->address, blob, size, result, error);
+}
+
+weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secret, const char *parent,
+                              const void *blob, uint32_t size, struct rendezvous_result *result, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    rendezvous->size = size;
+    rendezvous->client.secret = secret;
+    rendezvous->above = ABOVE_NOBODY;
+    rendezvous->deadline = clock_now() + (uint64_t)(rendezvous->client.limit_seconds * 1e9);
+    if (parent) {
+        snprintf(rendezvous->parent, sizeof rendezvous->parent, "%s", parent);
+        status = rendezvous_find_parent(rendezvous, error);
+    }
+    return status == WEFT_OK ? take_part(rendezvous, NULL, blob, size, result, error) : status;
 }

@@ -40,6 +40,7 @@ struct rendezvous {
     uint32_t passed_count;
     uint32_t expected; /**< ranks at and below this one */
     uint64_t hold;     /**< until then those who are there wait for the others of this node */
+    bool late;         /**< it has complained that somebody below has not come */
     bool over;         /**< there is a table, or a failure */
     weft_status status;
     struct error error;
@@ -52,6 +53,9 @@ struct rendezvous {
 };
 
 double rendezvous_seconds_until(uint64_t deadline);
+
+/** Listen for those who are told where: `here`. */
+weft_status rendezvous_listen_far(struct rendezvous *rendezvous, const char *host, struct error *error);
 
 /** Connect to the server, again and again until somebody is there; `up` is begun. */
 weft_status rendezvous_find_server(struct rendezvous *rendezvous, struct error *error);

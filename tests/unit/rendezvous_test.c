@@ -8,6 +8,7 @@
 #include "control/rendezvous.h"
 #include "control/rendezvous_wire.h"
 #include "control/stream.h"
+#include "control/tree.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -795,6 +796,85 @@ static void the_end_of_who_is_above_is_told(void **state)
     place_close(&place, true);
 }
 
+/* ---- places told by something else --------------------------------------------------------------------------------
+ */
+
+/* A rank that hears from elsewhere where the one above it listens. */
+struct placed {
+    struct rendezvous *rendezvous;
+    const struct placed *parent;
+    uint32_t rank;
+    uint8_t secret[SECRET_BYTES];
+    pthread_t thread;
+    weft_status status;
+    struct error error;
+    struct rendezvous_result result;
+};
+
+static void *gather(void *argument)
+{
+    struct placed *placed = argument;
+    uint64_t card = 100 + placed->rank;
+    placed->status = rendezvous_gather(placed->rendezvous, placed->secret,
+                                       placed->parent ? rendezvous_place(placed->parent->rendezvous) : NULL, &card,
+                                       sizeof card, &placed->result, &placed->error);
+    return NULL;
+}
+
+static void place_all(struct placed *all, uint32_t ranks, double limit)
+{
+    memset(all, 0, ranks * sizeof *all);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        const struct rendezvous_client client = {
+            .addresses = "a store", .rank = rank, .ranks = ranks, .limit_seconds = limit, .stop = -1};
+        all[rank].rank = rank;
+        all[rank].parent = rank ? &all[tree_place_parent(rank)] : NULL;
+        assert_int_equal(secret_from_text("right", all[rank].secret, NULL), WEFT_OK);
+        assert_int_equal(rendezvous_listen(&client, "127.0.0.1", &all[rank].rendezvous, NULL), WEFT_OK);
+        assert_true(!*rendezvous_place(all[rank].rendezvous) == (tree_place_child(rank, 0) >= ranks));
+    }
+}
+
+static void ranks_gather_without_a_server(void **state)
+{
+    static struct placed all[GUESTS_MOST];
+    for (uint32_t ranks = 1; ranks <= GUESTS_MOST; ranks += 13) {
+        place_all(all, ranks, 20);
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            pthread_create(&all[rank].thread, NULL, gather, &all[rank]);
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            pthread_join(all[rank].thread, NULL);
+            assert_string_equal(all[rank].error.text, "");
+            for (uint32_t i = 0; i < ranks; i++)
+                assert_int_equal(((uint64_t *)all[rank].result.blobs)[i], 100 + i);
+            assert_memory_equal(all[rank].result.session, all[0].result.session, SECRET_BYTES);
+            assert_true(all[rank].result.counts.sent + all[rank].result.counts.received <= 15);
+            free(all[rank].result.blobs);
+        }
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            rendezvous_close(all[rank].rendezvous);
+    }
+}
+
+/* A rank that does not come is named by the one above it, to all. */
+static void who_does_not_gather_is_named(void **state)
+{
+    static struct placed all[9];
+    place_all(all, 9, 0.5);
+    for (uint32_t rank = 0; rank < 9; rank++)
+        if (rank != 4)
+            pthread_create(&all[rank].thread, NULL, gather, &all[rank]);
+    for (uint32_t rank = 0; rank < 9; rank++) {
+        if (rank == 4)
+            continue;
+        pthread_join(all[rank].thread, NULL);
+        assert_int_equal(all[rank].status, WEFT_ERROR_TIMEOUT);
+        assert_non_null(strstr(all[rank].error.text, "rank 4 has not brought its cards to rank 1 within 0.5 s"));
+    }
+    for (uint32_t rank = 0; rank < 9; rank++)
+        rendezvous_close(all[rank].rendezvous);
+}
+
 static void nobody_there_is_told(void **state)
 {
     struct meeting_place place;
@@ -861,6 +941,8 @@ int main(void)
         cmocka_unit_test(a_taken_name_keeps_nobody_out),
         cmocka_unit_test(contradictions_in_a_node_fail_the_round_for_all),
         cmocka_unit_test(the_end_of_who_is_above_is_told),
+        cmocka_unit_test(ranks_gather_without_a_server),
+        cmocka_unit_test(who_does_not_gather_is_named),
         cmocka_unit_test(nobody_there_is_told),
         cmocka_unit_test(a_port_in_use_is_told),
         cmocka_unit_test(addresses),

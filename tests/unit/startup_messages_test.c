@@ -171,6 +171,29 @@ static struct cost simulate(uint32_t ranks, uint32_t per_node)
     return cost;
 }
 
+/* Where each rank is told by a launcher's store whom to go to: of each child a greeting and cards, then the table. */
+static uint32_t simulate_gathering(uint32_t ranks)
+{
+    uint32_t *up = calloc(ranks, sizeof *up), *down = calloc(ranks, sizeof *down), chain = 0;
+    assert_true(up && down);
+    for (uint32_t place = ranks; place-- > 0;) {
+        uint32_t longest = 0;
+        for (uint32_t k = 0; k < children_of(place, ranks); k++) {
+            uint32_t child = up[tree_place_child(place, k)];
+            longest = child > longest ? child : longest;
+        }
+        up[place] = longest + 4 * children_of(place, ranks) + (place ? 3 + 1 : 0);
+    }
+    for (uint32_t place = 0; place < ranks; place++) {
+        uint32_t parent = tree_place_parent(place);
+        down[place] = place ? down[parent] + children_of(parent, ranks) + 1 : up[0];
+        chain = down[place] > chain ? down[place] : chain;
+    }
+    free(up);
+    free(down);
+    return chain;
+}
+
 /* One that comes, in a thread. */
 struct visitor {
     struct rendezvous_client client;
@@ -291,6 +314,64 @@ static void a_meeting_grows_with_the_logarithm(void **state)
             assert_true(said.chain <= 5 * nodes + 20 * (log2(ranks[k]) + 2));
             assert_true(said.busiest_bytes <= 8 * (uint64_t)ranks[k] * (sizeof(struct card) + 4) + 10000);
         }
+}
+
+/* For real, as threads that know whom to go to. */
+struct gatherer {
+    struct rendezvous *rendezvous;
+    const struct gatherer *parent;
+    uint32_t rank;
+    struct rendezvous_result result;
+    struct error error;
+    pthread_t thread;
+};
+
+static void *gather(void *argument)
+{
+    static const uint8_t secret[SECRET_BYTES] = {1};
+    struct gatherer *one = argument;
+    struct card card = {.rank = one->rank};
+    (void)rendezvous_gather(one->rendezvous, secret, one->parent ? rendezvous_place(one->parent->rendezvous) : NULL,
+                            &card, sizeof card, &one->result, &one->error);
+    return NULL;
+}
+
+static void gathering_by_a_store_grows_with_the_logarithm(void **state)
+{
+    static struct gatherer all[RANKS_MOST];
+    for (uint32_t ranks = 4; ranks <= RANKS_MOST; ranks *= 4) {
+        uint32_t chain = 0, busiest = 0;
+        memset(all, 0, sizeof all);
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            const struct rendezvous_client client = {
+                .addresses = "a store", .rank = rank, .ranks = ranks, .limit_seconds = 60, .stop = -1};
+            all[rank].rank = rank;
+            all[rank].parent = rank ? &all[tree_place_parent(rank)] : NULL;
+            assert_int_equal(rendezvous_listen(&client, HOST, &all[rank].rendezvous, NULL), WEFT_OK);
+        }
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            pthread_create(&all[rank].thread, NULL, gather, &all[rank]);
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            const struct rendezvous_result *result = &all[rank].result;
+            pthread_join(all[rank].thread, NULL);
+            assert_string_equal(all[rank].error.text, "");
+            uint32_t messages = result->counts.sent + result->counts.received;
+            busiest = messages > busiest ? messages : busiest;
+            chain = result->chain > chain ? result->chain : chain;
+            free(result->blobs);
+        }
+        for (uint32_t rank = 0; rank < ranks; rank++)
+            rendezvous_close(all[rank].rendezvous);
+        printf("by a store, %u ranks: counted: a rank at most %u messages, chain %u; simulated: chain %u\n", ranks,
+               busiest, chain, simulate_gathering(ranks));
+        assert_true(busiest <= 5 + 5 * TREE_ARITY);
+        assert_true(chain <= simulate_gathering(ranks));
+    }
+    static const uint32_t many[] = {256, 1000, 10000};
+    for (size_t i = 0; i < sizeof many / sizeof *many; i++) {
+        printf("by a store, %u ranks: simulated: chain %u\n", many[i], simulate_gathering(many[i]));
+        assert_true(simulate_gathering(many[i]) <= 15 * (log2(many[i]) + 1));
+    }
 }
 
 /* ---- an exchange, counted ------------------------------------------------------------------------------------- */
@@ -491,6 +572,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_meeting_costs_what_its_trees_say),
         cmocka_unit_test(a_meeting_grows_with_the_logarithm),
+        cmocka_unit_test(gathering_by_a_store_grows_with_the_logarithm),
         cmocka_unit_test(a_rank_handles_no_more_frames_than_it_has_neighbours),
         cmocka_unit_test(the_longest_chain_grows_with_the_logarithm),
         cmocka_unit_test(all_ranks_find_the_same_tree),
