@@ -13,7 +13,7 @@
 
 #define ATTEMPT_SECONDS 3.0   /* one address is tried for so long before the next */
 #define NEAR_SECONDS    3.0   /* so long the rank above in this node is waited for */
-#define NEAR_NAP        0.005 /* between looks whether it is there */
+#define NEAR_NAP        0.005 /* the longest between looks whether it is there; the first is a fifth of it */
 #define AGAIN_NAP       0.05
 
 double rendezvous_seconds_until(uint64_t deadline)
@@ -175,6 +175,7 @@ static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct 
     const struct rendezvous_client *client = &rendezvous->client;
     double seconds = client->limit_seconds / 4 < NEAR_SECONDS ? client->limit_seconds / 4 : NEAR_SECONDS;
     uint64_t deadline = clock_now() + (uint64_t)(seconds * 1e9);
+    double nap = NEAR_NAP / 5;
     char name[64];
     if (!near_name(client, tree_place_parent(client->local_rank), name, sizeof name))
         return WEFT_OK;
@@ -193,8 +194,9 @@ static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct 
             return status;
         if (descriptor >= 0 && !*found && rendezvous->up.state != STREAM_ENDED)
             return WEFT_OK; /* whoever has taken the name is no rank of this job */
-        if (!*found && !pause_for(client->stop, NEAR_NAP))
+        if (!*found && !pause_for(client->stop, nap))
             return WEFT_OK;
+        nap = nap * 1.5 < NEAR_NAP ? nap * 1.5 : NEAR_NAP;
     }
     return WEFT_OK;
 }
