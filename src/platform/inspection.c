@@ -172,7 +172,7 @@ static void read_command(int32_t process, char *text, size_t size)
     while (length > 0 && text[length - 1] == '\0')
         length--;
     for (size_t i = 0; i < length; i++)
-        text[i] = text[i] ? text[i] : ' '; /* between words */
+        text[i] = strchr("\n\t", text[i]) ? ' ' : text[i]; /* a word's end, too: NUL */
     text[length] = '\0';
     text_printable(text);
 }
