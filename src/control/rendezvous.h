@@ -10,7 +10,7 @@
  *       abstract UNIX socket whose name follows from secret, node and place, and each comes to the one above it. Who
  *       finds nobody there within a few seconds (a container of its own, say) goes to the server itself.
  *     - Who stands at the top of its node, a leader, comes to the server with the numbers of its ranks, not with their
- *       cards, once they are there or half a second has passed (then again when more come: so the server knows who is
+ *       cards, once they are there or two seconds have passed (then again when more come: so the server knows who is
  *       missing). When all have come, the server tells each leader its place: who is above it and below it in the tree
  *       of leaders.
  *     - Cards then go up the trees and the table of all of them comes down, once over each connection.

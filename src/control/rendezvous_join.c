@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOLD_SECONDS  0.5  /* ranks of a node wait so long for one another before the server is told of those there */
+#define HOLD_SECONDS  2.0  /* ranks of a node wait so long for one another before the server is told of those there */
 #define LEVEL_SECONDS 0.25 /* see end_of() */
-#define SERVER_GRACE  5.0  /* who is missing is said by somebody above, to whom ranks may come later than to this one */
+#define SERVER_GRACE  6.0  /* who is missing is said by somebody above, to whom ranks may come later than to this one */
 
 /* How many messages have been handled one after the other until now. */
 static uint32_t chain_here(const struct rendezvous *rendezvous)

@@ -643,7 +643,7 @@ static void who_goes_away_from_a_node_may_come_again(void **state)
     dead.client.local_ranks = 3;
     dead.client.stop = eventfd(0, EFD_CLOEXEC);
     pthread_create(&dead.thread, NULL, come, &dead);
-    usleep(800000); /* longer than ranks of a node wait for one another: the server has been told of it */
+    usleep(2300000); /* longer than ranks of a node wait for one another: the server has been told of it */
     eventfd_write(dead.client.stop, 1);
     assert_int_equal(guest_end(&dead), WEFT_ERROR_STATE);
     close(dead.client.stop);
