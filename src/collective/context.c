@@ -132,18 +132,31 @@ bool context_rank_traces(const weft_context *context, uint32_t world_rank)
     return extra_of(&context->cards[world_rank]).traces;
 }
 
-/* The length of what names the kernel and network namespace: the first two fields of an identity. */
-static size_t machine_length(const char *machine)
+/* The length of the first `fields` fields of an identity (topology/identity.h). */
+static size_t fields_length(const char *machine, int fields)
 {
-    const char *slash = strchr(machine, '/');
-    slash = slash ? strchr(slash + 1, '/') : NULL;
-    return slash ? (size_t)(slash - machine) : strlen(machine);
+    size_t length = 0;
+    for (; machine[length]; length++)
+        if (machine[length] == '/' && --fields == 0)
+            break;
+    return length;
 }
 
-static bool same_machine(const struct card *a, const struct card *b)
+static bool same_fields(const struct card *a, const struct card *b, int fields)
 {
-    size_t length = machine_length(a->machine);
-    return length == machine_length(b->machine) && strncmp(a->machine, b->machine, length) == 0;
+    size_t length = fields_length(a->machine, fields);
+    return length == fields_length(b->machine, fields) && strncmp(a->machine, b->machine, length) == 0;
+}
+
+/* One kernel and one network of its own. */
+static bool same_network(const struct card *a, const struct card *b)
+{
+    return same_fields(a, b, 2);
+}
+
+bool context_same_kernel(const struct card *a, const struct card *b)
+{
+    return same_fields(a, b, 1);
 }
 
 weft_status context_make_card(weft_context *context, struct control **control, struct card *card, struct error *error)
@@ -277,7 +290,7 @@ static weft_status open_fabric(weft_context *context, const struct fabric *forme
     for (uint32_t r = 0; r < context->ranks; r++) {
         asked |= extra_of(&cards[r]).fabric;
         far |= strcmp(cards[r].machine, cards[0].machine) != 0;
-        loopback &= same_machine(&cards[r], &cards[0]);
+        loopback &= same_network(&cards[r], &cards[0]);
     }
     if (!far && (!asked || context->ranks == 1))
         return WEFT_OK;
@@ -320,12 +333,12 @@ static void count_cores(weft_context *context)
     uint32_t here = 0;
     context->cores = 0;
     for (uint32_t r = 0; r < context->ranks; r++) {
-        if (!same_machine(&cards[r], own))
+        if (!context_same_kernel(&cards[r], own))
             continue;
         bool counted = false;
         for (uint32_t q = 0; q < r && !counted; q++)
-            counted =
-                same_machine(&cards[q], own) && extra_of(&cards[q]).processor_set == extra_of(&cards[r]).processor_set;
+            counted = context_same_kernel(&cards[q], own) &&
+                      extra_of(&cards[q]).processor_set == extra_of(&cards[r]).processor_set;
         context->cores += counted ? 0 : extra_of(&cards[r]).processors;
         here++;
     }

@@ -116,6 +116,10 @@ weft_status context_open_epoch(weft_context *context, const struct fabric *forme
 /** "rank 3 on host alpha" */
 char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size);
 
+/** Whether two ranks run on one kernel, whatever else keeps them apart: containers, namespaces. They share its cores.
+ */
+bool context_same_kernel(const struct card *a, const struct card *b);
+
 /** All ranks tell one another `bytes` bytes, once for each `what`; *result (ranks x bytes) is the caller's to free.
  * Collective. */
 weft_status context_tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,

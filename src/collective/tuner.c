@@ -14,7 +14,8 @@ struct simulated_cluster tuner_default_cluster(void)
                                       .copy_bandwidth = 30e9,
                                       .memory_bandwidth = 12e9,
                                       .cache_bytes = 32u << 20,
-                                      .cores = 2};
+                                      .cores = 2,
+                                      .switching = 0.3e-6};
 }
 
 static struct link_parameters parameters_of(const struct link_cost *cost)

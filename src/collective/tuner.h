@@ -120,6 +120,16 @@ weft_status tuner_levels_tell(const struct tuner_levels *levels, uint32_t maps, 
 /** Best time of `rounds` messages of `bytes` there and back, halved. Both ranks call it, one of them being `first`. */
 weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds, int peer, bool first, double *seconds);
 
+/**
+ * Latency and overhead of a link between nodes: half a round trip of a tiny message, the best of `rounds`, and what
+ * many of them in a row add for each, which is how long it occupies its ends.
+ */
+weft_status tuner_tiny(weft_comm *world, void *buffer, int rounds, int peer, bool first, struct link_cost *cost);
+
+/** Bytes a second each way, both at once, for `window` seconds; `buffers` has room for two messages of `bytes`. */
+weft_status tuner_exchange(weft_comm *world, char *buffers, size_t bytes, int peer, bool first, double window,
+                           double *rate);
+
 /** Measurements were no operations of the user's: numbers and log begin anew. All ranks call it. */
 void tuner_forget(weft_context *context);
 

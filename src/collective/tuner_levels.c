@@ -22,10 +22,9 @@
 #define ALL_SECONDS   0.24 /* of all rounds together, about; ... */
 #define WINDOW_LEAST  10e-3
 #define WINDOW_MOST   40e-3 /* ... and of one */
-#define WARM_SHARE    0.3   /* of a round is not counted */
+#define METHOD        2     /* of measuring: what was kept by another one is not believed */
 #define CONTRADICTION 1.6   /* times faster or slower than what is known */
 #define LIFE_SECONDS  LINKS_LIFE_SECONDS
-#define LATENCY_SHARE 0.8 /* of a tiny message's time; the rest is overhead, half at each end */
 
 /* ---- what is known ---- */
 
@@ -58,7 +57,7 @@ static const char **host_names(const struct tuner_levels *levels, const weft_con
 /* The same for the same hosts in any order, since their last start, by the same transport. */
 static uint64_t hash_of_hosts(const struct tuner_levels *levels, const weft_context *context)
 {
-    uint64_t sum = 0;
+    uint64_t sum = METHOD;
     for (uint32_t node = 0; node < levels->nodes; node++) {
         const struct card *card = &context->cards[levels->leaders[node]];
         sum += hash_text(card->machine, hash_text(card->host, 0));
@@ -192,41 +191,6 @@ static weft_status meet(weft_comm *world, const struct tuner_levels *levels, uin
     return WEFT_OK;
 }
 
-/*
- * Bytes a second each way, both at once, for `window` seconds, so that all pairs of a round are at work together: the
- * lower node says with each message whether another follows. What fills buffers on the way at first does not count.
- */
-static weft_status exchange(weft_comm *world, char *buffers, size_t bytes, int peer, bool first, double window,
-                            double *rate)
-{
-    uint64_t began = clock_now(), counted = 0;
-    size_t moved = 0;
-    char *in = buffers, *out = buffers + bytes;
-    for (bool more = true; more;) {
-        weft_request *request = NULL;
-        double passed = (double)(clock_now() - began) * 1e-9;
-        out[0] = passed < window;
-        weft_status status = weft_receive_start(in, bytes, WEFT_U8, peer, world, &request);
-        if (status == WEFT_OK)
-            status = weft_send(out, bytes, WEFT_U8, peer, world);
-        if (status == WEFT_OK)
-            status = weft_wait(&request);
-        if (status != WEFT_OK)
-            return status;
-        more = first ? out[0] : in[0];
-        if (counted)
-            moved += bytes;
-        else if (passed > window * WARM_SHARE)
-            counted = clock_now();
-    }
-    if (!moved) { /* one message took longer than the window */
-        moved = bytes;
-        counted = began;
-    }
-    *rate = (double)moved / ((double)(clock_now() - counted) * 1e-9);
-    return WEFT_OK;
-}
-
 /* One node's part of all rounds of all passes: costs[pass x rounds + round]. */
 static weft_status take_rounds(weft_context *context, const struct tuner_levels *levels, size_t bytes, char *buffers,
                                struct link_cost *costs)
@@ -238,16 +202,16 @@ static weft_status take_rounds(weft_context *context, const struct tuner_levels 
     for (uint32_t at = 0; at < PASSES * rounds; at++) {
         uint32_t partner = leaves_partner(levels->nodes, at % rounds, me);
         weft_status status = meet(world, levels, me);
-        double tiny = 0, rate = 0;
+        struct link_cost cost = {0};
         int peer = (int)levels->leaders[partner];
         if (status == WEFT_OK && partner != me)
-            status = tuner_ping(world, buffers, 8, TINY_ROUNDS, peer, me < partner, &tiny);
+            status = tuner_tiny(world, buffers, TINY_ROUNDS, peer, me < partner, &cost);
         if (status == WEFT_OK && partner != me)
-            status = exchange(world, buffers, bytes, peer, me < partner, window, &rate);
+            status = tuner_exchange(world, buffers, bytes, peer, me < partner, window, &cost.bytes_per_second);
         if (status != WEFT_OK)
             return status;
         if (partner != me)
-            costs[at] = (struct link_cost){tiny * LATENCY_SHARE, tiny * (1 - LATENCY_SHARE) / 2, rate};
+            costs[at] = cost;
     }
     return WEFT_OK;
 }

@@ -16,13 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TINY_ROUNDS    100
-#define FAR_ROUNDS     20
-#define LARGE_BYTES    (1u << 20)
-#define LARGE_ROUNDS   4
-#define COPY_BYTES     (256u << 10)
-#define NEAR_PLAUSIBLE 2e-6 /* seconds of a tiny message; slower: a busy machine was measured, not its link */
-#define NOBODY         UINT32_MAX
+#define TINY_ROUNDS        100
+#define LARGE_BYTES        (1u << 20)
+#define LARGE_ROUNDS       4
+#define COPY_BYTES         (256u << 10)
+#define NEAR_LATENCY_SHARE 0.4
+#define NEAR_PLAUSIBLE     2e-6 /* seconds of a tiny message; slower: a busy machine was measured, not its link */
+#define NOBODY             UINT32_MAX
+
+/* Of a link between nodes. */
+#define FAR_ROUNDS      20
+#define STREAM_MESSAGES 16
+#define OVERHEAD_LEAST  0.05 /* of the time of a tiny message, at each end */
+#define OVERHEAD_MOST   0.45
+#define SAMPLE_BYTES    (64u << 10)
+#define MESSAGE_SECONDS 2e-3  /* that a large message shall take, about */
+#define WINDOW_SECONDS  15e-3 /* of messages both ways; ... */
+#define WARM_SHARE      0.3   /* ... this part of it is not counted */
 
 /* What rank 0 tells all: who measures what, and what is known so far. */
 struct agreement {
@@ -60,9 +70,9 @@ weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds,
     return WEFT_OK;
 }
 
-/* A message takes overhead at both ends and latency between: how a round trip divides was measured once. */
-static weft_status measure_link(weft_comm *world, int peer, bool first, bool near, struct link_cost *cost,
-                                struct error *error)
+/* A message takes overhead at both ends and latency between: how a round trip through memory divides was measured once.
+ */
+static weft_status measure_near(weft_comm *world, int peer, bool first, struct link_cost *cost, struct error *error)
 {
     weft_context *context = world->context;
     void *buffer = NULL;
@@ -70,16 +80,108 @@ static weft_status measure_link(weft_comm *world, int peer, bool first, bool nea
     weft_status status = heap_alloc(context->heap, LARGE_BYTES, &buffer, error);
     if (status != WEFT_OK)
         return status;
-    status = tuner_ping(world, buffer, 8, near ? TINY_ROUNDS : FAR_ROUNDS, peer, first, &tiny);
+    status = tuner_ping(world, buffer, 8, TINY_ROUNDS, peer, first, &tiny);
     if (status == WEFT_OK)
         status = tuner_ping(world, buffer, LARGE_BYTES, LARGE_ROUNDS, peer, first, &large);
     heap_free(context->heap, buffer);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(context));
-    double latency_share = near ? 0.4 : 0.8;
-    cost->latency = tiny * latency_share;
-    cost->overhead = tiny * (1 - latency_share) / 2;
+    cost->latency = tiny * NEAR_LATENCY_SHARE;
+    cost->overhead = tiny * (1 - NEAR_LATENCY_SHARE) / 2;
     cost->bytes_per_second = large > tiny ? LARGE_BYTES / (large - tiny) : LARGE_BYTES / large;
+    return WEFT_OK;
+}
+
+/*
+ * Both send and receive, so long as the first says with each message that another follows. What fills buffers on the
+ * way at first, or is let through by a link that allows bursts, does not count.
+ */
+weft_status tuner_exchange(weft_comm *world, char *buffers, size_t bytes, int peer, bool first, double window,
+                           double *rate)
+{
+    uint64_t began = clock_now(), counted = began;
+    size_t moved = 0;
+    char *in = buffers, *out = buffers + bytes;
+    bool warm = false;
+    for (bool more = true; more;) {
+        weft_request *request = NULL;
+        double passed = (double)(clock_now() - began) * 1e-9;
+        out[0] = passed < window;
+        weft_status status = weft_receive_start(in, bytes, WEFT_U8, peer, world, &request);
+        if (status == WEFT_OK)
+            status = weft_send(out, bytes, WEFT_U8, peer, world);
+        if (status == WEFT_OK)
+            status = weft_wait(&request);
+        if (status != WEFT_OK)
+            return status;
+        more = first ? out[0] : in[0];
+        moved += bytes;
+        if (!warm && more && passed > window * WARM_SHARE) {
+            warm = true;
+            counted = clock_now();
+            moved = 0;
+        }
+    }
+    *rate = (double)moved / ((double)(clock_now() - counted) * 1e-9);
+    return WEFT_OK;
+}
+
+/* `count` tiny messages in a row, then an answer: the best time of `rounds`. */
+static weft_status stream(weft_comm *world, void *buffer, int count, int rounds, int peer, bool first, double *seconds)
+{
+    double best = 1e9;
+    for (int i = 0; i < rounds; i++) {
+        uint64_t began = clock_now();
+        weft_status status = WEFT_OK;
+        for (int k = 0; k < count && status == WEFT_OK; k++)
+            status = first ? weft_send(buffer, 8, WEFT_U8, peer, world) : weft_receive(buffer, 8, WEFT_U8, peer, world);
+        if (status == WEFT_OK)
+            status = first ? weft_receive(buffer, 8, WEFT_U8, peer, world) : weft_send(buffer, 8, WEFT_U8, peer, world);
+        if (status != WEFT_OK)
+            return status;
+        double took = (double)(clock_now() - began) * 1e-9;
+        if (took < best)
+            best = took;
+    }
+    *seconds = best;
+    return WEFT_OK;
+}
+
+weft_status tuner_tiny(weft_comm *world, void *buffer, int rounds, int peer, bool first, struct link_cost *cost)
+{
+    double one = 0, many = 0;
+    weft_status status = tuner_ping(world, buffer, 8, rounds, peer, first, &one);
+    if (status == WEFT_OK)
+        status = stream(world, buffer, STREAM_MESSAGES, rounds / 2, peer, first, &many);
+    double each = (many - 2 * one) / (STREAM_MESSAGES - 1);
+    cost->overhead = clamp(each, one * OVERHEAD_LEAST, one * OVERHEAD_MOST);
+    cost->latency = one - 2 * cost->overhead;
+    return status;
+}
+
+/* The first estimate of the rate only tells how large messages shall be, of which many fit into the window. */
+static weft_status measure_far(weft_comm *world, int peer, bool first, struct link_cost *cost, struct error *error)
+{
+    weft_context *context = world->context;
+    void *buffer = NULL;
+    double large = 0, agreed = 0, rate = 0;
+    weft_status status = heap_alloc(context->heap, 2 * LARGE_BYTES, &buffer, error);
+    if (status != WEFT_OK)
+        return status;
+    status = tuner_tiny(world, buffer, FAR_ROUNDS, peer, first, cost);
+    if (status == WEFT_OK)
+        status = tuner_ping(world, buffer, SAMPLE_BYTES, LARGE_ROUNDS, peer, first, &large);
+    if (status == WEFT_OK) {
+        agreed = large;
+        status = first ? weft_send(&agreed, 1, WEFT_F64, peer, world) : weft_receive(&agreed, 1, WEFT_F64, peer, world);
+    }
+    size_t bytes = agreed > 0 ? (size_t)clamp(SAMPLE_BYTES / agreed * MESSAGE_SECONDS, SAMPLE_BYTES, LARGE_BYTES) : 0;
+    if (status == WEFT_OK)
+        status = tuner_exchange(world, buffer, bytes, peer, first, WINDOW_SECONDS, &rate);
+    heap_free(context->heap, buffer);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(context));
+    cost->bytes_per_second = rate;
     return WEFT_OK;
 }
 
@@ -118,6 +220,15 @@ struct link_parameters tuner_far_parameters(const struct link_cost *cost)
 
 /* ---- agreeing ---- */
 
+/* How many nodes are on rank 0's machine: in containers and namespaces they are several, and share its cores. */
+static uint32_t nodes_sharing(const weft_context *context, const struct tuner_levels *levels)
+{
+    uint32_t count = 0;
+    for (uint32_t node = 0; node < levels->nodes; node++)
+        count += context_same_kernel(&context->cards[levels->leaders[node]], &context->cards[0]);
+    return count;
+}
+
 /* What rank 0 knows without measuring. */
 static void survey(weft_context *context, const struct tuner_levels *levels, bool given, struct agreement *agreement,
                    char *kind, size_t size)
@@ -132,6 +243,7 @@ static void survey(weft_context *context, const struct tuner_levels *levels, boo
     }
     machine_free(machine);
     agreement->cluster.cores = context->cores;
+    agreement->cluster.sharing = nodes_sharing(context, levels);
     double copied = measure_copy();
     agreement->cluster.copy_bandwidth = clamp(copied, 5e9, 200e9);
     agreement->cluster.memory_bandwidth = agreement->cluster.copy_bandwidth * 0.4;
@@ -195,9 +307,9 @@ static weft_status measure(weft_context *context, struct tuner_levels *levels, s
     bool near_here = agreement->near_peer != NOBODY && (first || agreement->near_peer == context->rank);
     bool far_here = agreement->far_peer != NOBODY && (first || agreement->far_peer == context->rank);
     if (near_here)
-        status = measure_link(context->world, first ? (int)agreement->near_peer : 0, first, true, &near, error);
+        status = measure_near(context->world, first ? (int)agreement->near_peer : 0, first, &near, error);
     if (status == WEFT_OK && far_here)
-        status = measure_link(context->world, first ? (int)agreement->far_peer : 0, first, false, &far, error);
+        status = measure_far(context->world, first ? (int)agreement->far_peer : 0, first, &far, error);
     tuner_forget(context);
     if (status != WEFT_OK || !first)
         return status;

@@ -47,6 +47,12 @@ struct pipe {
     uint32_t waiting; /* the lane that receives, or NOBODY */
 };
 
+/* A core that ranks take turns on. */
+struct core {
+    double busy;   /* until when it is */
+    uint32_t rank; /* that was there last */
+};
+
 /* Levels of units that messages cross: nodes, leaves, pods. */
 #define CROSSINGS (SHAPE_LEVELS + 1)
 
@@ -67,9 +73,9 @@ struct simulation {
     uint64_t block_bytes;
     uint32_t runner_count, *first; /* first lane of each rank */
     struct runner *runners;
-    double *busy;     /* until when each rank's core is */
-    double *slowness; /* of each rank's core: ranks taking turns on it */
-    double bandwidth; /* of a core's work */
+    double *busy;       /* until when each rank is */
+    struct core *cores; /* of all machines that have fewer than ranks, NULL where none has: each rank has its own */
+    double bandwidth;   /* of a core's work */
     struct pipe *pipes;
     uint32_t pipe_mask;
     struct flow *flows;
@@ -230,11 +236,47 @@ static uint64_t bytes_of(const struct simulation *simulation, const struct runne
     return plan_parts(segment, plan->parts, step->value, step->chunks).bytes;
 }
 
-/* The core of a rank works for `seconds`; returns when it is through. */
+/* The machine that a rank runs on: a node, or several that share it. */
+static uint32_t machine_of(const struct simulation *simulation, uint32_t rank)
+{
+    uint32_t sharing = simulation->cluster->sharing;
+    return node_of(simulation, rank) / (sharing ? sharing : 1);
+}
+
+/* The core that is free first, among equals the one where the rank was last. */
+static struct core *core_for(const struct simulation *simulation, uint32_t rank, double begin)
+{
+    uint32_t count = simulation->cluster->cores;
+    struct core *cores = &simulation->cores[(size_t)machine_of(simulation, rank) * count], *best = cores;
+    for (struct core *core = cores; core < cores + count; core++) {
+        if (core->rank == rank && core->busy <= begin)
+            return core;
+        if (core->busy < best->busy)
+            best = core;
+    }
+    return best;
+}
+
+/* A rank works for `seconds`; returns when it is through. Who still works takes what comes along without leaving its
+ * core.
+ */
 static double work(struct simulation *simulation, uint32_t rank, double now, double seconds)
 {
     double begin = now > simulation->busy[rank] ? now : simulation->busy[rank];
-    return simulation->busy[rank] = begin + seconds * simulation->slowness[rank];
+    if (simulation->cores) {
+        struct core *core = core_for(simulation, rank, begin);
+        bool goes_on = core->rank == rank || simulation->busy[rank] > now;
+        begin = core->busy > begin ? core->busy : begin;
+        begin += goes_on ? 0 : simulation->cluster->switching;
+        *core = (struct core){begin + seconds, rank};
+    }
+    return simulation->busy[rank] = begin + seconds;
+}
+
+/* When a rank that waited sees what has happened `now`: at once, or when it has a core. */
+static double wake(struct simulation *simulation, uint32_t rank, double now)
+{
+    return simulation->cores ? work(simulation, rank, now, 0) : now;
 }
 
 /* Seconds to read and write `streams` times `bytes` (a copy is two streams). */
@@ -265,7 +307,10 @@ static void receive(struct simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     const struct step *step = step_of(simulation, runner);
-    double seconds = link_between(simulation, runner->rank, step->peer)->overhead;
+    const struct link_parameters *link = link_between(simulation, runner->rank, step->peer);
+    double seconds = link->overhead;
+    if (link == &simulation->cluster->near) /* who receives copies */
+        seconds += (double)bytes_of(simulation, runner, step) / link->bandwidth;
     if (step->kind == STEP_RECEIVE_REDUCE)
         seconds += moving(simulation, bytes_of(simulation, runner, step), 3);
     push(simulation, work(simulation, runner->rank, now, seconds), EVENT_DONE, index);
@@ -281,8 +326,8 @@ static void begin_send(struct simulation *simulation, double now, uint32_t index
         push(simulation, sent, EVENT_FLOW, index);
         return;
     }
-    sent += (double)bytes_of(simulation, runner, step) / link->bandwidth;
-    push(simulation, sent, EVENT_DONE, index);
+    /* Read in place: the sender cannot go on before the receiver has it. */
+    push(simulation, sent + (double)bytes_of(simulation, runner, step) / link->bandwidth, EVENT_DONE, index);
     push(simulation, sent + link->latency, EVENT_ARRIVAL, runner->channel);
 }
 
@@ -331,7 +376,8 @@ static void begin_exchange(struct simulation *simulation, double now, uint32_t i
         time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->copy_bandwidth;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t rank = plan->members[group->first + i];
-        push(simulation, now + time * simulation->slowness[rank], EVENT_DONE, simulation->first[rank]);
+        double end = simulation->cores ? work(simulation, rank, now, time) : now + time;
+        push(simulation, end, EVENT_DONE, simulation->first[rank]);
     }
 }
 
@@ -372,6 +418,7 @@ static void begin(struct simulation *simulation, double now, uint32_t index)
         return;
     const struct plan *plan = simulation->plans[runner->rank];
     const struct step *step = step_of(simulation, runner);
+    bool waited = runner->blocked;
     runner->blocked =
         waits(simulation, runner, step) || (step->kind == STEP_AWAIT && !signals_seen(simulation, runner, step));
     if (runner->blocked)
@@ -387,9 +434,11 @@ static void begin(struct simulation *simulation, double now, uint32_t index)
     case STEP_EXCHANGE:
         begin_exchange(simulation, now, index, step);
         break;
+    case STEP_AWAIT:
+        push(simulation, waited ? wake(simulation, runner->rank, now) : now, EVENT_DONE, index);
+        break;
     case STEP_SIGNAL:
-        push(simulation, now + simulation->cluster->near.latency * simulation->slowness[runner->rank], EVENT_VISIBLE,
-             index);
+        push(simulation, now + simulation->cluster->near.latency, EVENT_VISIBLE, index);
         push(simulation, now, EVENT_DONE, index);
         break;
     default: {
@@ -494,6 +543,26 @@ static void *take(char **memory, size_t bytes)
     return piece;
 }
 
+/* Machines have cores to share if one of them has fewer than ranks. sizes[n]: how many ranks node n has. */
+static bool cores_open(struct simulation *simulation, const uint32_t *sizes)
+{
+    uint32_t cores = simulation->cluster->cores,
+             sharing = simulation->cluster->sharing ? simulation->cluster->sharing : 1;
+    uint32_t most = 0, machines = 0;
+    for (uint32_t node = 0; node < simulation->units[0]; machines++) {
+        uint32_t here = 0;
+        for (uint32_t i = 0; i < sharing && node < simulation->units[0]; i++)
+            here += sizes[node++];
+        most = here > most ? here : most;
+    }
+    if (!cores || most <= cores)
+        return true;
+    simulation->cores = malloc((size_t)machines * cores * sizeof *simulation->cores);
+    for (size_t i = 0; simulation->cores && i < (size_t)machines * cores; i++)
+        simulation->cores[i] = (struct core){0, NOBODY};
+    return simulation->cores;
+}
+
 static bool simulation_open(struct simulation *simulation)
 {
     uint32_t ranks = simulation->ranks, messages = 0;
@@ -516,7 +585,7 @@ static bool simulation_open(struct simulation *simulation)
     simulation->heap_capacity = 4 * simulation->runner_count + 16;
     uint32_t runners = simulation->runner_count;
     size_t bytes = (size_t)16 * 32 + (ranks + (size_t)1) * sizeof *simulation->first +
-                   runners * sizeof *simulation->runners + (size_t)2 * ranks * sizeof *simulation->busy +
+                   runners * sizeof *simulation->runners + ranks * sizeof *simulation->busy +
                    (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes +
                    runners * sizeof *simulation->flows + (2 * units + simulation->units[0]) * sizeof(uint32_t) +
                    simulation->iterations * sizeof *simulation->iteration_end;
@@ -528,7 +597,6 @@ static bool simulation_open(struct simulation *simulation)
     simulation->first = take(&memory, (ranks + 1) * sizeof *simulation->first);
     simulation->runners = take(&memory, runners * sizeof *simulation->runners);
     simulation->busy = take(&memory, ranks * sizeof *simulation->busy);
-    simulation->slowness = take(&memory, ranks * sizeof *simulation->slowness);
     simulation->pipes = take(&memory, (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes);
     simulation->flows = take(&memory, runners * sizeof *simulation->flows);
     for (uint32_t level = 0; level < simulation->levels; level++) {
@@ -551,11 +619,10 @@ static bool simulation_open(struct simulation *simulation)
     }
     simulation->first[ranks] = next;
     uint32_t most = 1;
-    for (uint32_t rank = 0; rank < ranks; rank++) {
-        uint32_t size = sizes[node_of(simulation, rank)], cores = simulation->cluster->cores;
-        simulation->slowness[rank] = cores && size > cores ? (double)size / cores : 1;
-        most = size > most ? size : most;
-    }
+    for (uint32_t node = 0; node < simulation->units[0]; node++)
+        most = sizes[node] > most ? sizes[node] : most;
+    if (!cores_open(simulation, sizes))
+        return false;
     const struct plan *plan = simulation->plans[0];
     uint64_t touched = (plan->input_blocks + plan->output_blocks) * simulation->block_bytes * most;
     simulation->bandwidth = touched > simulation->cluster->cache_bytes ? simulation->cluster->memory_bandwidth
@@ -596,6 +663,7 @@ weft_status plan_simulate(struct plan *const *plans, uint32_t ranks, const struc
         *seconds = end + (double)(iterations - simulation.iterations) * settled;
     }
     free(simulation.memory);
+    free(simulation.cores);
     free(simulation.heap);
     return status;
 }

@@ -4,8 +4,9 @@
  *
  * A message of n bytes occupies its sender for `overhead`, its link for (n + headers) / bandwidth, and arrives
  * `latency` later; messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth.
- * Near steps move bytes at memory bandwidth and signals cost the near latency. (The model is LogGP's: A. Alexandrov et
- * al., "LogGP", SPAA 1995.)
+ * Near messages occupy their receiver, who copies, for n / bandwidth; other near steps move bytes at memory bandwidth
+ * and signals cost the near latency. Where ranks outnumber the cores of their machine, whatever occupies a rank waits
+ * for a core. (The model is LogGP's: A. Alexandrov et al., "LogGP", SPAA 1995.)
  */
 #ifndef WEFT_SCHEDULE_SIMULATE_H
 #define WEFT_SCHEDULE_SIMULATE_H
@@ -30,7 +31,9 @@ struct simulated_cluster {
     double copy_bandwidth;                      /**< bytes/s one rank copies or reduces at, within the cache */
     double memory_bandwidth;                    /**< bytes/s one rank moves beyond the cache */
     uint64_t cache_bytes;                       /**< of the last level, a node */
-    uint32_t cores;                             /**< of a node; ranks beyond them take turns */
+    uint32_t cores;                             /**< of a machine; ranks beyond them take turns */
+    uint32_t sharing;                           /**< nodes that share a machine's cores: containers; 0: none do */
+    double switching;                           /**< seconds until another rank runs on a core */
 };
 
 /** Seconds from start until the last rank has finished, for blocks of `block_bytes`. */

@@ -121,6 +121,34 @@ static void tiny_ones_cost_a_latency_and_cores_are_shared(void **state)
                 1.5 * time_of(COLLECTIVE_ALLREDUCE, "direct", 8, 8, 1 << 20));
 }
 
+/* Four containers of one rank: a message occupies both ends, and what the machine's cores cannot do at once takes
+ * turns. */
+static void containers_share_the_cores_of_their_machine(void **state)
+{
+    static const uint32_t nodes[4] = {0, 1, 2, 3};
+    struct plan_shape shape = {.collective = COLLECTIVE_ALLREDUCE, .ranks = 4, .nodes = nodes, .block_bytes = 8};
+    struct simulated_cluster machine = cluster;
+    machine.far = (struct link_parameters){.latency = 1e-7, .overhead = 2e-6, .bandwidth = 1e10};
+    machine.switching = 1e-6;
+    double seconds[4];
+    static const uint32_t cores[] = {4, 4, 2, 1}, sharing[] = {0, 4, 4, 4};
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        struct plan **plans;
+        struct error error = {0};
+        machine.cores = cores[i];
+        machine.sharing = sharing[i];
+        if (sweep_generate(algorithm_find(shape.collective, "recursive-doubling", &error), &shape, &plans, &error) !=
+                WEFT_OK ||
+            plan_simulate(plans, 4, &shape, &machine, 8, &seconds[i], &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        sweep_free(plans, 4);
+    }
+    assert_near(seconds[1], seconds[0], 1e-9); /* enough for all */
+    /* 4 ranks send and receive twice, 32 us of work in all, and each comes to a core at least once. */
+    assert_true(seconds[2] >= (16 * 2e-6 + 4 * 1e-6) / 2);
+    assert_true(seconds[3] >= 16 * 2e-6 + 4 * 1e-6);
+}
+
 static void thousands_of_ranks_are_no_trouble(void **state)
 {
     assert_true(time_of(COLLECTIVE_ALLREDUCE, "recursive-doubling", 256, 1, 8) > 8 * 1.2e-5 * 0.99);
@@ -136,6 +164,7 @@ int main(void)
         cmocka_unit_test(leaves_share_their_uplinks),
         cmocka_unit_test(a_long_loop_goes_on_at_its_pace),
         cmocka_unit_test(tiny_ones_cost_a_latency_and_cores_are_shared),
+        cmocka_unit_test(containers_share_the_cores_of_their_machine),
         cmocka_unit_test(thousands_of_ranks_are_no_trouble),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
