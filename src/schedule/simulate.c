@@ -437,10 +437,12 @@ static void begin(struct simulation *simulation, double now, uint32_t index)
     case STEP_AWAIT:
         push(simulation, waited ? wake(simulation, runner->rank, now) : now, EVENT_DONE, index);
         break;
-    case STEP_SIGNAL:
-        push(simulation, now + simulation->cluster->near.latency, EVENT_VISIBLE, index);
-        push(simulation, now, EVENT_DONE, index);
+    case STEP_SIGNAL: { /* a message without data */
+        double told = work(simulation, runner->rank, now, simulation->cluster->near.overhead);
+        push(simulation, told + simulation->cluster->near.latency, EVENT_VISIBLE, index);
+        push(simulation, told, EVENT_DONE, index);
         break;
+    }
     default: {
         uint32_t streams = streams_of(plan, step);
         double end = streams ? work(simulation, runner->rank, now,
