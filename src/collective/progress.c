@@ -346,12 +346,33 @@ void progress_wake_helper(weft_context *context)
 
 /* ---- the helper ---- */
 
+/*
+ * Nothing is in flight here, but who waits for what this rank has sent may ask which of several paths still leads to
+ * it: what was on the other is lost. Answered at each turn, as often as there are heartbeats. An error is not this
+ * rank's concern before it has something to send or receive.
+ */
+static void answer_probes(weft_context *context)
+{
+    struct progress *progress = &context->progress;
+    struct transport *transport = context->transports[CONTEXT_FABRIC];
+    struct error error;
+    error_clear(&error);
+    if (!baton_try(progress))
+        return;
+    if (atomic_load_explicit(&progress->asked, memory_order_relaxed) && !control_failed(context->control))
+        (void)transport->progress(transport, &error);
+    baton_give(progress);
+}
+
 /* Drive what is in flight while it moves; milliseconds until the next look, or -1. */
 static int help(weft_context *context)
 {
     struct progress *progress = &context->progress;
-    if (!atomic_load_explicit(&progress->operations, memory_order_relaxed))
+    if (!atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
+        if (atomic_load_explicit(&progress->asked, memory_order_acquire))
+            answer_probes(context);
         return -1;
+    }
     if (!baton_try(progress))
         return SLEEP_MOST; /* somebody drives, and will leave the rest to us */
     wake_up(context);
@@ -450,6 +471,7 @@ weft_status progress_open(weft_context *context, struct error *error)
         return status;
     control_on_failure(context->control, on_failure, context);
     atomic_store_explicit(&progress->stopping, false, memory_order_relaxed);
+    atomic_store_explicit(&progress->asked, false, memory_order_relaxed);
     int code = pthread_create(&progress->helper, NULL, helper_main, context);
     if (code != 0)
         return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the helper thread: %s", strerror(code));
@@ -459,7 +481,16 @@ weft_status progress_open(weft_context *context, struct error *error)
 
 weft_status progress_attach(weft_context *context, struct error *error)
 {
+    atomic_store_explicit(&context->progress.asked, fabric_is_asked(context->fabric), memory_order_release);
     return listen_to(&context->progress, near_doorbell(context->near), EPOLLONESHOT, 1, error);
+}
+
+void progress_detach(weft_context *context)
+{
+    struct progress *progress = &context->progress;
+    baton_take(progress);
+    atomic_store_explicit(&progress->asked, false, memory_order_relaxed);
+    baton_give(progress);
 }
 
 void progress_close(weft_context *context)

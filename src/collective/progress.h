@@ -37,7 +37,8 @@ struct progress {
     pthread_t helper;
     bool running;
     _Atomic bool stopping;
-    struct error held; /**< an error of the network that may be the echo of a death (guarded by the baton) */
+    _Atomic bool asked; /**< peers may ask over the network at any time: see fabric_is_asked() */
+    struct error held;  /**< an error of the network that may be the echo of a death (guarded by the baton) */
     uint64_t held_since;
     uint64_t watched; /**< clock_now() of the last look at what does not move */
 };
@@ -52,6 +53,8 @@ struct progress_idle {
 weft_status progress_open(weft_context *context, struct error *error);
 /** The transports are open: listen to their doorbells, too. */
 weft_status progress_attach(weft_context *context, struct error *error);
+/** After a failure: the network is about to be given up, and nothing of it is answered any more. */
+void progress_detach(weft_context *context);
 /** End the helper thread. */
 void progress_close(weft_context *context);
 

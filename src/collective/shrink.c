@@ -45,6 +45,7 @@ static weft_status fence(weft_context *context, const struct regroup_table *tabl
         tuner_keep(&context->tuner, kept, kept_count);
     free(gone);
     free(kept);
+    progress_detach(context);
     fabric_abandon(context->fabric);
     return status;
 }

@@ -92,6 +92,10 @@ const char *fabric_description(const struct fabric *fabric);
  * and what it has carried. */
 char *fabric_paths(const struct fabric *fabric, uint32_t rank, char *text, size_t size);
 
+/** Whether peers may ask at any time which paths still lead here (there are several): it has to be driven now and then,
+ * also when nothing is in flight. NULL is allowed. */
+bool fabric_is_asked(const struct fabric *fabric);
+
 /**
  * Messages over the network. Owned by `fabric`.
  *

@@ -308,6 +308,11 @@ void paths_watch(struct fabric *fabric)
     }
 }
 
+bool fabric_is_asked(const struct fabric *fabric)
+{
+    return fabric && fabric->rail_count > 1;
+}
+
 /* ---- for people ------------------------------------------------------------------------------------------------- */
 
 char *fabric_paths(const struct fabric *fabric, uint32_t rank, char *text, size_t size)
