@@ -27,7 +27,7 @@ static uint64_t segment_for_all(const struct builder *builder)
 
 /*
  * Where one gives what the others take, the shorter the segments, the more of the copy into staging and of the copies
- * out of it run side by side; each costs the takers a signal. Measured over 256 KiB to 8 MiB of ordinary buffers: 64
+ * out of it run side by side; each costs the takers a signal. Measured in broadcasts of 256 KiB to 8 MiB, ordinary: 64
  * to 128 KiB take two thirds of the time that 256 KiB take; registered ones lose a twentieth.
  */
 #define ROOTED_SEGMENT (NEAR_SEGMENT / 2)
