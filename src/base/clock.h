@@ -14,6 +14,12 @@ static inline uint64_t clock_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/** The clock_now() of so many seconds from now. */
+static inline uint64_t clock_after(double seconds)
+{
+    return clock_now() + (uint64_t)(seconds * 1e9);
+}
+
 /** Nanoseconds of processor time that this process has used, all threads together. */
 static inline uint64_t clock_process_cpu(void)
 {

@@ -210,7 +210,7 @@ static int connect_one(const struct sockaddr *address, socklen_t length, double 
         return errno;
     int reason = connect(fd, address, length) == 0 ? 0 : errno;
     if (reason == EINPROGRESS) {
-        uint64_t end = clock_now() + (uint64_t)(limit_seconds * 1e9), now;
+        uint64_t end = clock_after(limit_seconds), now;
         do {
             now = clock_now();
             reason = await_connection(fd, now < end ? (int)((end - now) / 1000000) + 1 : 0);

@@ -148,7 +148,7 @@ void board_views_free(struct board_view *views, uint32_t count)
 uint64_t board_ring(const struct board_view *view)
 {
     struct board *board = view->board;
-    uint64_t number = atomic_fetch_add(&board->asked, 1) + 1, end = clock_now() + (uint64_t)(RING_SECONDS * 1e9);
+    uint64_t number = atomic_fetch_add(&board->asked, 1) + 1, end = clock_after(RING_SECONDS);
     while (clock_now() < end) {
         if (atomic_load_explicit(&board->answered, memory_order_acquire) >= number)
             return number;

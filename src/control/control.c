@@ -528,7 +528,7 @@ int control_progress(struct control *control)
 /* Give neighbours the time to take what was sent last: a connection closed over unread bytes would lose it. */
 static void linger(struct control *control)
 {
-    uint64_t end = clock_now() + (uint64_t)(LINGER_SECONDS * 1e9);
+    uint64_t end = clock_after(LINGER_SECONDS);
     for (uint32_t i = 0; i < control->link_count; i++) {
         struct stream *stream = &control->links[i].stream;
         if (!control->links[i].open)

@@ -210,7 +210,7 @@ static weft_status too_late(struct building *building, struct error *error)
 static void tell_failure(struct building *building, weft_status status, const struct error *error)
 {
     control_abort(building->control, status, error ? error->text : "a rank could not connect to the others");
-    uint64_t deadline = clock_now() + (uint64_t)(FAREWELL_SECONDS * 1e9);
+    uint64_t deadline = clock_after(FAREWELL_SECONDS);
     while (building->missing > 0 && clock_now() < deadline)
         (void)build_a_little(building, deadline, NULL);
 }
@@ -241,7 +241,7 @@ weft_status control_connect(struct control *control, const struct card *cards, c
     building->missing = count;
     building->identity =
         (struct stream_identity){control->secret, STREAM_CONTROL, control->config.rank, control->config.ranks};
-    uint64_t deadline = clock_now() + (uint64_t)(control->config.connect_limit * 1e9);
+    uint64_t deadline = clock_after(control->config.connect_limit);
     if (parent)
         status = connect_parent(building, error);
     if (status != WEFT_OK)

@@ -232,7 +232,7 @@ static void give(struct control *control, const struct exchange *exchange, uint3
 static weft_status take_part(struct control *control, struct exchange *exchange, uint32_t index, const void *blob,
                              double limit_seconds, struct error *error)
 {
-    uint64_t deadline = clock_now() + (uint64_t)((limit_seconds + (index ? GRACE_SECONDS : 0)) * 1e9);
+    uint64_t deadline = clock_after(limit_seconds + (index ? GRACE_SECONDS : 0));
     if (index > 0 && exchange->outcome.status != WEFT_OK) {
         exchange->ended = true;
     } else if (index > 0) {

@@ -172,7 +172,7 @@ weft_status control_fetch_log(struct control *control, uint32_t rank, struct ope
 {
     if (rank >= control->config.ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "there is no rank %u among %u", rank, control->config.ranks);
-    uint64_t deadline = clock_now() + (uint64_t)(limit_seconds * 1e9);
+    uint64_t deadline = clock_after(limit_seconds);
     weft_status status = WEFT_OK;
     pthread_mutex_lock(&control->lock);
     struct question *question = ask(control, rank);

@@ -63,7 +63,7 @@ weft_status pmi_write(int descriptor, const char *bytes, size_t size, struct err
 
 weft_status pmi_read(int descriptor, char *bytes, size_t size, double limit_seconds, struct error *error)
 {
-    uint64_t end = clock_now() + (uint64_t)(limit_seconds * 1e9);
+    uint64_t end = clock_after(limit_seconds);
     while (size > 0) {
         uint64_t now = clock_now();
         struct pollfd wait = {descriptor, POLLIN, 0};

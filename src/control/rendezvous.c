@@ -59,7 +59,7 @@ static void seat(void *context, struct guest *guest)
     if (!company_check(&round->company, guest, sentence))
         fail(round, WEFT_ERROR_RENDEZVOUS, sentence);
     else if (round->deadline == 0)
-        round->deadline = clock_now() + (uint64_t)(round->server->limit_seconds * 1e9);
+        round->deadline = clock_after(round->server->limit_seconds);
 }
 
 static void refuse(void *context, const char *sentence)

@@ -174,7 +174,7 @@ static weft_status find_near(struct rendezvous *rendezvous, bool *found, struct 
 {
     const struct rendezvous_client *client = &rendezvous->client;
     double seconds = client->limit_seconds / 4 < NEAR_SECONDS ? client->limit_seconds / 4 : NEAR_SECONDS;
-    uint64_t deadline = clock_now() + (uint64_t)(seconds * 1e9);
+    uint64_t deadline = clock_after(seconds);
     double nap = NEAR_NAP / 5;
     char name[64];
     if (!near_name(client, tree_place_parent(client->local_rank), name, sizeof name))
@@ -224,7 +224,7 @@ static struct rendezvous *make(const struct rendezvous_client *client, struct er
     rendezvous->client = *client;
     rendezvous->near = rendezvous->far = rendezvous->up.descriptor = -1;
     rendezvous->expected = 1;
-    rendezvous->deadline = clock_now() + (uint64_t)(client->limit_seconds * 1e9);
+    rendezvous->deadline = clock_after(client->limit_seconds);
     for (uint32_t i = 0; i < TREE_ARITY; i++)
         rendezvous->child[i] = TREE_NONE;
     return rendezvous;

@@ -259,7 +259,7 @@ static void take_place(struct rendezvous *rendezvous, struct reader reader)
     rendezvous->expected = below;
     rendezvous->passed_count = 0;
     memset(rendezvous->passed, 0, ranks * sizeof *rendezvous->passed);
-    rendezvous->deadline = clock_now() + (uint64_t)(rendezvous->client.limit_seconds * 1e9);
+    rendezvous->deadline = clock_after(rendezvous->client.limit_seconds);
     struct error reason = {0};
     if (root) {
         rendezvous->above = ABOVE_NOBODY;
@@ -564,7 +564,7 @@ static weft_status take_part(struct rendezvous *rendezvous, const char *host, co
     if (client->rank < client->ranks && company_bring(&rendezvous->company, NULL, client->rank, NULL))
         memcpy(rendezvous->cards + (size_t)client->rank * size, blob, size); /* otherwise the server will object */
     double hold = client->limit_seconds / 8 < HOLD_SECONDS ? client->limit_seconds / 8 : HOLD_SECONDS;
-    rendezvous->hold = clock_now() + (uint64_t)(hold * 1e9);
+    rendezvous->hold = clock_after(hold);
     status = attend(rendezvous, host, error);
     answer.counts = company_counts(&rendezvous->company);
     company_count(&answer.counts, &rendezvous->up.counts);
@@ -591,7 +591,7 @@ weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secr
     rendezvous->size = size;
     rendezvous->client.secret = secret;
     rendezvous->above = ABOVE_NOBODY;
-    rendezvous->deadline = clock_now() + (uint64_t)(rendezvous->client.limit_seconds * 1e9);
+    rendezvous->deadline = clock_after(rendezvous->client.limit_seconds);
     if (parent) {
         snprintf(rendezvous->parent, sizeof rendezvous->parent, "%s", parent);
         status = rendezvous_find_parent(rendezvous, error);

@@ -90,16 +90,11 @@ static bool next_line(struct station *station, uint64_t deadline, char *line, si
     }
 }
 
-static uint64_t after(double seconds)
-{
-    return clock_now() + (uint64_t)(seconds * 1e9);
-}
-
 /* The next line as JSON; NULL if there is none. */
 static cJSON *next_answer(struct station *station, double seconds)
 {
     char *line = malloc(TEXT_BYTES);
-    cJSON *answer = line && next_line(station, after(seconds), line, TEXT_BYTES) ? cJSON_Parse(line) : NULL;
+    cJSON *answer = line && next_line(station, clock_after(seconds), line, TEXT_BYTES) ? cJSON_Parse(line) : NULL;
     free(line);
     return answer;
 }
@@ -127,7 +122,7 @@ static void import_findings(struct doctor_report *report, const cJSON *findings)
 static void hear(struct doctor_report *report, struct station *station, double limit)
 {
     char line[DOCTOR_LINE_BYTES], complaint[256];
-    uint64_t deadline = after(limit);
+    uint64_t deadline = clock_after(limit);
     bool greeted = false;
     snprintf(report->host, sizeof report->host, "%.63s", station->host->name);
     while (station->started && !greeted && next_line(station, deadline, line, sizeof line))

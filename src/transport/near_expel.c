@@ -53,7 +53,7 @@ static weft_status fence_one(struct near_peer *peer, uint64_t deadline, struct e
 weft_status near_expel(struct near *near, const uint32_t *ranks, uint32_t count, double limit_seconds,
                        struct error *error)
 {
-    uint64_t deadline = clock_now() + (uint64_t)(limit_seconds * 1e9);
+    uint64_t deadline = clock_after(limit_seconds);
     for (uint32_t i = 0; i < count; i++) {
         struct near_peer *peer = near->peers[ranks[i]];
         if (!peer || !peer->connected || peer->same_process || ranks[i] == near->rank)

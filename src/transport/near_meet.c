@@ -377,7 +377,7 @@ weft_status near_connect(struct near *near, const uint32_t *ranks_list, const st
 {
     struct meeting meeting = {.near = near, .caller_slots = count + STRANGERS};
     weft_status status = WEFT_OK;
-    uint64_t limit = clock_now() + (uint64_t)(limit_seconds * 1e9);
+    uint64_t limit = clock_after(limit_seconds);
     meeting.guests = calloc(count ? count : 1, sizeof *meeting.guests);
     meeting.callers = calloc(meeting.caller_slots, sizeof *meeting.callers);
     meeting.polls = calloc(1 + count + meeting.caller_slots, sizeof *meeting.polls);
