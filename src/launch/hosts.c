@@ -80,6 +80,16 @@ static weft_status read_file(const char *path, struct host_list *hosts, struct e
     return status;
 }
 
+/* Hosts for which no rank is left are not part of the job. */
+static void drop_idle(struct host_list *hosts)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < hosts->count; i++)
+        if (hosts->hosts[i].ranks > 0)
+            hosts->hosts[kept++] = hosts->hosts[i];
+    hosts->count = kept;
+}
+
 /* Settle how many ranks each host runs. */
 static weft_status share_out(struct host_list *hosts, uint32_t ranks, struct error *error)
 {
@@ -107,8 +117,7 @@ static weft_status share_out(struct host_list *hosts, uint32_t ranks, struct err
         first += host->ranks;
     }
     hosts->ranks = ranks;
-    while (hosts->count > 1 && hosts->hosts[hosts->count - 1].ranks == 0)
-        hosts->count--; /* nothing is left for the last ones */
+    drop_idle(hosts);
     return WEFT_OK;
 }
 
@@ -134,4 +143,12 @@ weft_status hosts_read(const char *list, const char *path, uint32_t ranks, struc
     }
     *hosts = result;
     return WEFT_OK;
+}
+
+const struct host *hosts_of_rank(const struct host_list *hosts, uint32_t rank)
+{
+    const struct host *host = hosts->hosts;
+    while (rank >= host->first + host->ranks)
+        host++;
+    return host;
 }

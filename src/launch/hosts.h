@@ -31,4 +31,7 @@ weft_status hosts_read(const char *list, const char *path, uint32_t ranks, struc
                        struct error *error);
 void hosts_free(struct host_list *hosts);
 
+/** The host that runs rank `rank`, which there is. */
+const struct host *hosts_of_rank(const struct host_list *hosts, uint32_t rank);
+
 #endif

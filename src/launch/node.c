@@ -307,7 +307,7 @@ int node_main(int input, int output)
         turn(&node, polls);
         bool over = started(&node) && node.alive == 0;
         if (over && node.drain_end == 0) {
-            node.drain_end = clock_now() + (uint64_t)(DRAIN_SECONDS * 1e9);
+            node.drain_end = clock_after(DRAIN_SECONDS);
             kill_everything(&node);
         }
         if (over && (drained(&node) || clock_now() > node.drain_end)) {

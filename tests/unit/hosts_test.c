@@ -38,6 +38,16 @@ static void ranks_are_shared_out(void **state)
     assert_string_equal(shares("a:1,b,c", 6), "a:0+1 b:1+3 c:4+2");
     assert_string_equal(shares("a:4,b:4", 4), "a:0+4");
     assert_string_equal(shares("a:4,b:4", 5), "a:0+4 b:4+1");
+    assert_string_equal(shares("a:2,b,c:2", 4), "a:0+2 c:2+2"); /* once a division by zero in the launcher */
+}
+
+static void every_rank_has_its_host(void **state)
+{
+    struct host_list hosts = {0};
+    assert_int_equal(hosts_read("a:2,b,c:3", NULL, 0, &hosts, NULL), WEFT_OK);
+    for (uint32_t rank = 0; rank < 6; rank++)
+        assert_string_equal(hosts_of_rank(&hosts, rank)->name, rank < 2 ? "a" : rank < 3 ? "b" : "c");
+    hosts_free(&hosts);
 }
 
 static void wrong_lists_get_a_sentence(void **state)
@@ -72,6 +82,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_shared_out),
+        cmocka_unit_test(every_rank_has_its_host),
         cmocka_unit_test(wrong_lists_get_a_sentence),
         cmocka_unit_test(files),
     };

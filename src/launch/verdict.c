@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "launch/verdict.h"
+
+#include "base/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define GATHER_SECONDS 0.25 /* ends that come so close are judged together */
+#define KILL_SECONDS   0.5  /* from SIGTERM to SIGKILL */
+
+weft_status verdict_open(struct verdict *verdict, const struct launch_config *config, struct output *output,
+                         struct error *error)
+{
+    uint32_t ranks = config->hosts.ranks;
+    *verdict = (struct verdict){.config = config, .output = output, .alive = ranks, .culprit = -1};
+    verdict->ends = malloc(ranks * sizeof *verdict->ends);
+    if (!verdict->ends)
+        return error_memory(error, ranks * sizeof *verdict->ends, "the launcher");
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        verdict->ends[rank] = -1;
+    return WEFT_OK;
+}
+
+void verdict_close(struct verdict *verdict)
+{
+    free(verdict->ends);
+}
+
+/* ---- sentences -------------------------------------------------------------------------------------------------- */
+
+/* "rank 2 on host hostb": what a sentence about a rank begins with. */
+static char *rank_name(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
+{
+    const char *host = hosts_of_rank(&verdict->config->hosts, rank)->name;
+    char own[256] = "";
+    if (strcmp(host, "localhost") == 0 && gethostname(own, sizeof own - 1) == 0)
+        host = own;
+    snprintf(text, room, "rank %u on host %s", rank, host);
+    return text;
+}
+
+/* "rank 2 on host hostb was killed by signal 9 (Killed)" */
+static void name_end(const struct verdict *verdict, uint32_t rank, char *text, size_t room)
+{
+    char name[320], reason[128];
+    int end = verdict->ends[rank];
+    if (WIFSIGNALED(end))
+        snprintf(reason, sizeof reason, "was killed by signal %d (%s)%s", WTERMSIG(end), strsignal(WTERMSIG(end)),
+                 WCOREDUMP(end) ? ", core dumped" : "");
+    else
+        snprintf(reason, sizeof reason, "ended with exit code %d", WEXITSTATUS(end));
+    snprintf(text, room, "%s %s", rank_name(verdict, rank, name, sizeof name), reason);
+}
+
+static void say(const struct verdict *verdict, const char *end, const char *others)
+{
+    char line[640];
+    snprintf(line, sizeof line, "weft run: %s%s", end, verdict->alive ? others : "");
+    output_say(verdict->output, line);
+}
+
+/* ---- who failed first ------------------------------------------------------------------------------------------- */
+
+static bool failed(int end)
+{
+    return end != -1 && !(WIFEXITED(end) && WEXITSTATUS(end) == 0);
+}
+
+static void end_the_rest(struct verdict *verdict, double seconds)
+{
+    if (verdict->next_blow == 0)
+        verdict->next_blow = clock_after(seconds);
+}
+
+void verdict_fail(struct verdict *verdict, weft_status status, const char *sentence)
+{
+    if (verdict->failure.status == WEFT_OK && verdict->culprit < 0)
+        error_set(&verdict->failure, status, "%s", sentence);
+    end_the_rest(verdict, 0);
+}
+
+void verdict_lose_host(struct verdict *verdict, const struct host *host, const char *sentence)
+{
+    for (uint32_t rank = host->first; rank < host->first + host->ranks; rank++) {
+        if (verdict->ends[rank] != -1)
+            continue;
+        verdict->ends[rank] = SIGKILL;
+        verdict->alive--;
+    }
+    verdict_fail(verdict, WEFT_ERROR_PEER, sentence);
+}
+
+void verdict_user_signal(struct verdict *verdict, int number, double seconds)
+{
+    verdict->user_signal = number;
+    end_the_rest(verdict, seconds);
+}
+
+void verdict_rank_ended(struct verdict *verdict, uint32_t rank, int end)
+{
+    if (rank >= verdict->config->hosts.ranks || verdict->ends[rank] != -1)
+        return;
+    verdict->ends[rank] = end;
+    verdict->alive--;
+    verdict->last = rank;
+    if (!failed(end) || verdict->failure.status != WEFT_OK)
+        return;
+    if (verdict->config->survive) {
+        char text[512];
+        name_end(verdict, rank, text, sizeof text);
+        say(verdict, text, "; the others may go on");
+    } else if (verdict->culprit < 0) {
+        verdict->culprit = rank;
+        verdict->judge_at = clock_after(GATHER_SECONDS);
+        end_the_rest(verdict, verdict->config->grace);
+    }
+}
+
+static void judge(struct verdict *verdict)
+{
+    for (uint32_t rank = 0; rank < verdict->config->hosts.ranks; rank++)
+        if (failed(verdict->ends[rank]) && WIFSIGNALED(verdict->ends[rank]) &&
+            !WIFSIGNALED(verdict->ends[verdict->culprit]))
+            verdict->culprit = rank;
+    verdict->judge_at = 0;
+    if (verdict->user_signal)
+        return; /* they do as they are told */
+    name_end(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);
+    say(verdict, verdict->reason, "; ending the other ranks");
+}
+
+void verdict_judge(struct verdict *verdict)
+{
+    if (verdict->judge_at && (verdict->alive == 0 || clock_now() >= verdict->judge_at))
+        judge(verdict);
+}
+
+int verdict_blow(struct verdict *verdict)
+{
+    if (verdict->next_blow == 0 || clock_now() < verdict->next_blow)
+        return 0;
+    verdict->next_blow = clock_after(KILL_SECONDS);
+    return verdict->blows++ ? SIGKILL : SIGTERM;
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------------- */
+
+static int exit_code(const struct verdict *verdict)
+{
+    if (verdict->user_signal == SIGPIPE)
+        return 128 + SIGPIPE;
+    if (verdict->culprit < 0 && !verdict->config->survive)
+        return 0;
+    int end = verdict->ends[verdict->culprit < 0 ? verdict->last : (uint32_t)verdict->culprit];
+    return WIFSIGNALED(end) ? 128 + WTERMSIG(end) : WEXITSTATUS(end);
+}
+
+weft_status verdict_result(struct verdict *verdict, struct launch_result *result, struct error *error)
+{
+    if (verdict->failure.status != WEFT_OK)
+        return error_set(error, verdict->failure.status, "%s", verdict->failure.text);
+    if (verdict->judge_at)
+        judge(verdict);
+    result->exit_code = exit_code(verdict);
+    snprintf(result->reason, sizeof result->reason, "%s", verdict->reason);
+    return WEFT_OK;
+}
