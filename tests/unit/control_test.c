@@ -2,7 +2,7 @@
 /*
  * The control plane over ranks that are threads, each with its helper thread: exchanges among all and among some,
  * operation logs, abort, a rank that leaves early, an orderly end. Deaths of processes:
- * tests/integration/control_death_test.c.
+ * tests/integration/collective_failure_test.c.
  */
 #include "base/clock.h"
 #include "control/address.h"
