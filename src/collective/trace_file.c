@@ -74,10 +74,10 @@ static void begin_event(struct json_writer *line, const char *name, const char *
     json_put_integer(line, "tid", track);
 }
 
-static void put_name(struct file *file, const char *what, uint32_t track, const char *name)
+static void put_track_name(struct file *file, uint32_t track, const char *name)
 {
     struct json_writer line;
-    begin_event(&line, what, NULL, "M", file->rank, track);
+    begin_event(&line, "thread_name", NULL, "M", file->rank, track);
     json_open_object(&line, "args");
     json_put_text(&line, "name", name);
     json_close(&line);
@@ -101,7 +101,7 @@ static uint32_t track_of(struct file *file, uint32_t communicator, int lane)
         snprintf(text, sizeof text, "%s", name);
     else
         snprintf(text, sizeof text, "%s, lane %d", name, lane);
-    put_name(file, "thread_name", track, text);
+    put_track_name(file, track, text);
     return track;
 }
 
@@ -195,16 +195,16 @@ static void put_operation(struct file *file, const struct trace_event *event)
     }
 }
 
-/* Who the rank is. The second event is for programs (platform/timeline.h); viewers pass it over. */
+/* Who the rank is. Viewers show the name; the rest is for programs (platform/timeline.h). */
 static void put_rank(struct file *file, const struct card *card)
 {
     const struct trace_header *header = file->header;
     char name[160];
     struct json_writer line;
     snprintf(name, sizeof name, "rank %u on host %s (process %d)", file->rank, card->host, card->process);
-    put_name(file, "process_name", 0, name);
-    begin_event(&line, "weft_rank", NULL, "M", file->rank, 0);
+    begin_event(&line, "process_name", NULL, "M", file->rank, 0);
     json_open_object(&line, "args");
+    json_put_text(&line, "name", name);
     json_put_text(&line, "host", card->host);
     json_put_text(&line, "machine", card->machine);
     json_put_integer(&line, "process", card->process);

@@ -200,7 +200,7 @@ static weft_status read_event(struct reading *reading, const cJSON *event, struc
     if (!cJSON_IsObject(event) || reading->odd || process < 0 || process >= RANKS_MOST)
         return damaged(reading, error);
     weft_status status = WEFT_OK;
-    if (strcmp(text(event, "name"), "weft_rank") == 0) {
+    if (strcmp(text(event, "name"), "process_name") == 0) {
         status = read_rank(reading, (uint32_t)process, arguments, error);
     } else if (strcmp(text(event, "ph"), "X") == 0) {
         struct timeline_rank *rank = rank_of(reading->timeline, (uint32_t)process);

@@ -13,8 +13,8 @@
  *     wait, exchange    a step that waits for signals of ranks of its node; a tiny operation
  *     message           a step that sends or receives, while that is under way
  *
- * The event "weft_rank" of each process tells host, machine, events lost from the ring, and how well its clock is
- * known.
+ * The event "process_name" of each process tells host, machine, events lost from the ring, and how well its clock is
+ * known, too.
  */
 #ifndef WEFT_PLATFORM_TIMELINE_H
 #define WEFT_PLATFORM_TIMELINE_H

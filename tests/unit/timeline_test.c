@@ -16,7 +16,7 @@
 #define BEGIN "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n"
 #define END   "\n]}\n"
 #define RANK(pid, machine)                                                                                             \
-    "{\"name\":\"weft_rank\",\"pid\":" pid ",\"args\":{\"host\":\"h" pid "\",\"machine\":\"" machine "\"}}"
+    "{\"name\":\"process_name\",\"pid\":" pid ",\"args\":{\"host\":\"h" pid "\",\"machine\":\"" machine "\"}}"
 #define OPERATION(pid, ts, dur)                                                                                        \
     "{\"name\":\"allreduce\",\"cat\":\"operation\",\"ph\":\"X\",\"pid\":" pid ",\"ts\":" ts ",\"dur\":" dur            \
     ",\"args\":{\"algorithm\":\"ring\",\"bytes\":64,\"sequence\":7,\"waited_us\":2}}"
@@ -76,8 +76,8 @@ static void what_no_timeline_says_is_refused(void **state)
         BEGIN RANK("3", "m") ",\n" RANK("2", "m") END, /* out of order */
         BEGIN RANK("0", "m") ",\n" OPERATION("0", "1e999", "1") END,
         BEGIN RANK("0", "m") ",\n" OPERATION("0", "1", "-1e300") END,
-        BEGIN "{\"name\":\"weft_rank\",\"pid\":0,\"args\":{\"events\":-1}}" END,
-        BEGIN "{\"name\":\"weft_rank\",\"pid\":0,\"args\":{\"lost\":1e19}}" END,
+        BEGIN "{\"name\":\"process_name\",\"pid\":0,\"args\":{\"events\":-1}}" END,
+        BEGIN "{\"name\":\"process_name\",\"pid\":0,\"args\":{\"lost\":1e19}}" END,
         BEGIN "[]" END,
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
@@ -107,7 +107,8 @@ static void many_kinds_are_no_kinds(void **state)
 static void texts_are_printable(void **state)
 {
     struct timeline timeline;
-    assert_int_equal(read_text(BEGIN "{\"name\":\"weft_rank\",\"pid\":0,\"args\":{\"host\":\"a\\u001b[2J\xff\"}}" END,
+    assert_int_equal(read_text(BEGIN
+                               "{\"name\":\"process_name\",\"pid\":0,\"args\":{\"host\":\"a\\u001b[2J\xff\"}}" END,
                                &timeline, NULL),
                      WEFT_OK);
     assert_string_equal(timeline.ranks[0].host, "a?[2J?");
