@@ -221,6 +221,16 @@ weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, s
                                                   : check_uniform(call, rank, ranks, error);
 }
 
+uint64_t call_block_bytes(const struct call *call, uint32_t ranks)
+{
+    uint64_t count = call->count;
+    if (call->collective == COLLECTIVE_ALLGATHERV || call->collective == COLLECTIVE_GATHERV)
+        for (uint32_t i = 0; i < ranks; i++)
+            if (call->vectors->output_counts[i] > count)
+                count = call->vectors->output_counts[i];
+    return count * weft_type_size(call->type);
+}
+
 /* ---- for people ---- */
 
 char *call_describe(const struct operation_entry *entry, char *text, size_t size)

@@ -37,6 +37,9 @@ struct call {
  */
 weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error);
 
+/** Bytes of the largest block of a call that was checked, among `ranks` ranks. */
+uint64_t call_block_bytes(const struct call *call, uint32_t ranks);
+
 /** The call as an entry of the operation log has it: "allreduce(count 1024, f32, sum)"; returns `text`. */
 char *call_describe(const struct operation_entry *entry, char *text, size_t size);
 

@@ -164,19 +164,6 @@ void exchange_take(const struct exchange_operation *operation)
 
 /* ---- from beginning to end ---- */
 
-/* The plan for a call that was checked, or NULL with `error`. */
-static struct plan_entry *find(weft_comm *comm, const struct call *call, struct error *error)
-{
-    struct plan_entry *entry = plan_cache_repeated(comm, call);
-    if (entry)
-        return entry;
-    if (call_check(call, comm->rank, comm->size, error) != WEFT_OK ||
-        plan_cache_find(comm, call, call->count * weft_type_size(call->type), &entry, error) != WEFT_OK)
-        return NULL;
-    plan_entry_use(entry, call);
-    return entry;
-}
-
 static enum exchange_sight look_for_a_while(const struct exchange_operation *operation)
 {
     uint32_t looked = 0, looks = operation->comm->context->progress.crowded ? 1 : LOOKS;
@@ -196,8 +183,8 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     if (!comm->near_count || call->vectors || call->collective == COLLECTIVE_SENDRECEIVE || comm->head ||
         context->grouping || context->trace || control_failed(context->control))
         return EXCHANGE_NOT;
-    struct plan_entry *entry = find(comm, call, error);
-    if (!entry)
+    struct plan_entry *entry = NULL;
+    if (plan_cache_serve(comm, call, &entry, error) != WEFT_OK)
         return EXCHANGE_FAILED;
     if (!entry->exchanges || entry->usage.block_bytes > entry->most_block_bytes ||
         !execution_near_granted(comm, comm->near_number + 1, exchange_ahead(entry->usage.room), &awaited))

@@ -52,16 +52,6 @@ void execution_free_all(weft_context *context)
 
 /* ---- binding ---- */
 
-static uint64_t largest_block(const weft_comm *comm, const struct call *call)
-{
-    uint64_t count = call->count;
-    if (call->collective == COLLECTIVE_ALLGATHERV || call->collective == COLLECTIVE_GATHERV)
-        for (uint32_t i = 0; i < comm->size; i++)
-            if (call->vectors->output_counts[i] > count)
-                count = call->vectors->output_counts[i];
-    return count * weft_type_size(call->type);
-}
-
 static uint64_t round_up(uint64_t bytes)
 {
     return (bytes + 63) & ~(uint64_t)63;
@@ -270,14 +260,13 @@ static weft_status make(weft_comm *comm, const struct call *call, struct plan_en
 weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **result,
                               struct error *error)
 {
-    uint64_t block_bytes = largest_block(comm, call);
     struct plan_entry *entry = NULL;
     struct weft_request *request = NULL;
-    weft_status status = plan_cache_find(comm, call, block_bytes, &entry, error);
+    weft_status status = plan_cache_serve(comm, call, &entry, error);
     if (status == WEFT_OK)
         status = plan_entry_verify(entry, comm, error);
     if (status == WEFT_OK)
-        status = make(comm, call, entry, block_bytes, &request, error);
+        status = make(comm, call, entry, call_block_bytes(call, comm->size), &request, error);
     if (status != WEFT_OK)
         return status;
     if (keep) {

@@ -107,8 +107,8 @@ struct weft_request {
 };
 
 /**
- * Find the plan, bind the buffers. The request is then EXECUTION_GROUPED, nobody's yet. `keep`: `call` will not live
- * until the end.
+ * Check the call, find the plan, bind the buffers. The request is then EXECUTION_GROUPED, nobody's yet. `keep`: `call`
+ * will not live until the end.
  */
 weft_status execution_prepare(weft_comm *comm, const struct call *call, bool keep, struct weft_request **request,
                               struct error *error);

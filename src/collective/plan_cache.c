@@ -269,11 +269,12 @@ static inline bool is_as_last(const struct plan_entry *entry, const struct call 
            usage->factor == call->op.factor;
 }
 
-struct plan_entry *plan_cache_repeated(const weft_comm *comm, const struct call *call)
+/* The plan of the last call, if this one is the same and its buffers need no closer look; NULL otherwise. */
+static struct plan_entry *repeated(const weft_comm *comm, const struct call *call)
 {
     struct plan_entry *entry = comm->plans.last;
-    if (!entry || entry->key.collective != call->collective || entry->key.root != call->root ||
-        !is_as_last(entry, call))
+    if (!entry || entry->key.collective != call->collective || entry->key.root != call->root || call->vectors ||
+        call->collective == COLLECTIVE_SENDRECEIVE || !is_as_last(entry, call))
         return NULL;
     const uint64_t input = (uint64_t)(uintptr_t)call->input, output = (uint64_t)(uintptr_t)call->output;
     const uint64_t input_bytes = entry->usage.input_bytes, output_bytes = entry->usage.output_bytes;
@@ -285,6 +286,21 @@ struct plan_entry *plan_cache_repeated(const weft_comm *comm, const struct call 
         return NULL;
     bool apart = input + input_bytes <= output || output + output_bytes <= input;
     return apart || entry->key.collective == COLLECTIVE_BROADCAST ? entry : NULL;
+}
+
+weft_status plan_cache_serve(weft_comm *comm, const struct call *call, struct plan_entry **entry, struct error *error)
+{
+    struct plan_entry *last = repeated(comm, call);
+    if (last) {
+        *entry = last;
+        return WEFT_OK;
+    }
+    weft_status status = call_check(call, comm->rank, comm->size, error);
+    if (status == WEFT_OK)
+        status = plan_cache_find(comm, call, call_block_bytes(call, comm->size), entry, error);
+    if (status == WEFT_OK)
+        plan_entry_use(*entry, call);
+    return status;
 }
 
 void plan_entry_use(struct plan_entry *entry, const struct call *call)

@@ -89,10 +89,10 @@ weft_status plan_cache_find(weft_comm *comm, const struct call *call, uint64_t b
                             struct error *error);
 
 /**
- * The plan of the last call, if this one is the same but for its buffers, and these are there and do not overlap in
- * part: then nothing of it needs to be checked. NULL otherwise.
+ * Check `call` and find the plan that serves it (plan_cache_find()). If it is the last call again but for its buffers,
+ * and these are there and do not overlap in part, there is nothing to check and nothing to find. Errors: ARGUMENT.
  */
-struct plan_entry *plan_cache_repeated(const weft_comm *comm, const struct call *call);
+weft_status plan_cache_serve(weft_comm *comm, const struct call *call, struct plan_entry **entry, struct error *error);
 
 /** Work out what follows from serving `call`, unless it is as it was. */
 void plan_entry_use(struct plan_entry *entry, const struct call *call);

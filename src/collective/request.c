@@ -24,8 +24,7 @@ static weft_status begin(weft_comm *comm, const struct call *call, bool keep, st
     weft_status status = context_status(context);
     if (status != WEFT_OK)
         return status;
-    if (call_check(call, comm->rank, comm->size, &error) != WEFT_OK ||
-        execution_prepare(comm, call, keep, request, &error) != WEFT_OK)
+    if (execution_prepare(comm, call, keep, request, &error) != WEFT_OK)
         return refuse(context, &error);
     if (!context->grouping) {
         execution_enqueue(*request);

@@ -150,8 +150,10 @@ static weft_status fabric_progress(struct transport *transport, struct error *er
         }
         for (size_t i = 0; i < count; i++)
             complete(fabric, &completions[i]);
-        if (rail->receive_have < rail->receive_want)
-            message_post_receives(fabric, rail, &fabric->failure);
+        /* Who has received something shall go on with it first, while there are enough without. */
+        uint32_t wanted = count ? rail->receive_want : rail->receive_most;
+        if (rail->receive_have < wanted)
+            message_post_receives(fabric, rail, wanted, &fabric->failure);
     }
     if (fabric->unrequested && !--fabric->patience)
         channel_request(fabric);
@@ -349,7 +351,9 @@ static weft_status open_rails(struct fabric *fabric, struct rail_choice *choices
         *rail = (struct rail){.info = choices[i].info, .descriptor = -1};
         choices[i].info = NULL;
         snprintf(rail->interface, sizeof rail->interface, "%s", choices[i].interface);
-        rail->receive_want = wanted < rail->info->rx_attr->size ? wanted : (uint32_t)rail->info->rx_attr->size;
+        uint32_t room = (uint32_t)rail->info->rx_attr->size;
+        rail->receive_want = wanted < room ? wanted : room;
+        rail->receive_most = wanted + FABRIC_BATCH < room ? wanted + FABRIC_BATCH : room;
         memcpy(card->network, choices[i].network, sizeof card->network);
         memcpy(card->interface, rail->interface, sizeof card->interface);
         card->bytes_per_second = choices[i].bytes_per_second;
@@ -372,7 +376,7 @@ static weft_status open_buffers(struct fabric *fabric, struct error *error)
 {
     weft_status status = fabric_memory_open(fabric, error);
     for (uint32_t i = 0; status == WEFT_OK && i < fabric->rail_count; i++)
-        status = message_post_receives(fabric, &fabric->rails[i], error);
+        status = message_post_receives(fabric, &fabric->rails[i], fabric->rails[i].receive_most, error);
     return status == WEFT_OK ? open_descriptor(fabric, error) : status;
 }
 
@@ -427,7 +431,8 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
         fabric->peers[i].credits = fabric->credits;
     if (config->shuffle_seed && (status = shuffle_open(config->shuffle_seed, &fabric->shuffle, error)) != WEFT_OK)
         goto fail;
-    uint64_t receives = (uint64_t)(config->ranks > 1 ? config->ranks - 1 : 1) * (fabric->credits + SPARE_RECEIVES);
+    uint64_t receives =
+        (uint64_t)(config->ranks > 1 ? config->ranks - 1 : 1) * (fabric->credits + SPARE_RECEIVES) + FABRIC_BATCH;
     status = choose(&fabric->library, config, receives, choices, &count, reason, sizeof reason, error);
     if (status == WEFT_OK)
         status = open_rails(fabric, choices, count, error);

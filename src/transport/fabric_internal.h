@@ -274,7 +274,8 @@ struct rail {
     struct fid_ep *bulk; /**< of large writes: where a connection is one stream of bytes, messages shall not stand in
                             line behind megabytes; elsewhere it is `endpoint` */
     int descriptor;      /**< of the queue; -1 where the provider cannot block */
-    uint32_t receive_want, receive_have; /**< receive buffers that should be posted, and are */
+    uint32_t receive_want, receive_have; /**< receive buffers that must be posted, and are */
+    uint32_t receive_most;               /**< that are posted by who has nothing else to do */
     uint64_t busy_until;                 /**< when it will have carried what it was given, by the rates known */
     char interface[32];                  /**< or the device */
 };
@@ -474,8 +475,8 @@ struct operation *write_take(struct fabric *fabric, struct error *error);
 void write_give(struct fabric *fabric, struct operation *operation);
 void fabric_slabs_close(struct fabric *fabric);
 
-/** Keep as many receive buffers posted as the rail wants. */
-weft_status message_post_receives(struct fabric *fabric, struct rail *rail, struct error *error);
+/** Post receive buffers until the rail has `wanted`. */
+weft_status message_post_receives(struct fabric *fabric, struct rail *rail, uint32_t wanted, struct error *error);
 
 /** Post a probe or the answer to one on `path`; false when the provider has no room now. */
 bool message_post_probe(struct fabric *fabric, struct peer *peer, const struct path *path,

@@ -113,10 +113,10 @@ static void *slot_descriptor(const struct slot *slot, uint32_t rail)
     return slot->region ? slot->region->rail[rail].descriptor : NULL;
 }
 
-weft_status message_post_receives(struct fabric *fabric, struct rail *rail, struct error *error)
+weft_status message_post_receives(struct fabric *fabric, struct rail *rail, uint32_t wanted, struct error *error)
 {
     uint32_t number = (uint32_t)(rail - fabric->rails);
-    while (rail->receive_have < rail->receive_want) {
+    while (rail->receive_have < wanted) {
         struct slot *slot = slot_take(fabric, error);
         if (!slot)
             return WEFT_ERROR_MEMORY;

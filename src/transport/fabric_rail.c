@@ -60,7 +60,7 @@ static weft_status open_queue(struct fabric *fabric, struct rail *rail, struct e
 {
     bool keeps_signal = is_stream(rail) && fabric->library.version() < FI_VERSION(1, 20);
     struct fi_cq_attr attributes = {
-        .size = rail->receive_want + rail->info->tx_attr->size + FABRIC_LANES,
+        .size = rail->receive_most + rail->info->tx_attr->size + FABRIC_LANES,
         .format = FI_CQ_FORMAT_DATA,
         .wait_obj = keeps_signal ? FI_WAIT_POLLFD : FI_WAIT_FD,
     };
