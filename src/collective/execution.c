@@ -134,6 +134,7 @@ static weft_status bind(struct weft_request *request, uint64_t block_bytes, stru
     binding->element = weft_type_size(call->type);
     binding->block_bytes = block_bytes;
     binding->iterations = plan_iterations(plan, block_bytes);
+    binding->stages = true;
     if (request->entry->near) {
         binding->room = round_up(binding->iterations > 1 ? plan->segment_bytes : block_bytes);
         binding->streaming = is_beyond_caches(request, block_bytes);
@@ -425,6 +426,8 @@ void execution_cancel(struct weft_request *request, weft_status status)
 static bool lane_may_step(const struct weft_request *request, const struct lane *lane, const struct step *step)
 {
     if (!step->wait_steps || lane->iteration < step->wait_lag)
+        return true;
+    if (step->flags & STEP_WHERE_STAGED && !request->binding.stages)
         return true;
     const struct lane *other = &request->lanes[step->wait_lane];
     uint64_t iteration = lane->iteration - step->wait_lag;

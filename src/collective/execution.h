@@ -51,6 +51,7 @@ struct binding {
     uint64_t scratch_bytes;                /**< of a slot */
     char *arrivals[PLAN_LANES];            /**< where a lane's messages land before they are reduced */
     bool streaming;                        /**< store past the caches */
+    bool stages;                           /**< this rank's buffers reach near ranks through staging, or theirs it */
     const struct reduction_finish *finish; /**< NULL: nothing follows the sum */
     struct reduction_finish finishing;
 };

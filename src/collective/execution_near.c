@@ -117,6 +117,8 @@ static weft_status announce(struct weft_request *request, struct error *error)
             return status;
         places->exposed = heap_offset(heap, staging->exposed, 1);
     }
+    request->binding.stages =
+        places->exposed != HEAP_NOWHERE || (places->output == HEAP_NOWHERE && plan->output_blocks);
     return WEFT_OK;
 }
 

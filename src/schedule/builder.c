@@ -109,13 +109,24 @@ struct moment builder_add_after(struct builder *builder, uint32_t lane, struct m
     return builder_add(builder, lane, step);
 }
 
-void builder_hold(struct builder *builder, uint32_t lane, struct moment after)
+static void hold(struct builder *builder, uint32_t lane, struct moment after, enum step_flag flag)
 {
     bool in_order = after.lane == lane && !after.lag;
     bool never = after.lag && !builder->plan->segment_bytes;
     if (after.steps && !in_order && !never)
-        builder_add_after(builder, lane, after,
-                          (struct step){.kind = STEP_COPY, .source = BUFFER_SCRATCH, .target = BUFFER_SCRATCH});
+        builder_add_after(
+            builder, lane, after,
+            (struct step){.kind = STEP_COPY, .flags = flag, .source = BUFFER_SCRATCH, .target = BUFFER_SCRATCH});
+}
+
+void builder_hold(struct builder *builder, uint32_t lane, struct moment after)
+{
+    hold(builder, lane, after, 0);
+}
+
+void builder_hold_staging(struct builder *builder, uint32_t lane, struct moment after)
+{
+    hold(builder, lane, after, STEP_WHERE_STAGED);
 }
 
 struct moment builder_now(const struct builder *builder, uint32_t lane)
@@ -226,8 +237,10 @@ static weft_status lay_out(struct builder *builder, struct error *error)
         if (step->wait_steps != BUILDER_ALL)
             continue;
         step->wait_steps = (uint16_t)builder->lanes[step->wait_lane].count;
-        if (!step->wait_steps) /* a lane without steps: nothing to wait for */
+        if (!step->wait_steps) { /* a lane without steps: nothing to wait for */
             step->wait_lane = step->wait_lag = 0;
+            step->flags &= (uint8_t)~STEP_WHERE_STAGED;
+        }
     }
     plan->hash = hash_of(builder);
     return WEFT_OK;

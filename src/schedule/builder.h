@@ -50,6 +50,9 @@ struct moment builder_add_after(struct builder *builder, uint32_t lane, struct m
  * A wait for earlier iterations is left out of a plan that is not segmented; builder_segment() comes before it. */
 void builder_hold(struct builder *builder, uint32_t lane, struct moment after);
 
+/** The same, for the sake of staging alone: a rank whose buffers are registered is not held. */
+void builder_hold_staging(struct builder *builder, uint32_t lane, struct moment after);
+
 /** The moment at which all steps added to `lane` so far are complete. */
 struct moment builder_now(const struct builder *builder, uint32_t lane);
 

@@ -53,7 +53,10 @@ static bool is_clean(const struct step *step)
 {
     unsigned char fields[sizeof *step], used[sizeof *step];
     memcpy(fields, step, sizeof *step);
-    memcpy(used, &forms[step->kind].fields, sizeof *step);
+    struct step fields_used = forms[step->kind].fields;
+    if (step->wait_steps && step->kind == STEP_COPY && !step->chunks) /* a hold */
+        fields_used.flags |= STEP_WHERE_STAGED;
+    memcpy(used, &fields_used, sizeof *step);
     for (size_t i = 0; i < sizeof *step; i++)
         if (fields[i] & ~used[i])
             return false;

@@ -10,8 +10,8 @@
  *
  * Over one segment the acts follow one another in one lane. Over several each has a lane of its own, so that the next
  * segment is being given while this one is worked on; `give` waits until `end` of two segments ago has freed its
- * staging. That one wait guards all staging: who has given segment s has delivered s - 2, and work on s awaits all who
- * give.
+ * staging, where there is any. That one wait guards all staging: who has given segment s has delivered s - 2, and work
+ * on s awaits all who give.
  */
 #include "schedule/generators.h"
 
@@ -77,7 +77,7 @@ static void expose(const struct acts *acts, uint32_t first, uint32_t chunks)
 static void give(const struct acts *acts, uint32_t chunks, uint32_t own)
 {
     if (acts->end != acts->give)
-        builder_hold(acts->builder, acts->give, builder_all(acts->end, acts->builder->plan->slots));
+        builder_hold_staging(acts->builder, acts->give, builder_all(acts->end, acts->builder->plan->slots));
     if (own == NONE) {
         expose(acts, 0, chunks);
     } else {

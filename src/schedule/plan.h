@@ -55,8 +55,8 @@
  * Steps are grouped in lanes. A step of a lane begins when the one before it (the last step of the previous iteration,
  * for the first) is complete; lanes move independently. Before a step begins it also waits until lane `wait_lane` of
  * this rank has completed `wait_steps` of its steps in iteration (own - wait_lag) (no wait when that iteration is
- * negative, or wait_steps is 0). That is the only ordering between lanes of one rank. The plan is done when all lanes
- * have completed all iterations.
+ * negative, or wait_steps is 0; nor, with STEP_WHERE_STAGED, when nothing of this rank's is staged: see "Near memory").
+ * That is the only ordering between lanes of one rank. The plan is done when all lanes have completed all iterations.
  *
  * A send is complete when its source may be overwritten, a receive when its data is in place; a plan is proved free of
  * deadlock with sends that complete only after their receive has begun, so an executor may buffer as much or as little
@@ -183,6 +183,8 @@ enum exchange {
 enum step_flag {
     STEP_RECEIVED_FIRST = 1, /**< the received operand is the left one */
     STEP_FINISHES = 2,       /**< this step makes the final value: the binding also applies average or scale to it */
+    STEP_WHERE_STAGED =
+        4, /**< of a copy of no chunks: its wait keeps staging; a rank whose buffers are registered need not */
 };
 
 #define PLAN_LANES    16

@@ -172,6 +172,8 @@ static void print_step(const struct plan *plan, const struct step *step, uint32_
         fprintf(out, "%s(after step %u of lane %u", holds ? "" : "  ", step->wait_steps - 1, step->wait_lane);
         if (step->wait_lag)
             fprintf(out, ", %u iteration%s back", step->wait_lag, step->wait_lag > 1 ? "s" : "");
+        if (step->flags & STEP_WHERE_STAGED)
+            fprintf(out, ", where staged");
         fprintf(out, ")");
     }
     fprintf(out, "\n");

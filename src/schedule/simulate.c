@@ -404,8 +404,8 @@ static uint32_t streams_of(const struct plan *plan, const struct step *step)
 
 static bool waits(const struct simulation *simulation, const struct runner *runner, const struct step *step)
 {
-    if (!step->wait_steps || runner->iteration < step->wait_lag)
-        return false;
+    if (!step->wait_steps || runner->iteration < step->wait_lag || step->flags & STEP_WHERE_STAGED)
+        return false; /* buffers are registered */
     const struct runner *other = &simulation->runners[simulation->first[runner->rank] + step->wait_lane];
     uint32_t iteration = runner->iteration - step->wait_lag;
     return other->iteration < iteration || (other->iteration == iteration && other->at < step->wait_steps);

@@ -191,6 +191,8 @@ bool verify_wait_is_over(struct machine *machine, struct thread *thread, const s
 {
     if (!step->wait_steps || thread->iteration < step->wait_lag)
         return true;
+    if (step->flags & STEP_WHERE_STAGED && verify_registered(machine, thread->rank))
+        return true;
     const struct plan *plan = machine->plans[thread->rank];
     uint32_t iteration = thread->iteration - step->wait_lag;
     uint32_t other = machine->first_thread[thread->rank] + step->wait_lane;

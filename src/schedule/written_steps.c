@@ -362,11 +362,18 @@ static bool take_wait(struct reading *reading)
     if (!scanner_expects(scanner, "lane") || !scanner_number(scanner, "a lane", 0, PLAN_LANES - 1, &lane) ||
         (so_far && (!scanner_expects(scanner, "so") || !scanner_expects(scanner, "far"))))
         return false;
-    if (scanner_takes(scanner, ",") &&
-        (!scanner_number(scanner, "iterations back", 0, UINT8_MAX, &lag) ||
-         !(scanner_takes(scanner, "iterations") || scanner_expects(scanner, "iteration")) ||
-         !scanner_expects(scanner, "back")))
-        return false;
+    while (scanner_takes(scanner, ",")) {
+        if (scanner_takes(scanner, "where")) {
+            if (!scanner_expects(scanner, "staged"))
+                return false;
+            reading->step.flags |= STEP_WHERE_STAGED;
+            break;
+        }
+        if (!scanner_number(scanner, "iterations back", 0, UINT8_MAX, &lag) ||
+            !(scanner_takes(scanner, "iterations") || scanner_expects(scanner, "iteration")) ||
+            !scanner_expects(scanner, "back"))
+            return false;
+    }
     struct moment after = {.lane = (uint8_t)lane, .lag = (uint8_t)lag, .steps = (uint16_t)(number + 1)};
     if (all)
         after.steps = BUILDER_ALL;
@@ -376,6 +383,8 @@ static bool take_wait(struct reading *reading)
         reading->step.wait_lane = after.lane;
         reading->step.wait_lag = after.lag;
         reading->step.wait_steps = after.steps;
+    } else {
+        reading->step.flags &= (uint8_t)~STEP_WHERE_STAGED;
     }
     return scanner_expects(scanner, ")");
 }

@@ -46,13 +46,14 @@ enum mutation {
     WAIT_LANE,
     WAIT_LAG_UP,
     WAIT_LAG_DOWN,
+    WAIT_STAGED,
     MUTATIONS
 };
 static const char *const names[MUTATIONS] = {
-    "drop",      "duplicate", "swap",      "peer",       "channel",    "source+1", "source-1",
-    "target+1",  "target-1",  "source",    "target",     "chunks+1",   "chunks-1", "value+1",
-    "value-1",   "value-lag", "stride+1",  "operands+1", "operands-1", "finishes", "first",
-    "wait-none", "wait-less", "wait-lane", "wait-lag+1", "wait-lag-1",
+    "drop",      "duplicate", "swap",      "peer",       "channel",    "source+1",    "source-1",
+    "target+1",  "target-1",  "source",    "target",     "chunks+1",   "chunks-1",    "value+1",
+    "value-1",   "value-lag", "stride+1",  "operands+1", "operands-1", "finishes",    "first",
+    "wait-none", "wait-less", "wait-lane", "wait-lag+1", "wait-lag-1", "wait-staged",
 };
 
 static uint32_t lane_of(const struct plan *plan, uint32_t index)
@@ -76,6 +77,14 @@ static void copy_plan(const struct plan *plan, struct plan *mutant, struct step 
     *mutant = *plan;
     mutant->steps = steps;
     memcpy(steps, plan->steps, plan->step_count * sizeof *steps);
+}
+
+static bool exposes(const struct plan *plan)
+{
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (plan->steps[i].kind == STEP_EXPOSE)
+            return true;
+    return false;
 }
 
 /* Change one step; false when there is nothing to change. */
@@ -177,6 +186,10 @@ static bool mutate(struct plan *plan, uint32_t index, enum mutation mutation)
         break;
     case WAIT_LAG_DOWN:
         step->wait_lag -= step->wait_steps > 0 && step->wait_lag > 0;
+        break;
+    case WAIT_STAGED: /* the other way round, a wait more, is harmless */
+        step->flags |=
+            step->kind == STEP_COPY && !step->chunks && step->wait_steps && exposes(plan) ? STEP_WHERE_STAGED : 0;
         break;
     default:
         break;
