@@ -131,6 +131,7 @@ enum speaker { SERVER, PARENT, CHILD };
 struct answer {
     enum speaker who;
     int listener, parent;
+    int stop; /* ends the rank's waiting once all is said */
     uint16_t parent_port;
     const uint8_t *data;
     size_t size;
@@ -197,6 +198,7 @@ static void *answer(void *argument)
         say(&other, given);
     if (here && given->who == CHILD && greet(&other, connect_to("127.0.0.1", port), false, 1))
         say(&other, given);
+    eventfd_write(given->stop, 1);
     stream_end(&stream);
     stream_end(&other);
     return NULL;
@@ -211,10 +213,10 @@ static bool calls_somebody(const uint8_t *data, size_t size)
     return reader_u32(&reader) != 0 && kind == RENDEZVOUS_PLACE && bytes > 12;
 }
 
-/* To a rank, from above or below. */
-static void speak(enum speaker who, const uint8_t *data, size_t size)
+/* To a rank, from above or below. `patient`: it tries again to its limit, which is slow. */
+static void speak(enum speaker who, bool patient, const uint8_t *data, size_t size)
 {
-    struct answer given = {.who = who, .data = data, .size = size};
+    struct answer given = {.who = who, .stop = eventfd(0, EFD_CLOEXEC), .data = data, .size = size};
     struct rendezvous *rendezvous = NULL;
     struct rendezvous_result result = {0};
     struct error error = {0};
@@ -228,8 +230,11 @@ static void speak(enum speaker who, const uint8_t *data, size_t size)
         abort();
     snprintf(address, sizeof address, "127.0.0.1:%u", port);
     pthread_create(&thread, NULL, answer, &given);
-    const struct rendezvous_client client = {
-        .addresses = address, .ranks = RANKS, .secret = secret, .limit_seconds = 0.2, .stop = -1};
+    const struct rendezvous_client client = {.addresses = address,
+                                             .ranks = RANKS,
+                                             .secret = secret,
+                                             .limit_seconds = 0.2,
+                                             .stop = patient ? -1 : given.stop};
     weft_status status = rendezvous_open(&client, &rendezvous, &error);
     if (status == WEFT_OK)
         status = rendezvous_join(rendezvous, NULL, "card", 4, &result, &error);
@@ -240,6 +245,7 @@ static void speak(enum speaker who, const uint8_t *data, size_t size)
     rendezvous_close(rendezvous);
     pthread_join(thread, NULL);
     close(given.parent);
+    close(given.stop);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -249,6 +255,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] % 4 == 1)
         come(data + 1, size - 1);
     else
-        speak(data[0] % 4 == 0 ? SERVER : data[0] % 4 == 2 ? PARENT : CHILD, data + 1, size - 1);
+        speak(data[0] % 4 == 0 ? SERVER : data[0] % 4 == 2 ? PARENT : CHILD, data[0] / 4 == 63, data + 1, size - 1);
     return 0;
 }
