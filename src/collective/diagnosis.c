@@ -152,6 +152,7 @@ static void report(struct weft_request *request, enum diagnosis_kind kind, uint3
     diagnosis->links[0] = operation_of_request(request);
     diagnosis->links[0].awaited = world_rank + 1;
     diagnosis->link_count = 1;
+    diagnosis->all_asked = false;
     const weft_comm *comm = request->comm;
     diagnosis->member_count = comm->size < DIAGNOSIS_LINKS ? comm->size : DIAGNOSIS_LINKS;
     memcpy(diagnosis->members, comm->world, diagnosis->member_count * sizeof *diagnosis->members);
@@ -275,9 +276,9 @@ static uint32_t unasked(const struct diagnosis *diagnosis)
 }
 
 /*
- * Whether the awaited rank itself waits for another one, in this very operation or in an earlier one of the same
- * communicator: then that one is asked next. Where two wait for one another, each in another lane, it is a third who
- * has not come: the others are asked in turn.
+ * Whether another rank is to be asked: who this one itself waits for, in this very operation or in an earlier one of
+ * the same communicator. Where two wait for one another, each in another lane, or this one is done, it is a third who
+ * has not come: the others are asked in turn. Where all have come, the first one's word counts.
  */
 static bool pass_on(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
@@ -289,18 +290,19 @@ static bool pass_on(weft_context *context, uint32_t rank, const struct operation
         if (same && same->communicator != mine->communicator)
             return false;
     }
-    if (!same || same->phase == OPERATION_DONE || !same->awaited || diagnosis->link_count == DIAGNOSIS_LINKS)
+    bool done = same && same->phase == OPERATION_DONE;
+    if (!same || (!done && !same->awaited) || diagnosis->all_asked || diagnosis->link_count == DIAGNOSIS_LINKS)
         return false;
     struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count++];
     *link = operation_of(rank, same);
-    if (!is_linked(diagnosis, link->awaited - 1))
+    if (!done && !is_linked(diagnosis, link->awaited - 1))
         return true;
-    uint32_t next = unasked(diagnosis);
-    if (next)
-        link->awaited = next;
-    else
-        diagnosis->link_count--;
-    return next != 0;
+    link->awaited = unasked(diagnosis);
+    if (!link->awaited) {
+        diagnosis->all_asked = true;
+        diagnosis->link_count = 1;
+    }
+    return true;
 }
 
 /*

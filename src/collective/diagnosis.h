@@ -9,7 +9,8 @@
  *    goes on waiting.
  *  - It waits longer than its limit: the same sentence, and the end.
  *
- * Who is awaited may be waiting for another rank in the same operation: the one named is the last of that chain.
+ * Who is awaited may be waiting for another rank in the same operation: the one named is the last of that chain. Where
+ * the chain bites its tail, or ends at a rank that is done, the others are asked in turn for one that has not come.
  *
  * Whoever holds the baton reports a finding; the helper thread fetches the logs and ends the job with the sentence.
  */
@@ -49,6 +50,7 @@ struct diagnosis {
     struct diagnosis_operation
         links[DIAGNOSIS_LINKS]; /**< links[0]: this rank's; then who is awaited by the one before */
     uint32_t link_count;
+    bool all_asked;                    /**< all members have come to the operation, and none is known to be the one */
     uint32_t members[DIAGNOSIS_LINKS]; /**< world ranks of the first operation's communicator, as many as have room */
     uint32_t member_count;
     uint64_t peer_bytes;

@@ -135,6 +135,43 @@ static int too_late(weft_context *context, int rank, void *argument)
     return check_end(context, rank, status, argument, began);
 }
 
+/*
+ * Rank 3 hands on what it gets from 0: one half to 1, the other to 2, which swap them. When it is late, 0 is done, and
+ * 1 and 2 wait for one another.
+ */
+static const char swap[] = "weft schedule 1\ncollective broadcast\nalgorithm swap\nranks 4\nparts 2\n"
+                           "rank 0\nlane 0\nsend output[0..1] to 3\n"
+                           "rank 1\nlane 0\nreceive from 3 into output[0]\nsend output[0] to 2\n"
+                           "lane 1\nreceive from 2 into output[1]\n"
+                           "rank 2\nlane 0\nreceive from 3 into output[1]\nsend output[1] to 1\n"
+                           "lane 1\nreceive from 1 into output[0]\n"
+                           "rank 3\nlane 0\nreceive from 0 into output[0..1]\nsend output[0] to 1\n"
+                           "send output[1] to 2\n";
+
+static int too_late_to_hand_on(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    char path[64];
+    float values[2] = {1, 2};
+    snprintf(path, sizeof path, "/tmp/weft-swap-%d-%d", getpid(), rank);
+    FILE *file = fopen(path, "w");
+    fputs(swap, file);
+    fclose(file);
+    weft_status status = weft_comm_load_schedule(world, path);
+    unlink(path);
+    CHECK(status == WEFT_OK);
+    weft_comm_set_time_limit(world, 1.5);
+    uint64_t began = clock_now();
+    if (rank == 3)
+        usleep(3500000);
+    status = weft_broadcast(values, 2, WEFT_F32, 0, world);
+    if (rank == 0 && status == WEFT_OK) {
+        usleep(3500000);
+        status = weft_barrier(world);
+    }
+    return check_end(context, rank, status, argument, began);
+}
+
 static int aborted(weft_context *context, int rank, void *argument)
 {
     uint64_t began = clock_now();
@@ -311,6 +348,8 @@ static void test_time_limit_names_who_is_awaited(void **state)
 {
     run((struct world){.ranks = 2}, too_late,
         (struct expected){WEFT_ERROR_TIMEOUT, {"time limit", "rank 1 on host", "barrier()", "alive"}, 6});
+    run((struct world){.ranks = 4}, too_late_to_hand_on,
+        (struct expected){WEFT_ERROR_TIMEOUT, {"time limit", "for rank 3 on host", "broadcast(", "has not called"}, 6});
 }
 
 static void test_abort_gives_its_reason_to_all(void **state)
