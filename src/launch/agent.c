@@ -3,6 +3,7 @@
 
 #include "launch/node.h"
 #include "launch/order.h"
+#include "launch/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 bool agent_is_local(const char *host, bool chosen)
@@ -66,22 +66,8 @@ static weft_status make_command(const char *agent, const char *host, const char 
 static void become_agent(struct texts *words, const char *command, bool local, int input, int output, int errors,
                          int report, pid_t parent)
 {
-    setpgid(0, 0);
-    /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not live on.
-     */
-    prctl(PR_SET_PDEATHSIG, local ? 0 : SIGTERM);
-    if (getppid() != parent)
-        _exit(127);
-    dup2(input, STDIN_FILENO);
-    dup2(output, STDOUT_FILENO);
-    if (errors >= 0)
-        dup2(errors, STDERR_FILENO);
-    for (int number = 1; number < NSIG; number++)
-        if (number != SIGKILL && number != SIGSTOP)
-            signal(number, SIG_DFL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
+    /* The local helper sees the launcher's end at its pipe and must live to kill the ranks; an agent need not. */
+    spawn_settle(parent, local ? 0 : SIGTERM, input, output, errors);
     if (local && strcmp(command, "run") == 0) {
         /* This very program, as it stands: starting it anew would load its libraries again, which takes 0.2 s. */
         close_range(STDERR_FILENO + 1, ~0u, 0);

@@ -65,23 +65,29 @@ static void bind_cores(const cpu_set_t *all, uint32_t index, uint32_t threads)
     sched_setaffinity(0, sizeof own, &own);
 }
 
-/* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the folder or 'p' for the program. */
-static void become_rank(const struct order *order, uint32_t index, int input, int output, int errors, int report,
-                        pid_t parent)
+void spawn_settle(pid_t parent, int death, int input, int output, int errors)
 {
     setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, death);
     if (getppid() != parent)
-        _exit(127); /* the helper died before the line above */
+        _exit(127); /* it died before the line above */
     dup2(input, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
-    dup2(errors, STDERR_FILENO);
+    if (errors >= 0)
+        dup2(errors, STDERR_FILENO);
     for (int number = 1; number < NSIG; number++)
         if (number != SIGKILL && number != SIGSTOP)
             signal(number, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* In the child: everything up to exec; `report` takes errno (4 bytes) and 'd' for the folder or 'p' for the program. */
+static void become_rank(const struct order *order, uint32_t index, int input, int output, int errors, int report,
+                        pid_t parent)
+{
+    spawn_settle(parent, SIGKILL, input, output, errors);
     cpu_set_t set;
     uint32_t cores = spawn_cores(&set), threads = order->threads ? order->threads : 1;
     set_environment(order, index, cores, threads);

@@ -30,6 +30,12 @@ struct rank_process {
  */
 weft_status spawn_rank(const struct order *order, uint32_t index, struct rank_process *rank, struct error *error);
 
+/**
+ * In a child, before it becomes another program: a process group of its own; signal `death` when `parent` ends (0:
+ * none); these descriptors as the standard ones (`errors` -1: the parent's); every signal as a program expects it.
+ */
+void spawn_settle(pid_t parent, int death, int input, int output, int errors);
+
 /** How many cores this process may use, and which. */
 uint32_t spawn_cores(cpu_set_t *set);
 
