@@ -4,41 +4,15 @@
  * operation logs, abort, a rank that leaves early, an orderly end. Deaths of processes:
  * tests/integration/collective_failure_test.c.
  */
+#include "control_ranks.h"
+
 #include "base/clock.h"
-#include "control/address.h"
-#include "control/control.h"
-#include "control/plane.h"
 #include "control/secret.h"
 
-#include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define RANKS_MOST 12
-
-struct rank {
-    int number, ranks, per_node;
-    char address[64];
-    struct control *control;
-    struct card *cards;
-    struct operation_log log;
-    atomic_bool stop;
-    pthread_t thread, helper;
-    void (*body)(struct rank *rank);
-    bool passed;
-    char message[512];
-    atomic_int told; /* by callbacks */
-};
 
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
@@ -49,94 +23,13 @@ struct rank {
         }                                                                                                              \
     } while (0)
 
-static void *help(void *argument)
-{
-    struct rank *rank = argument;
-    while (!atomic_load(&rank->stop)) {
-        int milliseconds = control_progress(rank->control);
-        struct pollfd wait = {control_descriptor(rank->control), POLLIN, 0};
-        poll(&wait, 1, milliseconds < 0 || milliseconds > 20 ? 20 : milliseconds);
-    }
-    return NULL;
-}
-
-static void live(struct rank *rank)
-{
-    struct error error = {0};
-    struct meeting *meeting = NULL;
-    int first = rank->number / rank->per_node * rank->per_node;
-    struct meeting_config config = {
-        .rank = rank->number,
-        .ranks = rank->ranks,
-        .address = rank->address,
-        .secret = "a secret",
-        .limit_seconds = 20,
-        .node = first,
-        .local_rank = rank->number - first,
-        .local_ranks = first + rank->per_node < rank->ranks ? rank->per_node : rank->ranks - first,
-    };
-    CHECK(meeting_open(&config, &meeting, &error) == WEFT_OK);
-    struct control_config settings = {
-        .rank = (uint32_t)rank->number, .ranks = (uint32_t)rank->ranks, .connect_limit = 20};
-    struct card card;
-    char node[16];
-    snprintf(node, sizeof node, "n%d", rank->number / rank->per_node);
-    CHECK(card_begin(&card, (uint32_t)rank->number, node, &error) == WEFT_OK);
-    CHECK(control_open(&settings, meeting_interface_hint(meeting), &rank->control, &card, &error) == WEFT_OK);
-    CHECK(meeting_exchange(meeting, &card, &rank->cards, &error) == WEFT_OK);
-    weft_status connected = control_connect(rank->control, rank->cards, meeting_secret(meeting), &error);
-    meeting_close(meeting);
-    if (connected != WEFT_OK) {
-        control_close(rank->control);
-        free(rank->cards);
-    }
-    CHECK(connected == WEFT_OK);
-    pthread_create(&rank->helper, NULL, help, rank);
-    rank->passed = true;
-    rank->body(rank);
-    atomic_store(&rank->stop, true);
-    pthread_join(rank->helper, NULL);
-    control_close(rank->control);
-    free(rank->cards);
-}
-
-static void *run(void *argument)
-{
-    live(argument);
-    return NULL;
-}
-
-/* Run `body` on every rank, `per_node` to a node. A rank that fails must say `expected` (if not NULL). */
-static void run_ranks_that_may_fail(int ranks, int per_node, void (*body)(struct rank *rank), const char *expected)
-{
-    int listener = -1;
-    uint16_t port = 0;
-    static struct rank all[RANKS_MOST];
-    memset(all, 0, sizeof all);
-    assert_int_equal(address_listen("127.0.0.1", 0, &listener, &port, NULL), WEFT_OK);
-    close(listener);
-    for (int i = 0; i < ranks; i++) {
-        all[i].number = i;
-        all[i].ranks = ranks;
-        all[i].per_node = per_node;
-        all[i].body = body;
-        snprintf(all[i].address, sizeof all[i].address, "127.0.0.1:%u", port);
-        assert_int_equal(pthread_create(&all[i].thread, NULL, run, &all[i]), 0);
-    }
-    for (int i = 0; i < ranks; i++)
-        pthread_join(all[i].thread, NULL);
-    for (int i = 0; i < ranks; i++) {
-        if (expected && *all[i].message)
-            assert_non_null(strstr(all[i].message, expected));
-        else
-            assert_string_equal(all[i].message, "");
-        assert_true(all[i].passed || expected);
-    }
-}
+static struct rank all[RANKS_MOST];
 
 static void run_ranks(int ranks, int per_node, void (*body)(struct rank *rank))
 {
-    run_ranks_that_may_fail(ranks, per_node, body, NULL);
+    ranks_run(all, ranks, per_node, body);
+    for (int i = 0; i < ranks; i++)
+        assert_string_equal(all[i].message, "");
 }
 
 static void exchange_all_and_some(struct rank *rank)
@@ -317,7 +210,10 @@ static void fail_at_once(struct rank *rank)
 static void an_abort_reaches_those_who_are_connecting(void **state)
 {
     uint64_t start = clock_now();
-    run_ranks_that_may_fail(7, 1, fail_at_once, "rank 4 has had enough");
+    ranks_run(all, 7, 1, fail_at_once);
+    for (int i = 0; i < 7; i++)
+        if (*all[i].message) /* it had not connected yet */
+            assert_non_null(strstr(all[i].message, "rank 4 has had enough"));
     assert_true(clock_now() - start < 5000000000u);
 }
 

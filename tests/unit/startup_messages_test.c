@@ -5,24 +5,13 @@
  * longest chain of messages that wait for one another grows with the logarithm of the number of ranks; but for the
  * meeting's server, which hears of each node once.
  */
-#include "control/address.h"
-#include "control/control.h"
+#include "control_ranks.h"
+
 #include "control/rendezvous.h"
 #include "control/stream.h"
 #include "control/tree.h"
 
 #include <math.h>
-#include <poll.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #define RANKS_MOST      64
 #define EXCHANGES       3
@@ -376,27 +365,6 @@ static void gathering_by_a_store_grows_with_the_logarithm(void **state)
 
 /* ---- an exchange, counted ------------------------------------------------------------------------------------- */
 
-struct rank {
-    int number, ranks, per_node;
-    char address[64];
-    struct control *control;
-    atomic_bool stop;
-    pthread_t thread, helper;
-    uint64_t frames;
-    char message[ERROR_TEXT_BYTES];
-};
-
-static void *help(void *argument)
-{
-    struct rank *rank = argument;
-    while (!atomic_load(&rank->stop)) {
-        int milliseconds = control_progress(rank->control);
-        struct pollfd wait = {control_descriptor(rank->control), POLLIN, 0};
-        poll(&wait, 1, milliseconds < 0 || milliseconds > 20 ? 20 : milliseconds);
-    }
-    return NULL;
-}
-
 static weft_status exchange(struct rank *rank, struct error *error)
 {
     uint32_t members[RANKS_MOST];
@@ -417,68 +385,19 @@ static weft_status exchange(struct rank *rank, struct error *error)
     return WEFT_OK;
 }
 
-static void *live(void *argument)
+static void exchange_and_tell(struct rank *rank)
 {
-    struct rank *rank = argument;
     struct error error = {0};
-    struct meeting *meeting = NULL;
-    struct card card, *cards = NULL;
-    char node[16];
-    int first = rank->number / rank->per_node * rank->per_node;
-    const struct meeting_config config = {
-        .rank = rank->number,
-        .ranks = rank->ranks,
-        .address = rank->address,
-        .secret = "a secret",
-        .limit_seconds = 60,
-        .node = first,
-        .local_rank = rank->number - first,
-        .local_ranks = first + rank->per_node < rank->ranks ? rank->per_node : rank->ranks - first,
-    };
-    const struct control_config settings = {
-        .rank = (uint32_t)rank->number, .ranks = (uint32_t)rank->ranks, .connect_limit = 60};
-    snprintf(node, sizeof node, "n%d", rank->number / rank->per_node);
-    weft_status status = meeting_open(&config, &meeting, &error);
-    if (status == WEFT_OK)
-        status = card_begin(&card, (uint32_t)rank->number, node, &error);
-    if (status == WEFT_OK)
-        status = control_open(&settings, meeting_interface_hint(meeting), &rank->control, &card, &error);
-    if (status == WEFT_OK)
-        status = meeting_exchange(meeting, &card, &cards, &error);
-    if (status == WEFT_OK)
-        status = control_connect(rank->control, cards, meeting_secret(meeting), &error);
-    meeting_close(meeting);
-    if (status == WEFT_OK) {
-        pthread_create(&rank->helper, NULL, help, rank);
-        status = exchange(rank, &error);
-        rank->frames = control_exchange_frames(rank->control);
-        atomic_store(&rank->stop, true);
-        pthread_join(rank->helper, NULL);
-    }
-    snprintf(rank->message, sizeof rank->message, "%s", status == WEFT_OK ? "" : error.text);
-    control_close(rank->control);
-    free(cards);
-    return NULL;
+    if (exchange(rank, &error) != WEFT_OK)
+        snprintf(rank->message, sizeof rank->message, "%s", error.text);
 }
 
 static void count(int ranks, int per_node)
 {
     static struct rank all[RANKS_MOST];
-    uint16_t port = 0;
-    int listener = -1;
-    memset(all, 0, sizeof all);
-    assert_int_equal(address_listen("127.0.0.1", 0, &listener, &port, NULL), WEFT_OK);
-    close(listener);
-    for (int i = 0; i < ranks; i++) {
-        all[i].number = i;
-        all[i].ranks = ranks;
-        all[i].per_node = per_node;
-        snprintf(all[i].address, sizeof all[i].address, "127.0.0.1:%u", port);
-        assert_int_equal(pthread_create(&all[i].thread, NULL, live, &all[i]), 0);
-    }
     uint64_t most = 0;
+    ranks_run(all, ranks, per_node, exchange_and_tell);
     for (int i = 0; i < ranks; i++) {
-        pthread_join(all[i].thread, NULL);
         assert_string_equal(all[i].message, "");
         most = all[i].frames > most ? all[i].frames : most;
     }
