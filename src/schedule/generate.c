@@ -35,7 +35,7 @@ static const char *refuses_long(const struct plan_shape *shape)
 {
     uint64_t blocks = collective_widest_input(shape->collective, shape->ranks);
     if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
-        return "a rank's input must fit beside its flag (8192 bytes)";
+        return "a rank's input must fit beside its flag: 8192 bytes in all, each block rounded up to a power of two";
     return refuses_far(shape);
 }
 
@@ -183,8 +183,8 @@ static const char *refuses_uneven_levels(const struct plan_shape *shape)
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
-        "exchange", "beside the flags of near ranks, in one step; up to 8192 bytes", canonical_always, refuses_long,   \
-            write_exchange                                                                                             \
+        "exchange", "beside the flags of near ranks, in one step; inputs of up to 8192 bytes", canonical_always,       \
+            refuses_long, write_exchange                                                                               \
     }
 #define DIRECT(write)                                                                                                  \
     {                                                                                                                  \

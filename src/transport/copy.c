@@ -33,6 +33,14 @@ uint64_t copy_streaming_threshold(void)
 }
 
 #if defined(__SSE2__)
+bool copy_flush(const void *memory, uint64_t bytes)
+{
+    for (uint64_t at = 0; at < bytes; at += 64)
+        _mm_clflush((const char *)memory + at);
+    _mm_mfence();
+    return true;
+}
+
 /* A cache line at a time, from the first whole line of the target to the last. */
 static void copy_streaming(char *target, const char *source, uint64_t bytes)
 {
@@ -57,6 +65,11 @@ static void copy_streaming(char *target, const char *source, uint64_t bytes)
     _mm_sfence();
 }
 #else
+bool copy_flush(const void *memory, uint64_t bytes)
+{
+    return false;
+}
+
 static void copy_streaming(char *target, const char *source, uint64_t bytes)
 {
     memcpy(target, source, bytes);

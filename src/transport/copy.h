@@ -3,8 +3,9 @@
  * Copying between buffers that are shared with other processes: as memcpy, but the caller says when to store past the
  * caches.
  *
- * Stores take lines that other cores have read without fetching them first. Non-temporal stores win beyond the last-level cache (by up to 40 %) and lose by a factor below it, so a transfer
- * decides once, by its whole size, however it is cut into pieces. Thread-safe.
+ * Stores take lines that other cores have read without fetching them first. Non-temporal stores win beyond the
+ * last-level cache (by up to 40 %) and lose by a factor below it, so a transfer decides once, by its whole size,
+ * however it is cut into pieces. Thread-safe.
  */
 #ifndef WEFT_TRANSPORT_COPY_H
 #define WEFT_TRANSPORT_COPY_H
@@ -15,6 +16,9 @@
 /** What touches at least so many bytes, all buffers together, should be streamed here: it does not fit the last-level
  * cache. Ask once and keep it. */
 uint64_t copy_streaming_threshold(void);
+
+/** Have `bytes` bytes in no cache, for a measurement; false where this processor has no way. */
+bool copy_flush(const void *memory, uint64_t bytes);
 
 /** target = source, `bytes` bytes; they do not overlap. Streamed stores are fenced before return. */
 void copy_bytes(void *target, const void *source, uint64_t bytes, bool streaming);
