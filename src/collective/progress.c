@@ -227,16 +227,34 @@ static int fabric_descriptor(const weft_context *context)
     return transport && transport->wait_descriptor ? transport->wait_descriptor(transport) : -1;
 }
 
+/*
+ * A last look before sleep; whether there is nothing to do. Shared memory that has something for us, or a piece of a
+ * copy to go on with, will not ring; and what the network has brought since it was last asked, an answer to this rank's
+ * own message for one, does not make its descriptor ready any more.
+ */
+static bool is_idle(weft_context *context, bool *network_wakes)
+{
+    if (progress_round(context) || !transport_may_sleep(context, CONTEXT_NEAR))
+        return false;
+    *network_wakes = transport_may_sleep(context, CONTEXT_FABRIC);
+    if (*network_wakes)
+        return true;
+    if (progress_round(context))
+        return false;
+    *network_wakes = transport_may_sleep(context, CONTEXT_FABRIC);
+    return true;
+}
+
 /* Sleep with the baton in hand, until something may have come or somebody wants the baton. */
 static void caller_sleep(weft_context *context)
 {
     struct progress *progress = &context->progress;
+    bool may;
     atomic_store(&progress->sleeping, 1);
     fall_asleep(context);
-    /* Shared memory that has something for us, or a piece of a copy to go on with, will not ring. */
-    if (!progress_round(context) && !atomic_load(&progress->wanted) && transport_may_sleep(context, CONTEXT_NEAR)) {
-        bool may = transport_may_sleep(context, CONTEXT_FABRIC);
-        int fabric = fabric_descriptor(context);
+    if (is_idle(context, &may) && !atomic_load(&progress->wanted)) {
+        /* Who has nothing in flight there leaves what comes early where it is, and shall not be woken for it. */
+        int fabric = context->transfers[CONTEXT_FABRIC] ? fabric_descriptor(context) : -1;
         struct pollfd descriptors[] = {
             {near_doorbell(context->near), POLLIN, 0}, {progress->caller_wake, POLLIN, 0}, {fabric, POLLIN, 0}};
         /* A network that cannot wake us is looked at every now and then. */
