@@ -118,11 +118,7 @@ static void release_memory(struct weft_comm *comm)
     struct heap *heap = comm->context->heap;
     plan_cache_free(&comm->plans);
     schedules_free(&comm->schedules);
-    for (int i = 0; i < 2; i++) {
-        heap_free(heap, comm->staging[i].exposed);
-        heap_free(heap, comm->staging[i].spread);
-        comm->staging[i] = (struct staging){0};
-    }
+    staging_free(&comm->staging, heap);
     heap_free(heap, comm->mine);
     comm->mine = NULL;
 }

@@ -12,6 +12,7 @@
 #include "collective/near_lines.h"
 #include "collective/plan_cache.h"
 #include "collective/schedules.h"
+#include "collective/staging.h"
 #include "schedule/shape.h"
 
 #include <stdbool.h>
@@ -21,12 +22,6 @@
 
 /** Transfers of single messages (send, receive) match apart from those of collectives. */
 #define COMM_MESSAGES 0x80000000u
-
-/** One of the two sets of staging: a place for an ordinary input, and one for what is spread to ordinary outputs. */
-struct staging {
-    void *exposed, *spread;
-    uint64_t exposed_bytes, spread_bytes;
-};
 
 /** How often the ranks whose hash is `members` have made a subset. */
 struct comm_subset {
@@ -56,7 +51,7 @@ struct weft_comm {
     uint32_t *near_world;       /**< ... and in the world */
     uint64_t near_number;       /**< near operations begun */
     uint64_t near_credit;       /**< all near ranks are known to have begun this one */
-    struct staging staging[2];
+    struct staging staging;
     bool reads_foreign;   /**< every near rank can read all memory of every other: no staging for what is only read */
     const void **sources; /**< room for the operands of one sum ... */
     void **targets;       /**< ... and for the places where it goes */

@@ -484,6 +484,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     context->stage_only = wanted.stage_only;
     context->reduction = reduction_best();
     context->streaming_bytes = copy_streaming_threshold();
+    context->kept_bytes = copy_forgotten_after();
     weft_status status = keep_config(context, &wanted, &error);
     if (status == WEFT_OK)
         status = open_all(context, &error);

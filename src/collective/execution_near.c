@@ -61,20 +61,6 @@ bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, ui
            begun_by_all(comm, number - ahead, awaited);
 }
 
-static weft_status grow(struct weft_request *request, uint64_t bytes, void **place, uint64_t *room, struct error *error)
-{
-    struct heap *heap = request->comm->context->heap;
-    if (bytes <= *room)
-        return WEFT_OK;
-    heap_free(heap, *place);
-    *place = NULL;
-    *room = 0;
-    weft_status status = heap_alloc(heap, bytes, place, error);
-    if (status == WEFT_OK)
-        *room = bytes;
-    return status;
-}
-
 /*
  * Whether near ranks should read this rank's ordinary input where it lies: that saves a copy, and costs a system call a
  * piece. Beyond the caches staging is as fast, as it stays in them; a sum reads its operands more than once; and where
@@ -87,13 +73,47 @@ static bool pays_foreign(const struct weft_request *request)
            !collective_is_rooted(plan->collective) && plan_width(request->binding.room, plan->parts) >= FOREIGN_LEAST;
 }
 
+/*
+ * Staging for this operation: for what this rank exposes, if it does, and for what it spreads, since where this rank's
+ * buffers are ordinary the others' will be, too. A slot of its own for every iteration, up to as much memory as other
+ * cores keep; the plan waits as if there were plan.slots of them.
+ */
+static weft_status take_staging(struct weft_request *request, bool exposes, struct error *error)
+{
+    weft_comm *comm = request->comm;
+    const struct heap *heap = comm->context->heap;
+    const struct plan *plan = request->plan;
+    const struct binding *binding = &request->binding;
+    struct near_places *places = &own_line(request)->places;
+    const uint64_t exposed = exposes ? plan->input_blocks * binding->room : 0;
+    const uint64_t spread = request->entry->spread_blocks * binding->room;
+    char *place;
+    places->stride = exposed + spread;
+    if (!places->stride)
+        return WEFT_OK;
+    places->slots = comm->context->kept_bytes / places->stride;
+    if (places->slots < plan->slots)
+        places->slots = plan->slots;
+    if (places->slots > binding->iterations)
+        places->slots = binding->iterations;
+    const uint64_t bytes = places->slots * places->stride;
+    weft_status status = staging_take(&comm->staging, comm->context->heap, bytes, &place, error);
+    if (status != WEFT_OK)
+        return status;
+    if (exposed)
+        places->exposed = heap_offset(heap, place, bytes);
+    if (spread)
+        atomic_store_explicit(&places->spread, heap_offset(heap, place + exposed, 1), memory_order_relaxed);
+    return WEFT_OK;
+}
+
 /* Tell near ranks where the buffers of this operation lie. */
 static weft_status announce(struct weft_request *request, struct error *error)
 {
     weft_comm *comm = request->comm;
     const struct heap *heap = comm->context->heap;
     const struct plan *plan = request->plan;
-    const struct binding *binding = &request->binding;
+    struct binding *binding = &request->binding;
     struct near_places *places = &own_line(request)->places;
     bool vector = collective_is_vector(plan->collective);
     uint64_t input_bytes = binding->block_bytes * plan->input_blocks;
@@ -103,23 +123,15 @@ static weft_status announce(struct weft_request *request, struct error *error)
     places->output = HEAP_NOWHERE;
     if (!vector && plan->output_blocks)
         places->output = heap_offset(heap, binding->output, binding->block_bytes * plan->output_blocks);
-    places->exposed_stride = plan->input_blocks * binding->room;
-    places->spread_stride = request->entry->spread_blocks * binding->room;
     places->exposed = HEAP_NOWHERE;
     atomic_store_explicit(&places->spread, HEAP_NOWHERE, memory_order_relaxed);
-    if (request->entry->exposes && places->input == HEAP_NOWHERE && pays_foreign(request)) {
+    bool exposes = request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes;
+    if (exposes && pays_foreign(request)) {
         places->input = NEAR_FOREIGN | (uint64_t)(uintptr_t)binding->input;
-    } else if (request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes) {
-        struct staging *staging = &comm->staging[request->near_number & 1];
-        weft_status status =
-            grow(request, places->exposed_stride * plan->slots, &staging->exposed, &staging->exposed_bytes, error);
-        if (status != WEFT_OK)
-            return status;
-        places->exposed = heap_offset(heap, staging->exposed, 1);
+        exposes = false;
     }
-    request->binding.stages =
-        places->exposed != HEAP_NOWHERE || (places->output == HEAP_NOWHERE && plan->output_blocks);
-    return WEFT_OK;
+    binding->stages = exposes || (places->output == HEAP_NOWHERE && plan->output_blocks);
+    return binding->stages ? take_staging(request, exposes, error) : WEFT_OK;
 }
 
 bool execution_near_begin(struct weft_request *request, struct error *error)
@@ -218,9 +230,10 @@ static uint64_t chunk_offset(const struct weft_request *request, const struct la
     return chunk / parts * stride + begin + chunk % parts * lane->segment.width;
 }
 
-static uint64_t slot_of(const struct weft_request *request, const struct lane *lane)
+/* From the first slot of staging to that of this iteration. */
+static uint64_t slot_offset(const struct near_places *places, const struct lane *lane)
 {
-    return lane->iteration % request->plan->slots;
+    return lane->iteration % places->slots * places->stride;
 }
 
 /* Whether `rank` has exposed its INPUT in memory of its process that is not mapped here. */
@@ -245,7 +258,7 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
                                                          : comm->bases[rank] + places->input;
         return input + chunk_offset(request, lane, chunk, request->binding.block_bytes, lane->segment.begin);
     }
-    return comm->bases[rank] + places->exposed + slot_of(request, lane) * places->exposed_stride +
+    return comm->bases[rank] + places->exposed + slot_offset(places, lane) +
            chunk_offset(request, lane, chunk, request->binding.room, 0);
 }
 
@@ -257,8 +270,7 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
     if (places->exposed == HEAP_NOWHERE)
         return STEP_COMPLETE; /* registered, or empty */
     const struct plan *plan = request->plan;
-    char *staging =
-        request->comm->context->heap->base + places->exposed + slot_of(request, lane) * places->exposed_stride;
+    char *staging = request->comm->context->heap->base + places->exposed + slot_offset(places, lane);
     /* Block by block: of each the parts that the step names. */
     for (uint32_t done = 0; done < step->chunks;) {
         uint32_t chunk = step->source_chunk + done;
@@ -271,10 +283,12 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
         piece.value = chunk % plan->parts;
         uint64_t bytes = execution_step_bytes(request, lane, &piece);
         if (bytes)
-            copy_bytes(staging + chunk_offset(request, lane, chunk, request->binding.room, 0),
-                       execution_chunk(request, lane, BUFFER_INPUT, chunk), bytes, false);
+            copy_across(&request->comm->context->crossing,
+                        staging + chunk_offset(request, lane, chunk, request->binding.room, 0),
+                        execution_chunk(request, lane, BUFFER_INPUT, chunk), bytes);
         done += parts;
     }
+    copy_fence();
     return STEP_COMPLETE;
 }
 
@@ -350,18 +364,15 @@ static weft_status spread_targets(struct weft_request *request, struct lane *lan
     if (!ordinary)
         return WEFT_OK;
     struct near_places *places = &own_line(request)->places;
-    struct staging *staging = &comm->staging[request->near_number & 1];
     if (atomic_load_explicit(&places->spread, memory_order_relaxed) == HEAP_NOWHERE) {
-        weft_status status = grow(request, places->spread_stride * request->plan->slots, &staging->spread,
-                                  &staging->spread_bytes, error);
+        weft_status status = take_staging(request, false, error);
         if (status != WEFT_OK)
             return status;
-        atomic_store_explicit(&places->spread, heap_offset(comm->context->heap, staging->spread, 1),
-                              memory_order_relaxed);
     }
     *streaming = false; /* staging is read soon, from the cache */
-    comm->targets[(*count)++] = (char *)staging->spread + slot_of(request, lane) * places->spread_stride +
-                                chunk_offset(request, lane, step->target_chunk, request->binding.room, 0);
+    comm->targets[(*count)++] =
+        comm->context->heap->base + atomic_load_explicit(&places->spread, memory_order_relaxed) +
+        slot_offset(places, lane) + chunk_offset(request, lane, step->target_chunk, request->binding.room, 0);
     return WEFT_OK;
 }
 
@@ -390,13 +401,16 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
     }
     if (step->kind == STEP_SPREAD && !(step->flags & STEP_FINISHES)) {
         for (uint32_t i = 0; i < targets; i++)
-            if (comm->targets[i] != comm->sources[0])
-                copy_bytes(comm->targets[i], comm->sources[0], bytes, streaming);
+            if (comm->targets[i] != comm->sources[0] && streaming)
+                copy_bytes(comm->targets[i], comm->sources[0], bytes, true);
+            else if (comm->targets[i] != comm->sources[0])
+                copy_across(&comm->context->crossing, comm->targets[i], comm->sources[0], bytes);
+        copy_fence();
         return STEP_COMPLETE;
     }
     reduction_tree(comm->context->reduction, request->call->type, request->call->op.kind, comm->targets, targets,
                    comm->sources, sources, bytes / request->binding.element,
-                   step->flags & STEP_FINISHES ? request->binding.finish : NULL, streaming);
+                   step->flags & STEP_FINISHES ? request->binding.finish : NULL, streaming, &comm->context->crossing);
     return STEP_COMPLETE;
 }
 
@@ -408,7 +422,7 @@ static void deliver(struct weft_request *request, struct lane *lane, const struc
     const struct near_places *places = &line_of(request, step->peer)->places;
     copy_bytes(execution_chunk(request, lane, BUFFER_OUTPUT, step->target_chunk),
                request->comm->bases[step->peer] + atomic_load_explicit(&places->spread, memory_order_relaxed) +
-                   slot_of(request, lane) * places->spread_stride +
+                   slot_offset(places, lane) +
                    chunk_offset(request, lane, step->target_chunk, request->binding.room, 0),
                bytes, request->binding.streaming);
 }

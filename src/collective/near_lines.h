@@ -11,8 +11,8 @@
  * exists NEAR_TURNS times, used in turn, because a rank may begin operation n + 1 while another still reads what it
  * said for n: who has begun n + 1 is done with n. So operation n + NEAR_TURNS is granted once all near ranks are seen
  * to have begun n + 1 (comm.near_credit), and whoever only gives in exchanges, the root of a broadcast for one, can be
- * that far ahead. Of the annex's long places there are fewer, and of staging two sets: an operation with other near
- * steps is granted once all have begun the one before it.
+ * that far ahead. Of the annex's long places there are fewer, and staging is kept for one operation more than is in
+ * flight: an operation with other near steps is granted once all have begun the one before it.
  */
 #ifndef WEFT_COLLECTIVE_NEAR_LINES_H
 #define WEFT_COLLECTIVE_NEAR_LINES_H
@@ -34,10 +34,10 @@
 struct near_places {
     uint64_t input;          /**< INPUT, when it is registered; or NEAR_FOREIGN + its address */
     uint64_t output;         /**< OUTPUT, when it is registered and its blocks lie packed */
-    uint64_t exposed;        /**< staging of an ordinary INPUT ... */
-    uint64_t exposed_stride; /**< ... from one slot to the next */
-    uint64_t spread_stride;  /**< the same for ... */
-    _Atomic uint64_t spread; /**< ... staging of what is spread to ordinary OUTPUTs; known from the first spread on */
+    uint64_t exposed;        /**< staging of an ordinary INPUT, the first slot */
+    _Atomic uint64_t spread; /**< staging of what is spread to ordinary OUTPUTs; known from the first spread on */
+    uint64_t stride;         /**< of both, from one slot to the next */
+    uint64_t slots;          /**< iteration s uses slot s mod slots */
 };
 _Static_assert(sizeof(struct near_places) <= PLAN_LINE_BYTES, "places travel in the line");
 

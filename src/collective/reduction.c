@@ -194,15 +194,9 @@ static uint64_t first_block(const void *target, uint64_t element, uint64_t block
     return beyond % element ? block : block - beyond;
 }
 
-static void copy_block(void *target, const void *source, uint64_t bytes)
-{
-    if (target != source)
-        copy_bytes(target, source, bytes, false);
-}
-
 void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *const *targets,
                     uint32_t target_count, const void *const *sources, uint32_t source_count, uint64_t count,
-                    const struct reduction_finish *finish, bool streaming)
+                    const struct reduction_finish *finish, bool streaming, struct copy_crossing *crossing)
 {
     const struct reduction_loops *loops = &reduction->loops[type][op_of(kind)];
     bool finishes = finish && finish->kind != REDUCTION_FINISH_NONE;
@@ -233,14 +227,18 @@ void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_k
             reduction_finish(reduction, type, result, block / element, finish);
         for (uint32_t i = 0; i < target_count; i++) {
             char *target = (char *)targets[i] + offset;
-            if (streaming && target != finished)
+            if (target == finished)
+                continue;
+            if (streaming)
                 reduction->stream(target, finished, block);
+            else if (i == 0)
+                copy_bytes(target, finished, block, false);
             else
-                copy_block(target, finished, block);
+                copy_across(crossing, target, finished, block);
         }
     }
-    if (streaming)
-        reduction->fence();
+    if (streaming || target_count > 1)
+        copy_fence();
 }
 
 void reduction_pair(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *target,

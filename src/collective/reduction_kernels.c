@@ -277,7 +277,8 @@ static inline float product_half(float a, float b)
         SOURCE(T, 2)                                                                                                   \
         SOURCE(T, 3)                                                                                                   \
         SOURCE(T, 4)                                                                                                   \
-        SOURCE(T, 5) SOURCE(T, 6) SOURCE(T, 7) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =             \
+        SOURCE(T, 5)                                                                                                   \
+        SOURCE(T, 6) SOURCE(T, 7) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                          \
             STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                        \
     }
 
@@ -470,20 +471,11 @@ static void stream(void *target, const void *source, uint64_t bytes)
     memcpy(to + end, from + end, bytes - end);
 }
 
-static void stream_fence(void)
-{
-    _mm_sfence();
-}
-
 #else
 
 static void stream(void *target, const void *source, uint64_t bytes)
 {
     memcpy(target, source, bytes);
-}
-
-static void stream_fence(void)
-{
 }
 
 #endif
@@ -537,5 +529,4 @@ const struct reduction REDUCTION_TABLE = {
             [WEFT_BF16] = bf16_multiply,
         },
     .stream = stream,
-    .fence = stream_fence,
 };

@@ -28,9 +28,8 @@ struct reduction {
     struct reduction_loops loops[WEFT_TYPES][REDUCTION_OPS];
     void (*divide[WEFT_TYPES])(void *target, uint64_t count, uint64_t divisor);
     void (*multiply[WEFT_TYPES])(void *target, uint64_t count, double factor); /**< NULL for integers */
-    /** Copy past the caches; to be fenced with `fence` before the data is published. */
+    /** Copy past the caches; copy_fence() before the data is published. */
     void (*stream)(void *target, const void *source, uint64_t bytes);
-    void (*fence)(void);
 };
 
 extern const struct reduction reduction_portable;

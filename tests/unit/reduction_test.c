@@ -299,8 +299,9 @@ static void run_case(const struct reduction *reduction, struct field *field, wef
         if (targets[i] == field->targets[i])
             memset(field->targets[i] - 16, 0x5a, bytes + 32);
     }
-    reduction_tree(reduction, type, kind, targets, target_count, field->sources, source_count, count, finish,
-                   streaming);
+    struct copy_crossing crossing = {.past = count % 2};
+    reduction_tree(reduction, type, kind, targets, target_count, field->sources, source_count, count, finish, streaming,
+                   &crossing);
     for (uint32_t i = 0; i < target_count; i++) {
         if (memcmp(targets[i], field->expected, bytes) != 0) {
             uint64_t at = 0;
