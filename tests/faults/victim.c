@@ -25,6 +25,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define COUNT_MOST    65536
@@ -213,6 +214,7 @@ int main(int argc, char **argv)
     weft_config config = WEFT_CONFIG_DEFAULT;
     if (argc != 5)
         return fprintf(stderr, "usage: victim FAULT SEED EVENTS FILE\n"), 2;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* in a session of its own, it would outlive who has started it */
     job.fault = argv[1];
     job.seed = strtoull(argv[2], NULL, 10);
     job.events = atoi(argv[3]);
