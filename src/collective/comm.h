@@ -51,6 +51,8 @@ struct weft_comm {
     uint32_t *near_world;       /**< ... and in the world */
     uint64_t near_number;       /**< near operations begun */
     uint64_t near_credit;       /**< all near ranks are known to have begun this one */
+    uint64_t near_agreed;       /**< their histories have been compared up to this one (near_lines.h) */
+    uint32_t near_stranger;     /**< rank of one that made other calls, + 1; 0: none is known */
     struct staging staging;
     bool reads_foreign;   /**< every near rank can read all memory of every other: no staging for what is only read */
     const void **sources; /**< room for the operands of one sum ... */
@@ -58,6 +60,7 @@ struct weft_comm {
 
     /* Order. */
     uint64_t sequence;                /**< collectives started */
+    uint64_t tag;                     /**< of the last of them; 0: there is none */
     uint64_t *sent, *received;        /**< messages started to and from each rank */
     struct weft_request *head, *tail; /**< collectives that are not complete, in their order */
     struct weft_comm *next_active;    /**< context.active: communicators with a head */

@@ -214,6 +214,32 @@ static const struct operation_entry *counterpart(const weft_context *context, co
     return found;
 }
 
+/*
+ * Where this rank and another first went apart in the communicator that the mismatch was seen in: that may be an
+ * operation before the one that stumbled over it. Both as their ranks' logs have them.
+ */
+static bool first_disagreement(const weft_context *context, uint32_t rank, const struct operation_log *log,
+                               struct diagnosis_operation *ours, struct diagnosis_operation *theirs)
+{
+    const struct diagnosis_operation *mine = &context->diagnosis.links[0];
+    uint64_t first = mine->sequence + 1;
+    if (mine->communicator & COMM_MESSAGES)
+        return false;
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
+        const struct operation_entry *entry = &log->entries[i];
+        uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1;
+        if (entry->communicator != mine->communicator || sequence >= first)
+            continue;
+        const struct operation_entry *own = operation_log_find(context->log, mine->communicator, sequence);
+        if (!own || own->hash == entry->hash)
+            continue;
+        first = sequence;
+        *ours = operation_of(context->rank, own);
+        *theirs = operation_of(rank, entry);
+    }
+    return first <= mine->sequence;
+}
+
 /* The log of the last link's awaited rank is here: one step further along the chain. */
 static void follow(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
@@ -222,8 +248,9 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
     const struct operation_entry *same = counterpart(context, &last, log);
     const struct operation_entry *next = operation_log_blocking(log);
     if (same && same->hash != last.hash && !(last.communicator & COMM_MESSAGES)) {
-        struct diagnosis_operation theirs = operation_of(rank, same);
-        end_with_mismatch(context, &last, &theirs);
+        struct diagnosis_operation ours = last, theirs = operation_of(rank, same);
+        first_disagreement(context, rank, log, &ours, &theirs);
+        end_with_mismatch(context, &ours, &theirs);
         return;
     }
     if (!next || diagnosis->link_count == DIAGNOSIS_LINKS || !next->awaited) {
@@ -303,32 +330,6 @@ static bool pass_on(weft_context *context, uint32_t rank, const struct operation
         diagnosis->link_count = 1;
     }
     return true;
-}
-
-/*
- * Where this rank and another first went apart in the communicator that the mismatch was seen in: that may be an
- * operation before the one that stumbled over it. Both as their ranks' logs have them.
- */
-static bool first_disagreement(const weft_context *context, uint32_t rank, const struct operation_log *log,
-                               struct diagnosis_operation *ours, struct diagnosis_operation *theirs)
-{
-    const struct diagnosis_operation *mine = &context->diagnosis.links[0];
-    uint64_t first = mine->sequence + 1;
-    if (mine->communicator & COMM_MESSAGES)
-        return false;
-    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
-        const struct operation_entry *entry = &log->entries[i];
-        uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1;
-        if (entry->communicator != mine->communicator || sequence >= first)
-            continue;
-        const struct operation_entry *own = operation_log_find(context->log, mine->communicator, sequence);
-        if (!own || own->hash == entry->hash)
-            continue;
-        first = sequence;
-        *ours = operation_of(context->rank, own);
-        *theirs = operation_of(rank, entry);
-    }
-    return first <= mine->sequence;
 }
 
 static void conclude(weft_context *context, uint32_t rank, const struct operation_log *log)

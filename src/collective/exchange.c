@@ -42,6 +42,7 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
     weft_comm *comm = operation->comm;
     struct near_line *line = &comm->mine->first[operation->number % NEAR_TURNS];
     line->tag = operation->tag;
+    near_history_note(comm->mine, operation->number, operation->tag);
     uint8_t *place = contribution_in(comm->mine, operation);
     if (bytes == 8) {
         memcpy(place, operation->call->input, 8);
@@ -198,7 +199,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
                                                  .call = call,
                                                  .plan = entry->plan,
                                                  .number = ++comm->near_number,
-                                                 .tag = plan_entry_tag(entry, call, sequence),
+                                                 .tag = comm->tag = plan_entry_tag(entry, call, sequence, comm->tag),
                                                  .block_bytes = entry->usage.block_bytes,
                                                  .room = entry->usage.room,
                                                  .finish = entry->usage.finishes ? &entry->usage.finish : NULL};

@@ -369,7 +369,7 @@ void execution_enqueue(struct weft_request *request)
         trace_call(request);
     if (request->is_message) {
         request->sequence = call->root == comm->rank ? ++comm->sent[call->peer] : ++comm->received[call->root];
-        request->tag = plan_entry_tag(request->entry, call, request->sequence);
+        request->tag = plan_entry_tag(request->entry, call, request->sequence, 0);
         request->log = operation_log_add(context->log, comm, call, request->sequence, request->tag);
         /* Messages match in the order in which they are begun: at the end of the list. */
         struct weft_request **link = &context->messages;
@@ -381,7 +381,7 @@ void execution_enqueue(struct weft_request *request)
         return;
     }
     request->sequence = ++comm->sequence;
-    request->tag = plan_entry_tag(request->entry, call, request->sequence);
+    request->tag = comm->tag = plan_entry_tag(request->entry, call, request->sequence, comm->tag);
     request->log = operation_log_add(context->log, comm, call, request->sequence, request->tag);
     request->state = EXECUTION_QUEUED;
     enqueue(request);

@@ -38,6 +38,25 @@ void execution_near_expect(const weft_comm *comm)
 
 /* ---- beginning ---- */
 
+/*
+ * Whether near ranks, which are seen to have begun operation `number`, have made the same calls up to the last that the
+ * history keeps. Nobody is so far ahead that it could have been overwritten: 64 operations, where 30 are the most.
+ */
+static bool have_one_history(weft_comm *comm, uint64_t number)
+{
+    const uint64_t kept = number / NEAR_HISTORY_STEP * NEAR_HISTORY_STEP;
+    if (kept <= comm->near_agreed)
+        return true;
+    const uint64_t mine = atomic_load_explicit(near_history(comm->mine, kept), memory_order_relaxed);
+    for (uint32_t i = 0; i < comm->near_count; i++)
+        if (atomic_load_explicit(near_history(comm->blocks[comm->near_ranks[i]], kept), memory_order_relaxed) != mine) {
+            comm->near_stranger = comm->near_ranks[i] + 1;
+            return false;
+        }
+    comm->near_agreed = kept;
+    return true;
+}
+
 /* Whether all near ranks are seen to have begun operation `number`. */
 static bool begun_by_all(weft_comm *comm, uint64_t number, uint32_t *awaited)
 {
@@ -48,6 +67,8 @@ static bool begun_by_all(weft_comm *comm, uint64_t number, uint32_t *awaited)
             return false;
         }
     }
+    if (!have_one_history(comm, number))
+        return false;
     comm->near_credit = number;
     return true;
 }
@@ -140,8 +161,11 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
     uint64_t number = comm->near_number + 1;
     const uint32_t ahead =
         request->entry->exchanges ? exchange_ahead(exchange_room(request->plan, request->binding.block_bytes)) : 1;
-    if (!execution_near_granted(comm, number, ahead, &request->awaited))
+    if (!execution_near_granted(comm, number, ahead, &request->awaited)) {
+        if (comm->near_stranger)
+            diagnosis_mismatch(request, comm->near_stranger - 1, 0);
         return false;
+    }
     request->near_number = number;
     if (!request->entry->exchanges) {
         if (request->binding.iterations * request->plan->step_count >> NEAR_SIGNAL_BITS) {
@@ -153,6 +177,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
         if (announce(request, error) != WEFT_OK)
             return false;
         line->tag = request->tag;
+        near_history_note(comm->mine, number, request->tag);
         if (!request->entry->signals_first) { /* else the first signal publishes it */
             atomic_store_explicit(&line->counter, number << NEAR_SIGNAL_BITS, memory_order_release);
             near_ring_all(comm->context->near, comm->near_world, comm->near_count);

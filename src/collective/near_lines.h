@@ -53,12 +53,33 @@ struct near_line {
 };
 _Static_assert(sizeof(struct near_line) == 128, "a line and its empty neighbour");
 
+/*
+ * The history: tags of every NEAR_HISTORY_STEP-th operation, kept for longer than ranks can be apart. A tag speaks of
+ * all calls up to its own (plan_cache.h), and where a rank gives without looking at anybody, as the root of a broadcast
+ * does or who takes itself for it, it is here that it sees whether the others have made the same calls.
+ */
+#define NEAR_HISTORY_STEP  8
+#define NEAR_HISTORY_TURNS 8
+
 struct near_block {
     struct near_line first[NEAR_TURNS];     /**< of the first lane, by the operation's number modulo NEAR_TURNS */
     struct near_line lanes[PLAN_LANES - 1]; /**< of the other lanes: the counter alone */
+    _Alignas(128) _Atomic uint64_t history[NEAR_HISTORY_TURNS];
     /** The annex: a contribution that does not fit into first[], short or long. */
     _Alignas(64) uint8_t short_annex[NEAR_TURNS][NEAR_SHORT_BYTES];
     _Alignas(64) uint8_t long_annex[NEAR_LONG_TURNS][PLAN_INLINE_BYTES];
 };
+
+static inline _Atomic uint64_t *near_history(struct near_block *block, uint64_t number)
+{
+    return &block->history[number / NEAR_HISTORY_STEP % NEAR_HISTORY_TURNS];
+}
+
+/** Before operation `number` is published. */
+static inline void near_history_note(struct near_block *block, uint64_t number, uint64_t tag)
+{
+    if (number % NEAR_HISTORY_STEP == 0)
+        atomic_store_explicit(near_history(block, number), tag, memory_order_relaxed);
+}
 
 #endif

@@ -328,7 +328,7 @@ void plan_entry_use(struct plan_entry *entry, const struct call *call)
         usage->finish = reduction_finish_of(call->op, plan->ranks);
 }
 
-uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint64_t sequence)
+uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint64_t sequence, uint64_t before)
 {
     plan_entry_use(entry, call);
     uint64_t hash = entry->usage.hash;
@@ -336,7 +336,7 @@ uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint6
         hash =
             hash_bytes(call->vectors->output_counts, entry->plan->ranks * sizeof *call->vectors->output_counts, hash);
     /* One round of multiplication spreads the sequence number over the word. */
-    uint64_t mixed = (hash ^ sequence) * 0x9e3779b97f4a7c15u;
+    uint64_t mixed = (hash ^ sequence ^ before) * 0x9e3779b97f4a7c15u;
     return mixed ^ mixed >> 32;
 }
 

@@ -103,8 +103,12 @@ weft_status plan_entry_verify(const struct plan_entry *entry, const weft_comm *c
 /** The shape that plans of `key` are generated for. */
 struct plan_shape plan_shape_of(const weft_comm *comm, const struct plan_key *key);
 
-/** The tag of a call as number `sequence`: equal on all ranks that make the same call at the same place. */
-uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint64_t sequence);
+/**
+ * The tag of a call as number `sequence`, where the one before had the tag `before` (0: the first; messages): equal on
+ * all ranks that have made the same calls so far. So whoever meets a rank's tag at any later operation knows of every
+ * call in which they disagreed, though nobody looked at it then.
+ */
+uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint64_t sequence, uint64_t before);
 
 void plan_cache_free(struct plan_cache *cache);
 

@@ -84,6 +84,32 @@ static int other_tiny_type(weft_context *context, int rank, void *argument)
     return check_end(context, rank, status, argument, began);
 }
 
+/* Who takes itself for the root of a broadcast waits for nobody, and nobody reads what it gives. */
+static int own_roots(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    float value = 1;
+    weft_status status = warm_up(world);
+    uint64_t began = clock_now();
+    for (int i = 0; i < 200 && status == WEFT_OK; i++)
+        status = weft_broadcast(&value, 1, WEFT_F32, (uint32_t)rank, world);
+    return check_end(context, rank, status, argument, began);
+}
+
+/* The same once; then calls that agree. */
+static int own_root_once(weft_context *context, int rank, void *argument)
+{
+    weft_comm *world = weft_world(context);
+    float value = 1;
+    weft_status status = warm_up(world);
+    uint64_t began = clock_now();
+    if (status == WEFT_OK)
+        status = weft_broadcast(&value, 1, WEFT_F32, rank == 2 ? 2 : 0, world);
+    for (int i = 0; i < 5 && status == WEFT_OK; i++)
+        status = weft_allreduce(&value, &value, 1, WEFT_F32, WEFT_SUM, world);
+    return check_end(context, rank, status, argument, began);
+}
+
 static int other_collective(weft_context *context, int rank, void *argument)
 {
     weft_comm *world = weft_world(context);
@@ -318,6 +344,14 @@ static void test_mismatched_types_of_tiny_calls(void **state)
         (struct expected){WEFT_ERROR_MISMATCH, {"count 1, i32, sum", "count 1, u32, sum", "operation 7 of world"}, 3});
 }
 
+static void test_other_roots_are_named_though_nobody_waits(void **state)
+{
+    run((struct world){.ranks = 3}, own_roots,
+        (struct expected){WEFT_ERROR_MISMATCH, {"broadcast(count 1, f32, root ", "operation 7 of world"}, 3});
+    run((struct world){.ranks = 3}, own_root_once,
+        (struct expected){WEFT_ERROR_MISMATCH, {"f32, root 0)", "f32, root 2)", "operation 7 of world"}, 3});
+}
+
 static void test_mismatched_collectives(void **state)
 {
     struct expected expected = {WEFT_ERROR_MISMATCH,
@@ -399,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mismatched_counts_name_both_calls),
         cmocka_unit_test(test_mismatched_types_of_tiny_calls),
+        cmocka_unit_test(test_other_roots_are_named_though_nobody_waits),
         cmocka_unit_test(test_mismatched_collectives),
         cmocka_unit_test(test_mismatched_messages),
         cmocka_unit_test(test_crossed_calls_are_named_as_a_cycle),
