@@ -29,13 +29,13 @@ static const char *refuses_far(const struct plan_shape *shape)
     return all_near(shape) ? NULL : "it needs all ranks on one node";
 }
 
-_Static_assert(PLAN_INLINE_BYTES == 8192, "the sentences here say so");
+_Static_assert(PLAN_INLINE_BYTES == 4096, "the sentences here say so");
 
 static const char *refuses_long(const struct plan_shape *shape)
 {
     uint64_t blocks = collective_widest_input(shape->collective, shape->ranks);
     if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
-        return "a rank's input must fit beside its flag: 8192 bytes in all, each block rounded up to a power of two";
+        return "a rank's input must fit beside its flag: 4096 bytes in all, each block rounded up to a power of two";
     return refuses_far(shape);
 }
 
@@ -183,7 +183,7 @@ static const char *refuses_uneven_levels(const struct plan_shape *shape)
 
 #define EXCHANGE                                                                                                       \
     {                                                                                                                  \
-        "exchange", "beside the flags of near ranks, in one step; inputs of up to 8192 bytes", canonical_always,       \
+        "exchange", "beside the flags of near ranks, in one step; inputs of up to 4096 bytes", canonical_always,       \
             refuses_long, write_exchange                                                                               \
     }
 #define DIRECT(write)                                                                                                  \

@@ -178,7 +178,7 @@ enum exchange {
 /** Most bytes of a rank's whole INPUT that cross beside the flag: in its own cache line, and in those that follow it.
  */
 #define PLAN_LINE_BYTES   48
-#define PLAN_INLINE_BYTES 8192
+#define PLAN_INLINE_BYTES 4096
 
 enum step_flag {
     STEP_RECEIVED_FIRST = 1, /**< the received operand is the left one */
