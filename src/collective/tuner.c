@@ -77,6 +77,42 @@ static const char *refusal(const struct algorithm *algorithm, const struct plan_
     return reason;
 }
 
+/*
+ * Predictions that differ by less than this are equal: links are measured for milliseconds, and shared. Between equals
+ * the one is taken that suffers least where the network is half as fast as measured, as under others' traffic: it is
+ * the one that moves the fewest bytes over the slowest level.
+ */
+#define EQUAL_WITHIN 0.15
+
+static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, const struct plan_shape *shape,
+                                      uint32_t most_ranks, struct tuner_prices *prices, struct error *error)
+{
+    const double most = prices->prices[prices->chosen].seconds * (1 + EQUAL_WITHIN);
+    struct simulated_cluster busy = *cluster;
+    double least = 0;
+    size_t chosen = prices->chosen;
+    busy.far.bandwidth /= 2;
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
+        busy.above[level].bandwidth /= 2;
+    for (size_t i = 0; i < prices->count; i++) {
+        const struct tuner_price *price = &prices->prices[i];
+        double seconds;
+        if (price->refusal || price->seconds > most)
+            continue;
+        weft_status status = tuner_estimate(price->algorithm, shape, &busy, most_ranks, &seconds, error);
+        if (status != WEFT_OK)
+            return status;
+        if (least > 0 && seconds >= least)
+            continue;
+        least = seconds;
+        chosen = i;
+    }
+    if (chosen != prices->chosen)
+        prices->reason = "as good as the least predicted time, and it asks less of the network";
+    prices->chosen = chosen;
+    return WEFT_OK;
+}
+
 weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape, uint32_t most_ranks,
                         struct tuner_prices *prices, struct error *error)
 {
@@ -110,7 +146,9 @@ weft_status tuner_price(const struct simulated_cluster *cluster, const struct pl
     prices->reason = candidates == 1             ? "the only candidate"
                      : shape->ranks > most_ranks ? "the least time, extrapolated from fewer ranks"
                                                  : "the least predicted time";
-    return WEFT_OK;
+    if (candidates == 1 || shape_units(shape, 0) == 1)
+        return WEFT_OK;
+    return prefer_fewer_bytes(cluster, shape, most_ranks, prices, error);
 }
 
 weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
