@@ -2,15 +2,10 @@
 #include "collective/tuner.h"
 
 #include "collective/context.h"
-#include "transport/near.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define LINE_SHARE 0.5 /* of what a near link carries, where nobody measured what crosses from cache to cache */
-
-_Static_assert(SIMULATED_NEAR_EAGER_BYTES == NEAR_EAGER_BYTES, "what is simulated is what the transport does");
 
 struct simulated_cluster tuner_default_cluster(void)
 {
@@ -18,7 +13,6 @@ struct simulated_cluster tuner_default_cluster(void)
                                       .far = {.latency = 8e-6, .overhead = 1.5e-6, .bandwidth = 2.5e9},
                                       .copy_bandwidth = 30e9,
                                       .memory_bandwidth = 12e9,
-                                      .line_bandwidth = 5e9,
                                       .cache_bytes = 32u << 20,
                                       .cores = 2,
                                       .switching = 0.3e-6};
@@ -33,10 +27,8 @@ static struct link_parameters parameters_of(const struct link_cost *cost)
 struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
 {
     struct simulated_cluster cluster = tuner_default_cluster();
-    if (file->level_count) {
+    if (file->level_count)
         cluster.near = parameters_of(&file->levels[0].cost);
-        cluster.line_bandwidth = cluster.near.bandwidth * LINE_SHARE;
-    }
     if (file->level_count > 1)
         cluster.far = parameters_of(&file->levels[1].cost);
     for (uint32_t level = 2; level < file->level_count; level++)

@@ -125,12 +125,6 @@ static int by_leaf(const void *first, const void *second)
                                       : strcmp(a->name, b->name);
 }
 
-static struct link_cost cost_of(const struct link_parameters *link)
-{
-    return (struct link_cost){
-        .latency = link->latency, .overhead = link->overhead, .bytes_per_second = link->bandwidth};
-}
-
 /* A cluster of `levels` levels of these hosts, kept if it has a place. `leaf` may be NULL. */
 static void keep(struct tuner_levels *levels, const weft_context *context, const struct simulated_cluster *cluster,
                  const struct link_cost costs[2], const uint32_t *leaf, uint32_t leaves)
@@ -147,7 +141,7 @@ static void keep(struct tuner_levels *levels, const weft_context *context, const
              context->transports[CONTEXT_FABRIC]->name);
     for (uint32_t level = 0; level < file.level_count; level++)
         snprintf(file.levels[level].name, sizeof file.levels[level].name, "%s", names[level]);
-    file.levels[0].cost = cost_of(&cluster->near);
+    file.levels[0].cost = (struct link_cost){cluster->near.latency, cluster->near.overhead, cluster->near.bandwidth};
     file.levels[0].size = context->world->local_size;
     file.levels[1].cost = costs[0];
     if (leaves > 1)
@@ -172,7 +166,7 @@ void tuner_levels_flat(struct tuner_levels *levels, weft_context *context, const
                        const struct link_cost *far)
 {
     const struct link_parameters plausible = tuner_far_parameters(far);
-    const struct link_cost costs[2] = {cost_of(&plausible)};
+    const struct link_cost costs[2] = {{plausible.latency, plausible.overhead, plausible.bandwidth}};
     keep(levels, context, cluster, costs, NULL, 1);
 }
 

@@ -17,13 +17,9 @@
 #include <string.h>
 
 #define TINY_ROUNDS        100
-#define LINES_BYTES        8192 /* read in place, and well within the caches */
 #define LARGE_BYTES        (1u << 20)
 #define LARGE_ROUNDS       4
 #define COPY_BYTES         (256u << 10)
-#define COPY_ROUNDS        8
-#define MEMORY_SHARE       0.4  /* of the speed within the cache, where memory cannot be measured; ... */
-#define MEMORY_LEAST       0.05 /* ... and what it has at least */
 #define NEAR_LATENCY_SHARE 0.4
 #define NEAR_PLAUSIBLE     2e-6 /* seconds of a tiny message; slower: a busy machine was measured, not its link */
 #define NOBODY             UINT32_MAX
@@ -74,46 +70,17 @@ weft_status tuner_ping(weft_comm *world, void *buffer, size_t bytes, int rounds,
     return WEFT_OK;
 }
 
-/*
- * Both send at once what they received last, the best time of `rounds`: each reads what the other has just written, and
- * writes where the other has just read.
- */
-static weft_status swap(weft_comm *world, char *buffers, size_t bytes, int rounds, int peer, double *seconds)
-{
-    double best = 1e9;
-    for (int i = 0; i < rounds; i++) {
-        char *in = buffers + (i % 2 ? bytes : 0), *out = buffers + (i % 2 ? 0 : bytes);
-        weft_request *request = NULL;
-        uint64_t began = clock_now();
-        weft_status status = weft_receive_start(in, bytes, WEFT_U8, peer, world, &request);
-        if (status == WEFT_OK)
-            status = weft_send(out, bytes, WEFT_U8, peer, world);
-        if (status == WEFT_OK)
-            status = weft_wait(&request);
-        if (status != WEFT_OK)
-            return status;
-        double took = (double)(clock_now() - began) * 1e-9;
-        best = took < best ? took : best;
-    }
-    *seconds = best;
-    return WEFT_OK;
-}
-
 /* A message takes overhead at both ends and latency between: how a round trip through memory divides was measured once.
  */
 static weft_status measure_near(weft_comm *world, int peer, bool first, struct link_cost *cost, struct error *error)
 {
     weft_context *context = world->context;
     void *buffer = NULL;
-    double tiny = 0, line = 0, lines = 0, large = 0;
+    double tiny = 0, large = 0;
     weft_status status = heap_alloc(context->heap, LARGE_BYTES, &buffer, error);
     if (status != WEFT_OK)
         return status;
     status = tuner_ping(world, buffer, 8, TINY_ROUNDS, peer, first, &tiny);
-    if (status == WEFT_OK)
-        status = swap(world, buffer, 8, TINY_ROUNDS, peer, &line);
-    if (status == WEFT_OK)
-        status = swap(world, buffer, LINES_BYTES, TINY_ROUNDS, peer, &lines);
     if (status == WEFT_OK)
         status = tuner_ping(world, buffer, LARGE_BYTES, LARGE_ROUNDS, peer, first, &large);
     heap_free(context->heap, buffer);
@@ -122,7 +89,6 @@ static weft_status measure_near(weft_comm *world, int peer, bool first, struct l
     cost->latency = tiny * NEAR_LATENCY_SHARE;
     cost->overhead = tiny * (1 - NEAR_LATENCY_SHARE) / 2;
     cost->bytes_per_second = large > tiny ? LARGE_BYTES / (large - tiny) : LARGE_BYTES / large;
-    cost->lines_per_second = lines > line ? 2 * LINES_BYTES / (lines - line) : 0;
     return WEFT_OK;
 }
 
@@ -219,44 +185,30 @@ static weft_status measure_far(weft_comm *world, int peer, bool first, struct li
     return WEFT_OK;
 }
 
-/* Bytes a second that one core copies: within its cache the best, `beyond` it the mean, for which 0 says that there is
- * no way to tell. */
-static double copy_rate(char *memory, bool beyond, bool streaming)
-{
-    double best = 1e9, all = 0;
-    for (int i = 0; i < COPY_ROUNDS; i++) {
-        if (beyond && !copy_flush(memory, (uint64_t)2 * COPY_BYTES))
-            return 0;
-        uint64_t began = clock_now();
-        copy_bytes(memory, memory + COPY_BYTES, COPY_BYTES, streaming);
-        double took = (double)(clock_now() - began) * 1e-9;
-        best = took < best ? took : best;
-        all += took;
-    }
-    return COPY_BYTES / (beyond ? all / COPY_ROUNDS : best);
-}
-
-static void measure_copies(struct simulated_cluster *cluster)
+/* Bytes a second that one core copies within its cache. */
+static double measure_copy(void)
 {
     char *memory = calloc(2, COPY_BYTES);
+    double best = 1e9;
     if (!memory)
-        return;
-    double cached = clamp(copy_rate(memory, false, false), 5e9, 200e9);
-    double beyond = copy_rate(memory, true, false), streaming = copy_rate(memory, true, true);
+        return 0;
+    for (int i = 0; i < 8; i++) {
+        uint64_t began = clock_now();
+        copy_bytes(memory, memory + COPY_BYTES, COPY_BYTES, false);
+        double took = (double)(clock_now() - began) * 1e-9;
+        if (took < best)
+            best = took;
+    }
     free(memory);
-    cluster->copy_bandwidth = cached;
-    cluster->memory_bandwidth = beyond > 0 ? clamp(beyond, cached * MEMORY_LEAST, cached) : cached * MEMORY_SHARE;
-    cluster->streaming_bandwidth = clamp(streaming, cluster->memory_bandwidth, cached);
+    return COPY_BYTES / best;
 }
 
 /* Measured under load, a number may be off by orders of magnitude: it is kept within what such links can have. */
-static void take_near(struct simulated_cluster *cluster, const struct link_cost *cost)
+static struct link_parameters near_parameters(const struct link_cost *cost)
 {
-    cluster->near = (struct link_parameters){.latency = clamp(cost->latency, 30e-9, 500e-9),
-                                             .overhead = clamp(cost->overhead, 20e-9, 500e-9),
-                                             .bandwidth = clamp(cost->bytes_per_second, 2e9, 100e9)};
-    if (cost->lines_per_second > 0)
-        cluster->line_bandwidth = clamp(cost->lines_per_second, 1e9, 100e9);
+    return (struct link_parameters){.latency = clamp(cost->latency, 30e-9, 500e-9),
+                                    .overhead = clamp(cost->overhead, 20e-9, 500e-9),
+                                    .bandwidth = clamp(cost->bytes_per_second, 2e9, 100e9)};
 }
 
 struct link_parameters tuner_far_parameters(const struct link_cost *cost)
@@ -292,7 +244,9 @@ static void survey(weft_context *context, const struct tuner_levels *levels, boo
     machine_free(machine);
     agreement->cluster.cores = context->cores;
     agreement->cluster.sharing = nodes_sharing(context, levels);
-    measure_copies(&agreement->cluster);
+    double copied = measure_copy();
+    agreement->cluster.copy_bandwidth = clamp(copied, 5e9, 200e9);
+    agreement->cluster.memory_bandwidth = agreement->cluster.copy_bandwidth * 0.4;
     for (uint32_t r = context->ranks; r-- > 1;)
         *(near_reaches(context->near, r) ? &agreement->near_peer : &agreement->far_peer) = r;
     char key[LINK_KEY_BYTES];
@@ -300,11 +254,10 @@ static void survey(weft_context *context, const struct tuner_levels *levels, boo
     links_load(NULL, &links, NULL);
     const struct link_entry *kept = links_find(&links, LINK_NEAR, key);
     if (kept) {
-        take_near(&agreement->cluster, &kept->cost);
+        agreement->cluster.near = near_parameters(&kept->cost);
         snprintf(agreement->source, sizeof agreement->source, "links measured earlier on this kind of machine");
     }
-    bool known = kept && kept->samples >= LINKS_SAMPLES && kept->cost.lines_per_second > 0;
-    if (known || context->progress.crowded)
+    if ((kept && kept->samples >= LINKS_SAMPLES) || context->progress.crowded)
         agreement->near_peer = NOBODY; /* known well; or a busy machine would be measured, not its links */
     links_free(&links);
     if (given) {
@@ -334,7 +287,7 @@ static void keep(weft_context *context, const char *kind, struct agreement *agre
         snprintf(key, sizeof key, LINKS_KEY_NEAR, kind);
         links_improve(&links, LINK_NEAR, key, near, NULL);
         const struct link_entry *best = links_find(&links, LINK_NEAR, key);
-        take_near(&agreement->cluster, best ? &best->cost : near);
+        agreement->cluster.near = near_parameters(best ? &best->cost : near);
     }
     if (far) {
         snprintf(key, sizeof key, LINKS_KEY_FAR, context->transports[CONTEXT_FABRIC]->name, kind);

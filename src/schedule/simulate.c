@@ -19,7 +19,6 @@ enum event_kind {
     EVENT_TRY,     /* lane `subject` may begin its step */
     EVENT_DONE,    /* lane `subject` has completed its step */
     EVENT_VISIBLE, /* a signal of lane `subject` can be seen */
-    EVENT_TAKEN,   /* lane `subject` hears that its message was read */
     EVENT_FLOW,    /* lane `subject`'s message enters the network */
     EVENT_ARRIVAL, /* a message has arrived on channel `subject` */
 };
@@ -46,7 +45,6 @@ struct pipe {
     uint64_t key;     /* 0: empty entry of the table */
     uint32_t arrived; /* and not yet received */
     uint32_t waiting; /* the lane that receives, or NOBODY */
-    uint32_t sending; /* the lane whose long message waits to be read, or NOBODY */
 };
 
 /* A core that ranks take turns on. */
@@ -78,7 +76,6 @@ struct simulation {
     double *busy;       /* until when each rank is */
     struct core *cores; /* of all machines that have fewer than ranks, NULL where none has: each rank has its own */
     double bandwidth;   /* of a core's work */
-    double spilt;       /* the share of what is touched that the cache cannot hold */
     struct pipe *pipes;
     uint32_t pipe_mask;
     struct flow *flows;
@@ -295,7 +292,7 @@ static uint32_t pipe_of(struct simulation *simulation, uint32_t from, uint32_t t
     while (simulation->pipes[at].key && simulation->pipes[at].key != key)
         at = (at + 1) & simulation->pipe_mask;
     if (!simulation->pipes[at].key)
-        simulation->pipes[at] = (struct pipe){.key = key, .waiting = NOBODY, .sending = NOBODY};
+        simulation->pipes[at] = (struct pipe){.key = key, .waiting = NOBODY};
     return at;
 }
 
@@ -305,75 +302,32 @@ static const struct link_parameters *link_between(const struct simulation *simul
     return crossed ? link_of(simulation, crossed - 1) : &simulation->cluster->near;
 }
 
-static bool is_near(const struct simulation *simulation, const struct link_parameters *link)
-{
-    return link == &simulation->cluster->near;
-}
-
-/* Whether a message is read where it lies. */
-static bool is_read(const struct simulation *simulation, const struct link_parameters *link, uint64_t bytes)
-{
-    return is_near(simulation, link) && bytes > SIMULATED_NEAR_EAGER_BYTES;
-}
-
-/* Seconds that lines written by one rank take to another's cache. */
-static double crossing(const struct simulation *simulation, uint64_t bytes)
-{
-    double bandwidth = simulation->cluster->line_bandwidth;
-    return (double)bytes / (bandwidth > 0 ? bandwidth : simulation->cluster->copy_bandwidth);
-}
-
-/* Seconds to read a near message where it lies. */
-static double reading(const struct simulation *simulation, const struct step *sent, uint64_t bytes)
-{
-    const struct simulated_cluster *cluster = simulation->cluster;
-    double cached = sent && sent->source != BUFFER_INPUT ? crossing(simulation, bytes) : 0;
-    double moved = (double)bytes / cluster->near.bandwidth;
-    double spilt = simulation->spilt * (double)bytes / cluster->memory_bandwidth;
-    cached = cached > moved ? cached : moved;
-    return cached > spilt ? cached : spilt;
-}
-
 /* A message is there for a receive that waits for it. */
-static void receive(struct simulation *simulation, double now, uint32_t index, struct pipe *pipe)
+static void receive(struct simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     const struct step *step = step_of(simulation, runner);
     const struct link_parameters *link = link_between(simulation, runner->rank, step->peer);
-    uint64_t bytes = bytes_of(simulation, runner, step);
-    bool near = is_near(simulation, link), reads = is_read(simulation, link, bytes);
     double seconds = link->overhead;
-    if (reads)
-        seconds += reading(simulation, step_of(simulation, &simulation->runners[pipe->sending]), bytes);
-    else if (near)
-        seconds += crossing(simulation, bytes);
+    if (link == &simulation->cluster->near) /* who receives copies */
+        seconds += (double)bytes_of(simulation, runner, step) / link->bandwidth;
     if (step->kind == STEP_RECEIVE_REDUCE)
-        seconds += moving(simulation, bytes, 3);
-    double end = work(simulation, runner->rank, now, seconds);
-    push(simulation, end, EVENT_DONE, index);
-    if (reads) {
-        push(simulation, end + link->latency, EVENT_TAKEN, pipe->sending);
-        pipe->sending = NOBODY;
-    }
+        seconds += moving(simulation, bytes_of(simulation, runner, step), 3);
+    push(simulation, work(simulation, runner->rank, now, seconds), EVENT_DONE, index);
 }
 
 static void begin_send(struct simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     struct runner *runner = &simulation->runners[index];
     const struct link_parameters *link = link_between(simulation, runner->rank, step->peer);
-    uint64_t bytes = bytes_of(simulation, runner, step);
-    bool near = is_near(simulation, link), reads = is_read(simulation, link, bytes);
     runner->channel = pipe_of(simulation, runner->rank, step->peer, step->channel);
-    double seconds = link->overhead + (near && !reads ? crossing(simulation, bytes) : 0);
-    double sent = work(simulation, runner->rank, now, seconds);
-    if (!near) {
+    double sent = work(simulation, runner->rank, now, link->overhead);
+    if (link != &simulation->cluster->near) {
         push(simulation, sent, EVENT_FLOW, index);
         return;
     }
-    if (reads)
-        simulation->pipes[runner->channel].sending = index;
-    else
-        push(simulation, sent, EVENT_DONE, index);
+    /* Read in place: the sender cannot go on before the receiver has it. */
+    push(simulation, sent + (double)bytes_of(simulation, runner, step) / link->bandwidth, EVENT_DONE, index);
     push(simulation, sent + link->latency, EVENT_ARRIVAL, runner->channel);
 }
 
@@ -383,7 +337,7 @@ static void begin_receive(struct simulation *simulation, double now, uint32_t in
         &simulation->pipes[pipe_of(simulation, step->peer, simulation->runners[index].rank, step->channel)];
     if (pipe->arrived) {
         pipe->arrived--;
-        receive(simulation, now, index, pipe);
+        receive(simulation, now, index);
     } else {
         pipe->waiting = index;
     }
@@ -404,24 +358,7 @@ static bool signals_seen(const struct simulation *simulation, const struct runne
     return true;
 }
 
-/* Bytes that an exchange takes of what other ranks have published. */
-static uint64_t bytes_taken(const struct simulation *simulation, const struct step *step, uint32_t ranks)
-{
-    switch ((enum exchange)step->value) {
-    case EXCHANGE_REDUCE:
-    case EXCHANGE_GATHER:
-        return (ranks - 1) * simulation->block_bytes;
-    case EXCHANGE_TAKE:
-        return simulation->block_bytes;
-    default:
-        return 0;
-    }
-}
-
-/*
- * The last of a group to publish lets all of it go on. Each has written what it gives and reads what it takes: beyond
- * the flag's own line that crosses from cache to cache.
- */
+/* The last of a group to publish lets all of it go on. */
 static void begin_exchange(struct simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     const struct plan *plan = simulation->plans[simulation->runners[index].rank];
@@ -430,14 +367,15 @@ static void begin_exchange(struct simulation *simulation, double now, uint32_t i
     for (uint32_t i = 0; i < group->count; i++)
         if (!simulation->runners[simulation->first[plan->members[group->first + i]]].published)
             return;
-    uint64_t widest = collective_widest_input(plan->collective, plan->ranks) * simulation->block_bytes;
+    /* Each reads what all others have published; beyond the flag's own line that is memory of other caches. */
+    double time = simulation->cluster->near.latency, bytes = 0;
+    for (uint32_t i = 0; i < group->count; i++)
+        bytes +=
+            (double)simulation->plans[plan->members[group->first + i]]->input_blocks * (double)simulation->block_bytes;
+    if (bytes > PLAN_LINE_BYTES * (double)group->count)
+        time += simulation->cluster->near.latency / 2 + bytes / simulation->cluster->copy_bandwidth;
     for (uint32_t i = 0; i < group->count; i++) {
         uint32_t rank = plan->members[group->first + i];
-        const struct plan *own = simulation->plans[rank];
-        double time = simulation->cluster->near.latency;
-        if (widest > PLAN_LINE_BYTES)
-            time += crossing(simulation, own->input_blocks * simulation->block_bytes +
-                                             bytes_taken(simulation, &own->steps[0], group->count));
         double end = simulation->cores ? work(simulation, rank, now, time) : now + time;
         push(simulation, end, EVENT_DONE, simulation->first[rank]);
     }
@@ -561,7 +499,7 @@ static void arrival(struct simulation *simulation, double now, uint32_t index)
     }
     uint32_t runner = pipe->waiting;
     pipe->waiting = NOBODY;
-    receive(simulation, now, runner, pipe);
+    receive(simulation, now, runner);
 }
 
 static void run(struct simulation *simulation)
@@ -584,10 +522,6 @@ static void run(struct simulation *simulation)
             break;
         case EVENT_VISIBLE:
             visible(simulation, event.time, event.subject);
-            break;
-        case EVENT_TAKEN:
-            push(simulation, wake(simulation, simulation->runners[event.subject].rank, event.time), EVENT_DONE,
-                 event.subject);
             break;
         case EVENT_FLOW:
             runner = &simulation->runners[event.subject];
@@ -629,40 +563,6 @@ static bool cores_open(struct simulation *simulation, const uint32_t *sizes)
     for (size_t i = 0; simulation->cores && i < (size_t)machines * cores; i++)
         simulation->cores[i] = (struct core){0, NOBODY};
     return simulation->cores;
-}
-
-/*
- * Which share of `touched` bytes comes from memory each time: none while they fill half of the cache, for the other
- * half is not theirs alone (programs, neighbours, lines that fall together); all once they are as many as it can hold.
- */
-static double spilt_share(uint64_t touched, uint64_t cache)
-{
-    double share = cache ? 2 * (double)touched / (double)cache - 1 : 1;
-    return share < 0 ? 0 : share > 1 ? 1 : share;
-}
-
-/* Bytes of buffers that the ranks of a node touch, where that is most. Overwrites sizes[]. */
-static uint64_t most_touched(const struct simulation *simulation, uint32_t *blocks)
-{
-    uint32_t most = 0;
-    memset(blocks, 0, simulation->units[0] * sizeof *blocks);
-    for (uint32_t rank = 0; rank < simulation->ranks; rank++) {
-        const struct plan *plan = simulation->plans[rank];
-        uint32_t *here = &blocks[node_of(simulation, rank)];
-        *here += plan->output_blocks;
-        if (plan->collective != COLLECTIVE_BROADCAST) /* where input and output are one */
-            *here += plan->input_blocks;
-        most = *here > most ? *here : most;
-    }
-    return most * simulation->block_bytes;
-}
-
-static bool has_near_steps(const struct plan *plan)
-{
-    for (uint32_t i = 0; i < plan->step_count; i++)
-        if (plan->steps[i].kind >= STEP_EXPOSE && plan->steps[i].kind <= STEP_DELIVER)
-            return true;
-    return false;
 }
 
 static bool simulation_open(struct simulation *simulation)
@@ -720,13 +620,15 @@ static bool simulation_open(struct simulation *simulation)
         }
     }
     simulation->first[ranks] = next;
+    uint32_t most = 1;
+    for (uint32_t node = 0; node < simulation->units[0]; node++)
+        most = sizes[node] > most ? sizes[node] : most;
     if (!cores_open(simulation, sizes))
         return false;
-    simulation->spilt = spilt_share(most_touched(simulation, sizes), simulation->cluster->cache_bytes);
-    simulation->bandwidth = 1 / ((1 - simulation->spilt) / simulation->cluster->copy_bandwidth +
-                                 simulation->spilt / simulation->cluster->memory_bandwidth);
-    if (simulation->spilt >= 1 && has_near_steps(simulation->plans[0]) && simulation->cluster->streaming_bandwidth > 0)
-        simulation->bandwidth = simulation->cluster->streaming_bandwidth;
+    const struct plan *plan = simulation->plans[0];
+    uint64_t touched = (plan->input_blocks + plan->output_blocks) * simulation->block_bytes * most;
+    simulation->bandwidth = touched > simulation->cluster->cache_bytes ? simulation->cluster->memory_bandwidth
+                                                                       : simulation->cluster->copy_bandwidth;
     return true;
 }
 

@@ -4,13 +4,9 @@
  *
  * A message of n bytes occupies its sender for `overhead`, its link for (n + headers) / bandwidth, and arrives
  * `latency` later; messages that share a node's network interface, a leaf's or a pod's uplinks share its bandwidth.
- * Short near messages are copied by both ends, line by line; long ones by the receiver alone, for whom the sender
- * waits. Other near steps move bytes at memory bandwidth, and signals cost the near latency. Where ranks outnumber the
- * cores of their machine, whatever occupies a rank waits for a core. (The model is LogGP's: A. Alexandrov et al.,
- * "LogGP", SPAA 1995.)
- *
- * What a plan only reads (INPUT) is taken to lie in the caches of all who read it; what was written in the operation
- * itself crosses from one cache to another.
+ * Near messages occupy their receiver, who copies, for n / bandwidth; other near steps move bytes at memory bandwidth
+ * and signals cost the near latency. Where ranks outnumber the cores of their machine, whatever occupies a rank waits
+ * for a core. (The model is LogGP's: A. Alexandrov et al., "LogGP", SPAA 1995.)
  */
 #ifndef WEFT_SCHEDULE_SIMULATE_H
 #define WEFT_SCHEDULE_SIMULATE_H
@@ -19,9 +15,6 @@
 
 /** Of a message between nodes, all layers together: many small messages fill a link sooner than few. */
 #define SIMULATED_HEADER_BYTES 128
-
-/** Longest message to a near rank that crosses beside its announcement. */
-#define SIMULATED_NEAR_EAGER_BYTES 2048
 
 /** One level of links. Seconds and bytes per second. */
 struct link_parameters {
@@ -37,10 +30,6 @@ struct simulated_cluster {
                                                    each way; 0: nothing is known, they are as far as nodes */
     double copy_bandwidth;                      /**< bytes/s one rank copies or reduces at, within the cache */
     double memory_bandwidth;                    /**< bytes/s one rank moves beyond the cache */
-    double streaming_bandwidth;                 /**< the same with stores past the caches, as near steps make them when
-                                                   buffers exceed the cache; 0: no more */
-    double line_bandwidth;                      /**< bytes/s that a rank takes of what another has just written, or
-                                                   writes where another has just read; 0: as within the cache */
     uint64_t cache_bytes;                       /**< of the last level, a node */
     uint32_t cores;                             /**< of a machine; ranks beyond them take turns */
     uint32_t sharing;                           /**< nodes that share a machine's cores: containers; 0: none do */

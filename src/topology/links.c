@@ -54,8 +54,7 @@ static struct link_entry *find(const struct links *links, enum link_level level,
 static bool plausible(const struct link_cost *cost)
 {
     return cost->latency >= 0 && cost->latency < 60 && cost->overhead >= 0 && cost->overhead < 60 &&
-           cost->bytes_per_second > 0 && cost->bytes_per_second < 1e15 && cost->lines_per_second >= 0 &&
-           cost->lines_per_second < 1e15;
+           cost->bytes_per_second > 0 && cost->bytes_per_second < 1e15;
 }
 
 static weft_status read_entry(const cJSON *object, const char *path, struct link_entry *entry, struct error *error)
@@ -70,8 +69,6 @@ static weft_status read_entry(const cJSON *object, const char *path, struct link
         status = json_get_number(object, "overhead", path, &entry->cost.overhead, error);
     if (status == WEFT_OK)
         status = json_get_number(object, "bytes_per_second", path, &entry->cost.bytes_per_second, error);
-    if (status == WEFT_OK && cJSON_GetObjectItemCaseSensitive(object, "lines_per_second"))
-        status = json_get_number(object, "lines_per_second", path, &entry->cost.lines_per_second, error);
     if (status == WEFT_OK)
         status = json_get_integer(object, "measured", path, 0, JSON_EXACT, &entry->measured, error);
     if (status == WEFT_OK)
@@ -170,12 +167,9 @@ weft_status links_improve(struct links *links, enum link_level level, const char
     if (cost->latency + 2 * cost->overhead < kept->cost.latency + 2 * kept->cost.overhead) {
         kept->cost.latency = cost->latency;
         kept->cost.overhead = cost->overhead;
-        kept->cost.lines_per_second = cost->lines_per_second;
     }
     if (cost->bytes_per_second > kept->cost.bytes_per_second)
         kept->cost.bytes_per_second = cost->bytes_per_second;
-    if (kept->cost.lines_per_second == 0)
-        kept->cost.lines_per_second = cost->lines_per_second;
     kept->samples++;
     return WEFT_OK;
 }
@@ -188,8 +182,6 @@ static void write_entry(const struct link_entry *entry, struct json_writer *writ
     json_put_number(writer, "latency", entry->cost.latency);
     json_put_number(writer, "overhead", entry->cost.overhead);
     json_put_number(writer, "bytes_per_second", entry->cost.bytes_per_second);
-    if (entry->cost.lines_per_second > 0)
-        json_put_number(writer, "lines_per_second", entry->cost.lines_per_second);
     json_put_integer(writer, "measured", entry->measured);
     json_put_integer(writer, "samples", entry->samples);
     json_close(writer);

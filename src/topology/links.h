@@ -34,7 +34,6 @@ struct link_cost {
     double latency;          /**< seconds, one way, until the first byte is seen */
     double overhead;         /**< seconds of processor time a message */
     double bytes_per_second; /**< of a large message */
-    double lines_per_second; /**< of near links, bytes/s of what the other rank has just written; 0: not measured */
 };
 
 struct link_entry {
@@ -77,8 +76,7 @@ weft_status links_put(struct links *links, enum link_level level, const char *ke
                       struct error *error);
 
 /**
- * Keep the better of `cost`, measured now, and of what was kept: the least latency and overhead, with what lines took
- * at that time (they depend on where the processors lay), the most bandwidth.
+ * Keep the better of `cost`, measured now, and of what was kept: the least latency and overhead, the most bandwidth.
  * Load only ever makes a link look worse than it is. What is too old is replaced. Errors: ARGUMENT, MEMORY.
  */
 weft_status links_improve(struct links *links, enum link_level level, const char *key, const struct link_cost *cost,

@@ -43,14 +43,6 @@ uint64_t copy_forgotten_after(void)
 }
 
 #if defined(__SSE2__)
-bool copy_flush(const void *memory, uint64_t bytes)
-{
-    for (uint64_t at = 0; at < bytes; at += 64)
-        _mm_clflush((const char *)memory + at);
-    _mm_mfence();
-    return true;
-}
-
 /* A cache line at a time, from the first whole line of the target to the last. */
 static void copy_streaming(char *target, const char *source, uint64_t bytes)
 {
@@ -79,11 +71,6 @@ void copy_fence(void)
     _mm_sfence();
 }
 #else
-bool copy_flush(const void *memory, uint64_t bytes)
-{
-    return false;
-}
-
 static void copy_streaming(char *target, const char *source, uint64_t bytes)
 {
     memcpy(target, source, bytes);

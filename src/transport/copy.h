@@ -30,9 +30,6 @@
  * cache. Ask once and keep it. */
 uint64_t copy_streaming_threshold(void);
 
-/** Have `bytes` bytes in no cache, for a measurement; false where this processor has no way. */
-bool copy_flush(const void *memory, uint64_t bytes);
-
 /** target = source, `bytes` bytes; they do not overlap. Streamed stores are fenced before return. */
 void copy_bytes(void *target, const void *source, uint64_t bytes, bool streaming);
 

@@ -23,9 +23,6 @@ struct control;
 
 #define NEAR_NAME_BYTES 40
 
-/** Longest message that crosses beside its announcement; a longer one is read where it lies. */
-#define NEAR_EAGER_BYTES 2048u
-
 /** What a peer must know to come near: travels in the rank's card. */
 struct near_card {
     char name[NEAR_NAME_BYTES]; /**< of the abstract socket */

@@ -116,7 +116,7 @@ static bool messages_may_sleep(struct transport *transport)
             return false;
         if (dialogue->first_notice && pipe_has_room(&dialogue->out, 1))
             return false;
-        if (dialogue->first_waiting && pipe_has_room(&dialogue->out, pipe_lines(NEAR_EAGER_BYTES)))
+        if (dialogue->first_waiting && pipe_has_room(&dialogue->out, pipe_lines(EAGER_BYTES)))
             return false;
     }
     return !near_can_move(messages);

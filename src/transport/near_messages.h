@@ -4,7 +4,7 @@
  * messages to a peer), near_move.c (data that takes more than one turn) and near_receive.c (records from a peer). How a
  * message travels depends on its size and on where its two ends lie:
  *
- *   up to NEAR_EAGER_BYTES in the pipe itself (RECORD_EAGER); the send is complete at once
+ *   up to EAGER_BYTES     in the pipe itself (RECORD_EAGER); the send is complete at once
  *   sender's in its heap  OFFER with its place; the receiver copies it from there, then TAKEN: one copy
  *   only receiver's is    OFFER; PULL with the receiver's place; the sender copies it there; WRITTEN: one copy
  *   neither               OFFER; PULL; STAGED; through a stage of a few chunks in the sender's heap: two copies that
@@ -24,6 +24,7 @@
 #include "transport/near_match.h"
 #include "transport/near_pipe.h"
 
+#define EAGER_BYTES  2048u
 #define STAGES       8u
 #define STAGE_CHUNKS 4u
 #define STAGE_CHUNK  (UINT64_C(64) << 10)

@@ -87,7 +87,7 @@ weft_status near_begin_receive(struct near_messages *messages, struct transfer *
 static weft_status take_eager(struct near_messages *messages, struct near_dialogue *dialogue,
                               const struct record *record, struct error *error)
 {
-    if (record->bytes > NEAR_EAGER_BYTES)
+    if (record->bytes > EAGER_BYTES)
         return nonsense(dialogue, "the size of a message", error);
     struct channel *channel = channel_find(&dialogue->channels, record->communicator, record->channel);
     if (!channel)

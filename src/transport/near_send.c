@@ -57,7 +57,7 @@ weft_status near_answer(struct near_messages *messages, const struct transfer *t
 
 static bool eager_is_allowed(struct near_dialogue *dialogue, const struct transfer *send)
 {
-    if (send->bytes > NEAR_EAGER_BYTES)
+    if (send->bytes > EAGER_BYTES)
         return false;
     if (dialogue->eager_sent - dialogue->eager_seen <= EAGER_CREDIT)
         return true;

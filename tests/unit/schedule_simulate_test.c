@@ -17,7 +17,6 @@ static const struct simulated_cluster cluster = {
     .far = {.latency = 1e-5, .overhead = 1e-6, .bandwidth = 1e9},
     .copy_bandwidth = 2e10,
     .memory_bandwidth = 1e10,
-    .line_bandwidth = 5e9,
     .cache_bytes = 1 << 25,
     .cores = 8,
 };
@@ -52,26 +51,6 @@ static void one_message(void **state)
     double headers = SIMULATED_HEADER_BYTES / 1e9;
     assert_near(time_of(COLLECTIVE_SENDRECEIVE, "message", 2, 1, 0), 1.2e-5 + headers, 1e-9);
     assert_near(time_of(COLLECTIVE_SENDRECEIVE, "message", 2, 1, 1000000), 1.2e-5 + headers + 1e-3, 1e-9);
-}
-
-/* Short near messages cross line by line, once at each end; of a long one the receiver reads what was an input in its
- * cache, and what the sender has just written (all but the first block of a ring) from the sender's. */
-static void near_messages_cost_what_crosses_caches(void **state)
-{
-    assert_near(time_of(COLLECTIVE_SENDRECEIVE, "message", 2, 2, 2000), 2e-7 + 2 * 2000 / 5e9, 1e-9);
-    assert_near(time_of(COLLECTIVE_SENDRECEIVE, "message", 2, 2, 100000), 3e-7 + 100000 / 1e10, 1e-9);
-    double sent = time_of(COLLECTIVE_ALLGATHER, "ring", 2, 2, 100000);
-    assert_true(sent > 100000 / 2e10 + 100000 / 5e9); /* it is copied to the output, and sent from there */
-    assert_near(time_of(COLLECTIVE_ALLREDUCE, "exchange", 2, 2, 4096), 1e-7 + 2 * 4096 / 5e9, 1e-9);
-}
-
-/* Half of the cache is sure; from the whole of it on everything comes from memory. */
-static void what_exceeds_the_cache_is_slower_by_and_by(void **state)
-{
-    double in_cache = time_of(COLLECTIVE_ALLTOALL, "pairwise", 2, 2, 1 << 20) / (1 << 20); /* 8 MiB are touched */
-    double half = time_of(COLLECTIVE_ALLTOALL, "pairwise", 2, 2, 3 << 20) / (3 << 20);
-    double beyond = time_of(COLLECTIVE_ALLTOALL, "pairwise", 2, 2, 4 << 20) / (4 << 20);
-    assert_true(in_cache < 0.95 * half && half < 0.95 * beyond);
 }
 
 static void messages_of_one_node_share_its_interface(void **state)
@@ -179,8 +158,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_message),
-        cmocka_unit_test(near_messages_cost_what_crosses_caches),
-        cmocka_unit_test(what_exceeds_the_cache_is_slower_by_and_by),
         cmocka_unit_test(messages_of_one_node_share_its_interface),
         cmocka_unit_test(a_ring_takes_its_rounds),
         cmocka_unit_test(nothing_is_faster_than_the_wire),
