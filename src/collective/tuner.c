@@ -100,7 +100,10 @@ static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, c
         chosen = i;
     }
     if (chosen != prices->chosen)
-        prices->reason = "as good as the least predicted time, and it asks less of the network";
+        prices->reason =
+            shape->ranks > most_ranks
+                ? "as good as the least time, extrapolated from fewer ranks, and it asks less of the network"
+                : "as good as the least predicted time, and it asks less of the network";
     prices->chosen = chosen;
     return WEFT_OK;
 }
