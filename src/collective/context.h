@@ -55,7 +55,6 @@ struct weft_context {
     const struct reduction *reduction;
     uint64_t streaming_bytes;      /**< operations that touch more are stored past the caches */
     uint64_t kept_bytes;           /**< of staging that other cores' private caches may keep */
-    struct copy_crossing crossing; /**< how this rank stores into lines that other cores hold */
     bool stage_only;               /**< never read memory that a near rank has not put into its heap */
     double meeting_limit, time_limit, late_seconds;
 

@@ -46,11 +46,8 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
     uint8_t *place = contribution_in(comm->mine, operation);
     if (bytes == 8) {
         memcpy(place, operation->call->input, 8);
-    } else if (operation->room != EXCHANGE_LONG) {
-        copy_bytes(place, operation->call->input, bytes, false);
     } else {
-        copy_across(&comm->context->crossing, place, operation->call->input, bytes);
-        copy_fence();
+        copy_bytes(place, operation->call->input, bytes, false);
     }
     atomic_store_explicit(&line->counter, (operation->number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
 }
@@ -140,7 +137,7 @@ static void take_sum(const struct exchange_operation *operation, const struct pl
     for (uint32_t i = 0; i < group->count; i++)
         comm->sources[i] = given_by(operation, members[i]) + from;
     reduction_tree(comm->context->reduction, call->type, call->op.kind, &target, 1, comm->sources, group->count,
-                   call->count, operation->finish, false, NULL);
+                   call->count, operation->finish, false);
 }
 
 void exchange_take(const struct exchange_operation *operation)

@@ -14,7 +14,7 @@ static void reduce(struct weft_request *request, const struct lane *lane, const 
         sources[i] = execution_chunk(request, lane, step->source, step->source_chunk + i * step->stride);
     reduction_tree(request->comm->context->reduction, request->call->type, request->call->op.kind, &target, 1, sources,
                    step->operands, count, step->flags & STEP_FINISHES ? request->binding.finish : NULL,
-                   request->binding.streaming, NULL);
+                   request->binding.streaming);
 }
 
 enum step_result execution_step_local(struct weft_request *request, struct lane *lane, const struct step *step)
@@ -39,7 +39,7 @@ enum step_result execution_step_local(struct weft_request *request, struct lane 
         void *targets[1] = {target};
         const void *sources[1] = {source};
         reduction_tree(request->comm->context->reduction, request->call->type, request->call->op.kind, targets, 1,
-                       sources, 1, count, request->binding.finish, false, NULL);
+                       sources, 1, count, request->binding.finish, false);
     } else if (source != target) {
         copy_bytes(target, source, bytes, request->binding.streaming);
     }

@@ -66,7 +66,7 @@ static void reduce(struct weft_request *request, struct lane *lane, const struct
     if (lane->transfer.bytes)
         reduction_tree(request->comm->context->reduction, call->type, call->op.kind, &target, 1, sources, 2,
                        lane->transfer.bytes / request->binding.element,
-                       step->flags & STEP_FINISHES ? request->binding.finish : NULL, false, NULL);
+                       step->flags & STEP_FINISHES ? request->binding.finish : NULL, false);
 }
 
 enum step_result execution_step_message(struct weft_request *request, struct lane *lane, const struct step *step)

@@ -308,12 +308,10 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
         piece.value = chunk % plan->parts;
         uint64_t bytes = execution_step_bytes(request, lane, &piece);
         if (bytes)
-            copy_across(&request->comm->context->crossing,
-                        staging + chunk_offset(request, lane, chunk, request->binding.room, 0),
-                        execution_chunk(request, lane, BUFFER_INPUT, chunk), bytes);
+            copy_bytes(staging + chunk_offset(request, lane, chunk, request->binding.room, 0),
+                       execution_chunk(request, lane, BUFFER_INPUT, chunk), bytes, false);
         done += parts;
     }
-    copy_fence();
     return STEP_COMPLETE;
 }
 
@@ -424,18 +422,9 @@ static enum step_result reduce_or_spread(struct weft_request *request, struct la
             return STEP_FAILED;
         }
     }
-    if (step->kind == STEP_SPREAD && !(step->flags & STEP_FINISHES)) {
-        for (uint32_t i = 0; i < targets; i++)
-            if (comm->targets[i] != comm->sources[0] && streaming)
-                copy_bytes(comm->targets[i], comm->sources[0], bytes, true);
-            else if (comm->targets[i] != comm->sources[0])
-                copy_across(&comm->context->crossing, comm->targets[i], comm->sources[0], bytes);
-        copy_fence();
-        return STEP_COMPLETE;
-    }
     reduction_tree(comm->context->reduction, request->call->type, request->call->op.kind, comm->targets, targets,
                    comm->sources, sources, bytes / request->binding.element,
-                   step->flags & STEP_FINISHES ? request->binding.finish : NULL, streaming, &comm->context->crossing);
+                   step->flags & STEP_FINISHES ? request->binding.finish : NULL, streaming);
     return STEP_COMPLETE;
 }
 

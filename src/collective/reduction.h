@@ -74,13 +74,12 @@ struct reduction_finish reduction_finish_of(weft_op op, uint32_t ranks);
 /**
  * Store T(0, source_count) over `sources`, finished, to each of `target_count` targets: `count` elements of `type`.
  * `kind` is what the public op is made of: WEFT_OP_AVERAGE and WEFT_OP_SCALED_SUM add. `finish` may be NULL: none. At
- * least one source; no target at all is allowed. The first target is computed, the others are copied from it block by
- * block: it should be the one that is nearest. `crossing`, which is not NULL where there are others and they are not
- * streamed, has learnt how to store them.
+ * least one source; no target at all is allowed. The first target is computed, the others are copied from it piece
+ * by piece: it should be the one that is nearest.
  */
 void reduction_tree(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *const *targets,
                     uint32_t target_count, const void *const *sources, uint32_t source_count, uint64_t count,
-                    const struct reduction_finish *finish, bool streaming, struct copy_crossing *crossing);
+                    const struct reduction_finish *finish, bool streaming);
 
 /** target = left op right; not streaming, not finished. */
 void reduction_pair(const struct reduction *reduction, weft_type type, weft_op_kind kind, void *target,

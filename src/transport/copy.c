@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "transport/copy.h"
 
-#include "base/clock.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -120,38 +118,4 @@ void copy_bytes(void *target, const void *source, uint64_t bytes, bool streaming
     }
     copy_streaming(target, source, bytes);
     copy_fence();
-}
-
-/* ---- to another core ---- */
-
-#define CROSSING_LEAST  2048u /* bytes; below, there is little to win */
-#define CROSSING_SLOW   160.0 /* ns per KiB: 6.4 GB/s; the lines are near below 150, far above 190 */
-#define CROSSING_LOOK   8u    /* one copy of so many is timed ... */
-#define CROSSING_RELOOK 64u   /* ... and where they go past the caches, one of so many goes through them */
-
-/* One time is enough to see that lines have come near; that they are far may be a moment's, as of a lost core. */
-static void learn(struct copy_crossing *crossing, double cost)
-{
-    if (cost > 4 * CROSSING_SLOW)
-        cost = 4 * CROSSING_SLOW;
-    crossing->cost = crossing->past ? cost : crossing->cost + (cost - crossing->cost) / 4;
-    crossing->past = crossing->cost > CROSSING_SLOW;
-}
-
-void copy_across(struct copy_crossing *crossing, void *target, const void *source, uint64_t bytes)
-{
-    if (bytes < CROSSING_LEAST) {
-        copy_bytes(target, source, bytes, false);
-        return;
-    }
-    const bool timed = ++crossing->copies % (crossing->past ? CROSSING_RELOOK : CROSSING_LOOK) == 0;
-    if (!timed && crossing->past) {
-        copy_streaming(target, source, bytes);
-    } else if (!timed) {
-        copy_lines(target, source, bytes);
-    } else {
-        uint64_t begin = clock_now();
-        copy_lines(target, source, bytes);
-        learn(crossing, (double)(clock_now() - begin) * 1024 / (double)bytes);
-    }
 }

@@ -101,7 +101,7 @@ static void expect_sum(const struct trial *trial, int ranks, size_t elements, si
     struct reduction_finish finish = reduction_finish_of(trial->op, (uint32_t)ranks);
     if (count)
         reduction_tree(reduction_named("portable"), trial->type, trial->op.kind, &target, 1, sources, (uint32_t)ranks,
-                       count, &finish, false, NULL);
+                       count, &finish, false);
     free(inputs);
     free(sources);
 }

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #define MOST_SOURCES 40
-#define MOST_BYTES   24000
+#define MOST_BYTES   150000
 
 static const char *const names[] = {"portable", "x86-64-v3", "x86-64-v4"};
 static const struct reduction *variants[3]; /* NULL: not runnable here */
@@ -299,9 +299,8 @@ static void run_case(const struct reduction *reduction, struct field *field, wef
         if (targets[i] == field->targets[i])
             memset(field->targets[i] - 16, 0x5a, bytes + 32);
     }
-    struct copy_crossing crossing = {.past = count % 2};
-    reduction_tree(reduction, type, kind, targets, target_count, field->sources, source_count, count, finish, streaming,
-                   &crossing);
+    reduction_tree(reduction, type, kind, targets, target_count, field->sources, source_count, count, finish,
+                   streaming);
     for (uint32_t i = 0; i < target_count; i++) {
         if (memcmp(targets[i], field->expected, bytes) != 0) {
             uint64_t at = 0;
@@ -316,6 +315,27 @@ static void run_case(const struct reduction *reduction, struct field *field, wef
             if (field->targets[i][bytes + guard] != 0x5a || field->targets[i][-1 - (int64_t)guard] != 0x5a)
                 fail_msg("a store beyond the target");
     }
+}
+
+/* Several targets: longer than what is copied on at a time. */
+static void long_results_reach_all_targets(void **state)
+{
+    static const uint32_t source_counts[] = {1, 2, 3, 5, 8};
+    struct field field = field_open();
+    for (size_t s = 0; s < sizeof source_counts / sizeof *source_counts; s++)
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            const uint32_t source_count = source_counts[s];
+            const uint64_t count = 16384 * (1 + seed % 2) + seed / 2 * 101;
+            const bool in_place = seed & 1, streaming = seed & 2;
+            struct reduction_finish finish = {seed & 4 ? REDUCTION_FINISH_DIVIDE : REDUCTION_FINISH_NONE, source_count,
+                                              1};
+            field_lay(&field, WEFT_F32, source_count, count, seed, seed % 3 == 0);
+            reference(WEFT_F32, WEFT_OP_SUM, field.expected, field.sources, source_count, count, &finish);
+            run_case(reduction_best(), &field, WEFT_F32, WEFT_OP_SUM, source_count, 1 + seed % 3, count, &finish,
+                     streaming, in_place);
+        }
+    free(field.memory);
+    (void)state;
 }
 
 static void every_kernel_gives_the_reference_bits(void **state)
@@ -445,11 +465,9 @@ int main(void)
     for (size_t n = 0; n < 3; n++)
         variants[n] = reduction_named(names[n]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kernel_gives_the_reference_bits),
-        cmocka_unit_test(every_size_around_the_vectors),
-        cmocka_unit_test(every_value_of_the_16_bit_types),
-        cmocka_unit_test(min_and_max_do_not_depend_on_order),
-        cmocka_unit_test(what_follows_the_sum),
+        cmocka_unit_test(every_kernel_gives_the_reference_bits), cmocka_unit_test(long_results_reach_all_targets),
+        cmocka_unit_test(every_size_around_the_vectors),         cmocka_unit_test(every_value_of_the_16_bit_types),
+        cmocka_unit_test(min_and_max_do_not_depend_on_order),    cmocka_unit_test(what_follows_the_sum),
         cmocka_unit_test(instruction_sets_are_chosen_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
