@@ -3,7 +3,8 @@
  * Prices among more ranks than can be simulated while somebody waits: the same places with fewer nodes under each leaf
  * (then fewer leaves, then fewer ranks on each node) are simulated three times, each with half of what the next has,
  * and the price goes on as it grew. What takes rounds grows by as much with every doubling, what takes a message for
- * every rank by twice as much, what fills links by half as much: the ratio of the two increases seen tells which.
+ * every rank by twice as much, what fills links by half as much: the ratio of the two increases seen tells which. If
+ * nodes lost ranks, the smallest places are simulated with all of these once more, and what they take longer is added.
  */
 #include "collective/tuner.h"
 
@@ -141,31 +142,102 @@ static double extrapolate(const double seconds[SIZES], double doublings)
     return price;
 }
 
+/* What `thinning` leaves of the shape, simulated; *simulated is how many of `varied` it has. HUGE_VAL: nothing like it.
+ */
+static weft_status simulate_thinned(const struct algorithm *algorithm, const struct plan_shape *shape,
+                                    const struct simulated_cluster *cluster, struct thinning thinning, uint32_t varied,
+                                    double *seconds, double *simulated, struct error *error)
+{
+    struct thinned thinned;
+    if (!thin(shape, cluster, thinning, &thinned))
+        return error_memory(error, (size_t)7 * shape->ranks * sizeof(uint32_t), "a smaller shape");
+    *seconds = HUGE_VAL;
+    *simulated = varied == RANKS ? thinned.shape.ranks : shape_units(&thinned.shape, 0);
+    weft_status status = WEFT_OK;
+    if (!algorithm_refuses(algorithm, &thinned.shape))
+        status = tuner_simulate(algorithm, &thinned.shape, &thinned.cluster, seconds, error);
+    free(thinned.memory);
+    return status;
+}
+
+/* Messages that a rank exchanges with other nodes, and the bytes that it sends there. */
+static weft_status count_traffic(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
+                                 double *messages, double *bytes, struct error *error)
+{
+    struct plan *plan;
+    weft_status status = plan_generate(algorithm, shape, rank, &plan, error);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t count = 0, chunks = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct step *step = &plan->steps[i];
+        if (step->kind > STEP_RECEIVE_REDUCE || shape_node(shape, step->peer) == shape_node(shape, rank))
+            continue;
+        count++;
+        chunks += step->kind == STEP_SEND ? step->chunks : 0;
+    }
+    *messages = (double)(count * plan_iterations(plan, shape->block_bytes));
+    *bytes = (double)chunks / plan->parts * (double)shape->block_bytes;
+    plan_free(plan);
+    return WEFT_OK;
+}
+
+/*
+ * The least that the whole place takes: what messages occupy a rank of the first node, and what the node's bytes occupy
+ * its link. Few nodes that spend their time on sums do not show how both grow.
+ */
+static weft_status least_price(const struct algorithm *algorithm, const struct plan_shape *shape,
+                               const struct simulated_cluster *cluster, double *seconds, struct error *error)
+{
+    double link_bytes = 0, most = 0;
+    for (uint32_t rank = 0; shape->nodes && rank < shape->ranks && shape->nodes[rank] == shape->nodes[0]; rank++) {
+        double messages, bytes;
+        weft_status status = count_traffic(algorithm, shape, rank, &messages, &bytes, error);
+        if (status != WEFT_OK)
+            return status;
+        link_bytes += bytes;
+        most = fmax(most, messages * cluster->far.overhead);
+    }
+    *seconds = fmax(most, link_bytes / cluster->far.bandwidth);
+    return WEFT_OK;
+}
+
 weft_status tuner_estimate(const struct algorithm *algorithm, const struct plan_shape *shape,
                            const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
                            struct error *error)
 {
     if (shape->ranks <= most_ranks)
         return tuner_simulate(algorithm, shape, cluster, seconds, error);
-    double prices[SIZES], simulated = 1;
+    double prices[SIZES], simulated = 1, ignored, least = 0;
     uint32_t varied;
     const struct thinning largest_size = choose_thinning(shape, most_ranks, &varied);
+    struct thinning smallest_size = largest_size;
     for (uint32_t i = 0; i < SIZES; i++) {
-        struct thinned thinned;
         struct thinning thinning = largest_size;
         thinning.keep[varied] >>= SIZES - 1 - i;
         thinning.keep[varied] += !thinning.keep[varied];
-        if (!thin(shape, cluster, thinning, &thinned))
-            return error_memory(error, (size_t)7 * shape->ranks * sizeof(uint32_t), "a smaller shape");
-        bool fits = !algorithm_refuses(algorithm, &thinned.shape);
-        weft_status status = WEFT_OK;
-        if (fits)
-            status = tuner_simulate(algorithm, &thinned.shape, &thinned.cluster, &prices[i], error);
-        simulated = varied == RANKS ? thinned.shape.ranks : shape_units(&thinned.shape, 0);
-        free(thinned.memory);
-        if (status != WEFT_OK || !fits) /* there is nothing smaller that is like it */
-            return status != WEFT_OK ? status : tuner_simulate(algorithm, shape, cluster, seconds, error);
+        if (i == 0)
+            smallest_size = thinning;
+        weft_status status =
+            simulate_thinned(algorithm, shape, cluster, thinning, varied, &prices[i], &simulated, error);
+        if (status != WEFT_OK)
+            return status;
+        if (prices[i] == HUGE_VAL) /* there is nothing smaller that is like it */
+            return tuner_simulate(algorithm, shape, cluster, seconds, error);
     }
     *seconds = extrapolate(prices, log2((varied == RANKS ? shape->ranks : shape_units(shape, 0)) / simulated));
-    return WEFT_OK;
+    /* Nodes with fewer ranks than there are do other work: by so much as the smallest of them differ. */
+    struct thinning whole_nodes = smallest_size;
+    whole_nodes.keep[RANKS] = whole_nodes.all[RANKS];
+    if (varied != RANKS && whole_nodes.keep[RANKS] > smallest_size.keep[RANKS]) {
+        double price;
+        weft_status status = simulate_thinned(algorithm, shape, cluster, whole_nodes, varied, &price, &ignored, error);
+        if (status != WEFT_OK)
+            return status;
+        if (price != HUGE_VAL)
+            *seconds += fmax(price - prices[0], 0);
+    }
+    weft_status status = least_price(algorithm, shape, cluster, &least, error);
+    *seconds = fmax(*seconds, least);
+    return status;
 }

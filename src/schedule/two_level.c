@@ -299,6 +299,20 @@ void write_two_level_allreduce_one_shot(struct builder *builder)
     write_sum_with(builder, 1, false, 1, stage_one_shot);
 }
 
+/*
+ * One leader a node, of any length: ranks of a node share its network, and perhaps too few cores, of which one long
+ * message costs less than many short ones.
+ */
+void write_two_level_allreduce_leaders(struct builder *builder)
+{
+    write_sum_with(builder, 1, false, shape_units(builder->shape, 0), cross_pairwise);
+}
+
+void write_two_level_allreduce_leaders_doubling(struct builder *builder)
+{
+    write_sum_with(builder, 1, false, 1, stage_recursive_doubling);
+}
+
 void write_two_level_allreduce_ring(struct builder *builder)
 {
     write_sum(builder, false, shape_units(builder->shape, 0), stage_ring_allreduce);

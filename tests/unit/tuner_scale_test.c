@@ -33,13 +33,23 @@ static double regret(const struct cluster_file *file, enum collective collective
     return whole.prices[guessed.chosen].seconds / whole.prices[whole.chosen].seconds;
 }
 
+static void check(const struct cluster_file *file, const char *name, enum collective collective, uint32_t ranks,
+                  uint64_t bytes)
+{
+    double times = regret(file, collective, ranks, bytes);
+    if (times > 1.3)
+        fail_msg("%s, %u ranks, %s of %d bytes: %.2f times the best", name, ranks, collective_name(collective),
+                 (int)bytes, times);
+}
+
 static void the_choice_among_many_ranks_is_nearly_the_best(void **state)
 {
     static const struct {
         const char *file;
         uint32_t ranks;
-    } cases[] = {{"dgx-a100", 128}, {"dgx-a100", 160}, {"dgx-h100", 256}, {"dgx-a100", 320}, {"aws-p4d", 200}};
-    static const uint64_t sizes[] = {64, 65536, 1 << 22};
+    } cases[] = {{"dgx-a100", 128}, {"dgx-a100", 160}, {"dgx-h100", 256},
+                 {"dgx-a100", 320}, {"aws-p4d", 200},  {"aws-p5", 256}};
+    static const uint64_t sizes[] = {64, 65536, 1 << 18, 1 << 20, 1 << 22};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cluster_file file;
         struct error error = {0};
@@ -47,12 +57,10 @@ static void the_choice_among_many_ranks_is_nearly_the_best(void **state)
         snprintf(path, sizeof path, "%s/%s.json", CLUSTERS, cases[i].file);
         if (cluster_file_load(path, &file, &error) != WEFT_OK)
             fail_msg("%s", error.text);
-        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
-            double times = regret(&file, COLLECTIVE_ALLREDUCE, cases[i].ranks, sizes[s]);
-            if (times > 1.25)
-                fail_msg("%s, %u ranks, %d bytes: %.2f times the best", cases[i].file, cases[i].ranks, (int)sizes[s],
-                         times);
-        }
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+            check(&file, cases[i].file, COLLECTIVE_ALLREDUCE, cases[i].ranks, sizes[s]);
+        check(&file, cases[i].file, COLLECTIVE_REDUCE_SCATTER, cases[i].ranks, 1 << 18);
+        check(&file, cases[i].file, COLLECTIVE_ALLGATHER, cases[i].ranks, 1 << 18);
         cluster_file_free(&file);
     }
 }
