@@ -112,13 +112,15 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
     places->stride = exposed + spread;
     if (!places->stride)
         return WEFT_OK;
-    places->slots = comm->context->kept_bytes / places->stride;
+    /* What passes through another core's caches before a line comes round again is of all its near ranks together. */
+    const uint64_t kept = comm->context->kept_bytes / comm->near_count;
+    places->slots = kept / places->stride;
     if (places->slots < plan->slots)
         places->slots = plan->slots;
     if (places->slots > binding->iterations)
         places->slots = binding->iterations;
     const uint64_t bytes = places->slots * places->stride;
-    weft_status status = staging_take(&comm->staging, comm->context->heap, bytes, &place, error);
+    weft_status status = staging_take(&comm->staging, comm->context->heap, kept, bytes, &place, error);
     if (status != WEFT_OK)
         return status;
     if (exposed)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collective/staging.h"
 
-#include "transport/copy.h"
-
 /* Room for the piece after the last one, or at the beginning of the ring, that leaves the last one alone. */
 static bool fits(const struct staging *staging, uint64_t bytes, uint64_t *first)
 {
@@ -13,9 +11,9 @@ static bool fits(const struct staging *staging, uint64_t bytes, uint64_t *first)
     return bytes <= staging->first;
 }
 
-static weft_status grow(struct staging *staging, struct heap *heap, uint64_t bytes, struct error *error)
+static weft_status grow(struct staging *staging, struct heap *heap, uint64_t usual, uint64_t bytes, struct error *error)
 {
-    uint64_t size = copy_forgotten_after();
+    uint64_t size = usual;
     if (size < 2 * bytes)
         size = 2 * bytes;
     if (size < staging->bytes + bytes) /* three times the largest piece is enough for any order of sizes */
@@ -28,14 +26,15 @@ static weft_status grow(struct staging *staging, struct heap *heap, uint64_t byt
     return WEFT_OK;
 }
 
-weft_status staging_take(struct staging *staging, struct heap *heap, uint64_t bytes, char **place, struct error *error)
+weft_status staging_take(struct staging *staging, struct heap *heap, uint64_t usual, uint64_t bytes, char **place,
+                         struct error *error)
 {
     uint64_t first;
     bytes = (bytes + 127) & ~(uint64_t)127;
     heap_free(heap, staging->outgrown);
     staging->outgrown = NULL;
     if (!fits(staging, bytes, &first)) {
-        weft_status status = grow(staging, heap, bytes, error);
+        weft_status status = grow(staging, heap, usual, bytes, error);
         if (status != WEFT_OK)
             return status;
         first = 0;

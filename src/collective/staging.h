@@ -24,10 +24,12 @@ struct staging {
 };
 
 /**
- * Take `bytes` for an operation that begins; *place is aligned to a cache line. All near ranks have begun the near
- * operation before it. Errors: MEMORY, and nothing is taken.
+ * Take `bytes` for an operation that begins; *place is aligned to a cache line. A ring that must grow gets `usual`
+ * bytes or what three such operations need. All near ranks have begun the near operation before it. Errors: MEMORY, and
+ * nothing is taken.
  */
-weft_status staging_take(struct staging *staging, struct heap *heap, uint64_t bytes, char **place, struct error *error);
+weft_status staging_take(struct staging *staging, struct heap *heap, uint64_t usual, uint64_t bytes, char **place,
+                         struct error *error);
 
 /** Give all back; nobody reads it any more. */
 void staging_free(struct staging *staging, struct heap *heap);
