@@ -9,7 +9,8 @@
 #include <string.h>
 
 /* Looks at the others before an operation is left to the general way: some microseconds. */
-#define LOOKS 100u
+#define LOOKS          100u
+#define EXPECTED_BYTES 256u /* of a contribution to come */
 
 /* ---- the three parts ---- */
 
@@ -50,6 +51,25 @@ void exchange_publish(const struct exchange_operation *operation, uint64_t bytes
         copy_bytes(place, operation->call->input, bytes, false);
     }
     atomic_store_explicit(&line->counter, (operation->number << NEAR_SIGNAL_BITS) + 1, memory_order_release);
+}
+
+/*
+ * Take the lines that the next contribution will be written to, if it is like this one, from those who have read them:
+ * while others are awaited it costs nothing, and when they are written each would be waited for in turn.
+ */
+static void expect_next(const struct exchange_operation *operation, uint64_t bytes)
+{
+#if defined(__x86_64__)
+    if (operation->room == EXCHANGE_LINE)
+        return; /* execution_near_expect() has seen to it */
+    struct exchange_operation next = *operation;
+    next.number++;
+    uint8_t *place = contribution_in(next.comm->mine, &next);
+    for (uint64_t line = 0; line < bytes && line < EXPECTED_BYTES; line += 64)
+        __asm__ volatile("prefetchw %0" : : "m"(place[line]));
+#else
+    (void)operation, (void)bytes;
+#endif
 }
 
 /*
@@ -203,6 +223,7 @@ enum exchange_outcome exchange_run(weft_comm *comm, const struct call *call, str
     exchange_publish(&operation, entry->usage.input_bytes);
     struct operation_entry *log = operation_log_add(context->log, comm, call, sequence, operation.tag);
     near_ring_all(context->near, comm->near_world, comm->near_count);
+    expect_next(&operation, entry->usage.input_bytes);
     if (plan_entry_verify(entry, comm, error) != WEFT_OK)
         return EXCHANGE_FAILED;
     if (look_for_a_while(&operation) != EXCHANGE_COMPLETE)
