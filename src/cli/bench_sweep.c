@@ -35,7 +35,7 @@ weft_status bench_sweep_open(struct bench_sweep *sweep, struct error *error)
                 weft_version(), sweep->what->collective->name, weft_comm_size(comm), weft_comm_nodes(comm),
                 sweep->what->registered ? "registered" : "ordinary", sweep->in_place ? "in" : "out of", sweep->rounds,
                 sweep->what->context->tuner.source);
-        fprintf(sweep->output, "#%10s | %-20s %10s %10s | %-20s %10s | %7s %7s\n", "size", "the tuner's choice",
+        fprintf(sweep->output, "#%10s | %-26s %10s %10s | %-26s %10s | %7s %7s\n", "size", "the tuner's choice",
                 "predicted", "time us", "the best", "time us", "slower", "spread");
     }
     return WEFT_OK;
@@ -170,7 +170,7 @@ static weft_status tell(struct bench_sweep *sweep, size_t bytes, size_t count, s
     excess[sweep->count] = slower;
     beyond[sweep->count++] = slower <= spread ? 0 : slower;
     if (speaks(sweep) && !sweep->json)
-        fprintf(sweep->output, " %10zu | %-20s %10.2f %10.2f | %-20s %10.2f | %6.1f%% %6.1f%%\n", bytes, choice->name,
+        fprintf(sweep->output, " %10zu | %-26s %10.2f %10.2f | %-26s %10.2f | %6.1f%% %6.1f%%\n", bytes, choice->name,
                 choice->predicted * 1e6, choice->figure * 1e6, best->name, best->figure * 1e6, slower * 100,
                 spread * 100);
     fflush(sweep->output);

@@ -62,7 +62,7 @@ static void print_prices(FILE *output, const struct tuner_prices *prices, const 
         const struct tuner_price *price = &sorted.prices[i];
         char time[32], found[32];
         double seconds = sweep_record_find(measured, block_bytes, price->algorithm->name);
-        fprintf(output, "%c %-24s %12s %12s", price->algorithm == choice ? '*' : ' ', price->algorithm->name,
+        fprintf(output, "%c %-27s %12s %12s", price->algorithm == choice ? '*' : ' ', price->algorithm->name,
                 price->refusal       ? "-"
                 : price->seconds > 0 ? time_text(price->seconds, time, sizeof time)
                                      : "not priced",
@@ -126,7 +126,7 @@ static weft_status explain(FILE *output, const struct simulated_cluster *cluster
     for (uint32_t level = 1; level < shape_levels(shape); level++)
         if (cluster->above[level - 1].bandwidth > 0)
             print_link(output, names[level - 1], &cluster->above[level - 1]);
-    fprintf(output, "  %-24s %12s %12s\n", "algorithm", "predicted", "measured");
+    fprintf(output, "  %-27s %12s %12s\n", "algorithm", "predicted", "measured");
     struct sweep_record measured = {.place = {.collective = collective_name(shape->collective),
                                               .ranks = shape->ranks,
                                               .nodes = shape_levels(shape) ? shape_units(shape, 0) : 1}};

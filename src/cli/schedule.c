@@ -40,7 +40,7 @@ static void list_algorithms(const struct plan_shape *shape, FILE *output)
     fprintf(output, "%s has these algorithms; show one with --algorithm NAME\n", collective_name(shape->collective));
     for (size_t i = 0; i < count; i++) {
         const char *reason = algorithm_refuses(&algorithms[i], shape);
-        fprintf(output, "  %-18s  %s%s%s%s\n", algorithms[i].name, algorithms[i].summary, reason ? " (not here: " : "",
+        fprintf(output, "  %-26s  %s%s%s%s\n", algorithms[i].name, algorithms[i].summary, reason ? " (not here: " : "",
                 reason ? reason : "", reason ? ")" : "");
     }
 }
@@ -167,7 +167,7 @@ static uint64_t print_proofs(const struct sweep_job *jobs, size_t count, FILE *o
             proved += jobs[i].count;
             seconds += jobs[i].seconds;
         }
-        fprintf(output, "%-15s %-19s %6" PRIu64 " sets of plans proved %8.2f s\n", collective_name(first->collective),
+        fprintf(output, "%-15s %-26s %6" PRIu64 " sets of plans proved %8.2f s\n", collective_name(first->collective),
                 first->algorithm->name, proved, seconds);
         total += proved;
     }

@@ -60,7 +60,7 @@ void write_double_tree_allreduce(struct builder *builder);
 
 void write_two_level_allreduce(struct builder *builder);          /* pairwise exchange between nodes */
 void write_two_level_allreduce_doubling(struct builder *builder); /* recursive doubling between nodes */
-void write_two_level_allreduce_leaders(struct builder *builder);  /* the same with one leader a node */
+void write_two_level_allreduce_leaders(struct builder *builder);  /* pairwise, one leader a node */
 void write_two_level_allreduce_leaders_doubling(struct builder *builder);
 void write_two_level_allreduce_one_shot(struct builder *builder); /* one round among leaders */
 void write_two_level_allreduce_ring(struct builder *builder);     /* a ring between nodes */
