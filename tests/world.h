@@ -36,7 +36,6 @@ struct world {
     double time_limit, meeting_limit;
     uint64_t heap_bytes;
     const char *fabric;
-    bool stage_only;      /**< ranks do not read one another's ordinary memory */
     const char *topology; /**< a cluster file: how the nodes lie, instead of what is measured */
 };
 
@@ -92,7 +91,6 @@ static inline void *world_rank_main(void *argument)
     config.meeting_limit = world->meeting_limit ? world->meeting_limit : 30;
     config.heap_bytes = world->heap_bytes ? world->heap_bytes : 1u << 30;
     config.process = self->process;
-    config.stage_only = world->stage_only;
     config.topology = world->topology;
     weft_context *context = NULL;
     if (weft_init(&config, &context) != WEFT_OK) {

@@ -165,13 +165,11 @@ typedef struct weft_config {
     weft_process *process; /**< shared by ranks that are threads of one process; NULL: this context has its own */
     double late_seconds;   /**< seconds after which a rank that others wait for is named on stderr; default 10 */
     double liveness_limit; /**< seconds without a sign of life after which a rank is taken for dead; default 1.5 */
-    int stage_only;        /**< 1: ordinary buffers always cross through shared memory, even where the kernel would let
-                              local ranks read one another's */
     const char *topology;  /**< a cluster file that says what joins the nodes; default: it is measured */
 } weft_config;
 #define WEFT_CONFIG_DEFAULT                                                                                            \
     {                                                                                                                  \
-        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, 0, NULL                          \
+        sizeof(weft_config), 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, 0, NULL                             \
     }
 
 /**

@@ -16,8 +16,7 @@
 struct introduction {
     int32_t color, key;
     uint32_t next_id;
-    uint32_t reads_foreign; /* whether it can read all memory of all its near ranks' processes, and may */
-    uint64_t block;         /* heap offset of its control lines */
+    uint64_t block; /* heap offset of its control lines */
 };
 
 /* A rank of the communicator to be. */
@@ -189,7 +188,6 @@ static weft_status settle(struct weft_comm *comm, const uint32_t *members, const
                           const struct seat *seats, struct error *error)
 {
     weft_context *context = comm->context;
-    comm->reads_foreign = true;
     for (uint32_t r = 0; r < comm->size; r++) {
         const struct introduction *introduction = &introductions[seats[r].place];
         uint32_t world = members[seats[r].place];
@@ -200,7 +198,6 @@ static weft_status settle(struct weft_comm *comm, const uint32_t *members, const
             comm->id = introduction->next_id;
         if (!near_reaches(context->near, world))
             continue;
-        comm->reads_foreign &= introduction->reads_foreign;
         comm->bases[r] = near_base(context->near, world);
         comm->blocks[r] = (struct near_block *)(comm->bases[r] + introduction->block);
         if (world != context->rank) {
@@ -235,10 +232,7 @@ static weft_status comm_meet(weft_context *context, uint64_t exchange, const uin
         status = error_memory(error, count * (sizeof *introductions + sizeof *seats), "a communicator");
     if (status == WEFT_OK)
         status = heap_alloc(context->heap, sizeof(struct near_block), &block, error);
-    struct introduction mine = {.color = color,
-                                .key = key,
-                                .next_id = context->next_id,
-                                .reads_foreign = !context->stage_only && near_foreign_allowed(context->near)};
+    struct introduction mine = {.color = color, .key = key, .next_id = context->next_id};
     if (status == WEFT_OK) {
         mine.block = heap_offset(context->heap, block, sizeof(struct near_block));
         status = control_exchange(context->control, exchange, members, count, &mine, sizeof mine, introductions,

@@ -54,7 +54,6 @@ struct weft_comm {
     uint64_t near_agreed;       /**< their histories have been compared up to this one (near_lines.h) */
     uint32_t near_stranger;     /**< rank of one that made other calls, + 1; 0: none is known */
     struct staging staging;
-    bool reads_foreign;   /**< every near rank can read all memory of every other: no staging for what is only read */
     const void **sources; /**< room for the operands of one sum ... */
     void **targets;       /**< ... and for the places where it goes */
 

@@ -41,8 +41,6 @@ static const struct configuration_variable variables[] = {
     {"WEFT_RUN", "a run's id", "set by weft run", "the name under which weft ps and weft inspect show the job"},
     {"WEFT_SECRET", "any text", "drawn by weft run; otherwise see the threat model",
      "what only the ranks of one job know, by which they tell strangers"},
-    {"WEFT_STAGE_ONLY", "0 or 1", "0",
-     "copy through shared memory even where the kernel would let ranks read one another's memory"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
     {"WEFT_TOPOLOGY", "a cluster file", "what was measured", "believe this file about the links between ranks"},
     {"WEFT_TRACE", "a file", "none", "write a timeline of all ranks there, for Perfetto and weft trace show"},
@@ -140,11 +138,6 @@ weft_status configuration_complete(const weft_config *given, weft_config *comple
         made.topology = variable("WEFT_TOPOLOGY");
     if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
         status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
-    if (status == WEFT_OK && !made.stage_only && (text = variable("WEFT_STAGE_ONLY"))) {
-        made.stage_only = strcmp(text, "0") != 0;
-        if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
-            status = error_set(error, WEFT_ERROR_ARGUMENT, "WEFT_STAGE_ONLY is '%s'; it must be 0 or 1", text);
-    }
     if (status == WEFT_OK)
         status = complete_limit("time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit, error);
     if (status == WEFT_OK)

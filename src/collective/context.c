@@ -481,7 +481,6 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     context->meeting_limit = wanted.meeting_limit;
     context->time_limit = wanted.time_limit;
     context->late_seconds = wanted.late_seconds;
-    context->stage_only = wanted.stage_only;
     context->reduction = reduction_best();
     context->streaming_bytes = copy_streaming_threshold();
     context->kept_bytes = copy_forgotten_after();

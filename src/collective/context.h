@@ -53,9 +53,8 @@ struct weft_context {
     struct transport *transports[CONTEXT_TRANSPORTS];
     uint32_t transfers[CONTEXT_TRANSPORTS]; /**< in flight */
     const struct reduction *reduction;
-    uint64_t streaming_bytes;      /**< operations that touch more are stored past the caches */
-    uint64_t kept_bytes;           /**< of staging that other cores' private caches may keep */
-    bool stage_only;               /**< never read memory that a near rank has not put into its heap */
+    uint64_t streaming_bytes; /**< operations that touch more are stored past the caches */
+    uint64_t kept_bytes;      /**< of staging that other cores' private caches may keep */
     double meeting_limit, time_limit, late_seconds;
 
     struct weft_comm *world;

@@ -103,22 +103,6 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
     return WEFT_OK;
 }
 
-/*
- * Whether what this rank and its near ones touch exceeds the last cache. A sum stores into the others' buffers, too,
- * whose lines would be fetched before: past the caches it is faster as soon as it fills them.
- */
-static bool is_beyond_caches(const struct weft_request *request, uint64_t block_bytes)
-{
-    const struct plan *plan = request->plan;
-    const struct binding *binding = &request->binding;
-    const bool in_place =
-        binding->input >= binding->output && binding->input < binding->output + plan->output_blocks * block_bytes;
-    const uint64_t footprint =
-        (request->comm->near_count + 1) * ((in_place ? 0 : plan->input_blocks) + plan->output_blocks) * block_bytes;
-    const uint64_t limit = request->comm->context->streaming_bytes;
-    return collective_reduces(plan->collective) ? footprint >= limit : footprint > limit;
-}
-
 static weft_status bind(struct weft_request *request, uint64_t block_bytes, struct error *error)
 {
     const struct plan *plan = request->plan;
@@ -135,12 +119,9 @@ static weft_status bind(struct weft_request *request, uint64_t block_bytes, stru
     binding->block_bytes = block_bytes;
     binding->iterations = plan_iterations(plan, block_bytes);
     binding->stages = true;
-    if (request->entry->near) {
+    binding->streaming = false;
+    if (request->entry->near)
         binding->room = round_up(binding->iterations > 1 ? plan->segment_bytes : block_bytes);
-        binding->streaming = is_beyond_caches(request, block_bytes);
-    } else {
-        binding->streaming = false;
-    }
     binding->finish = NULL;
     if (collective_reduces(call->collective) &&
         (call->op.kind == WEFT_OP_AVERAGE || call->op.kind == WEFT_OP_SCALED_SUM)) {

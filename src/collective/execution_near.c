@@ -9,8 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define FOREIGN_LEAST (64u << 10) /* bytes of a piece: below, a system call costs more than the copy that it saves */
-
 static struct near_line *own_line(const struct weft_request *request)
 {
     return &request->comm->mine->first[request->near_number % NEAR_TURNS];
@@ -83,18 +81,6 @@ bool execution_near_granted(weft_comm *comm, uint64_t number, uint32_t ahead, ui
 }
 
 /*
- * Whether near ranks should read this rank's ordinary input where it lies: that saves a copy, and costs a system call a
- * piece. Beyond the caches staging is as fast, as it stays in them; a sum reads its operands more than once; and where
- * one rank gives to the others, or they to it, the copy into staging runs beside the copy out of it.
- */
-static bool pays_foreign(const struct weft_request *request)
-{
-    const struct plan *plan = request->plan;
-    return request->comm->reads_foreign && !request->binding.streaming && !collective_reduces(plan->collective) &&
-           !collective_is_rooted(plan->collective) && plan_width(request->binding.room, plan->parts) >= FOREIGN_LEAST;
-}
-
-/*
  * Staging for this operation: for what this rank exposes, if it does, and for what it spreads, since where this rank's
  * buffers are ordinary the others' will be, too. A slot of its own for every iteration, up to as much memory as other
  * cores keep; the plan waits as if there were plan.slots of them.
@@ -130,6 +116,26 @@ static weft_status take_staging(struct weft_request *request, bool exposes, stru
     return WEFT_OK;
 }
 
+/*
+ * Whether what this rank and its near ones touch exceeds the last cache. A sum stores into the others' buffers, too,
+ * whose lines would be fetched before: past the caches it is faster as soon as it fills them. Staging takes as much
+ * of the cache again: measured with ordinary buffers of 4 and 8 MiB, storing past it takes a half to two thirds of the
+ * time from half of the cache on.
+ */
+static bool is_beyond_caches(const struct weft_request *request)
+{
+    const struct plan *plan = request->plan;
+    const struct binding *binding = &request->binding;
+    const bool in_place = binding->input >= binding->output &&
+                          binding->input < binding->output + plan->output_blocks * binding->block_bytes;
+    const uint64_t blocks = (in_place ? 0 : plan->input_blocks) + plan->output_blocks;
+    const uint64_t footprint = (request->comm->near_count + 1) * blocks * binding->block_bytes;
+    const uint64_t limit = request->comm->context->streaming_bytes;
+    if (binding->stages)
+        return footprint >= limit / 2;
+    return collective_reduces(plan->collective) ? footprint >= limit : footprint > limit;
+}
+
 /* Tell near ranks where the buffers of this operation lie. */
 static weft_status announce(struct weft_request *request, struct error *error)
 {
@@ -148,12 +154,9 @@ static weft_status announce(struct weft_request *request, struct error *error)
         places->output = heap_offset(heap, binding->output, binding->block_bytes * plan->output_blocks);
     places->exposed = HEAP_NOWHERE;
     atomic_store_explicit(&places->spread, HEAP_NOWHERE, memory_order_relaxed);
-    bool exposes = request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes;
-    if (exposes && pays_foreign(request)) {
-        places->input = NEAR_FOREIGN | (uint64_t)(uintptr_t)binding->input;
-        exposes = false;
-    }
+    const bool exposes = request->entry->exposes && places->input == HEAP_NOWHERE && input_bytes;
     binding->stages = exposes || (places->output == HEAP_NOWHERE && plan->output_blocks);
+    binding->streaming = is_beyond_caches(request);
     return binding->stages ? take_staging(request, exposes, error) : WEFT_OK;
 }
 
@@ -263,16 +266,7 @@ static uint64_t slot_offset(const struct near_places *places, const struct lane 
     return lane->iteration % places->slots * places->stride;
 }
 
-/* Whether `rank` has exposed its INPUT in memory of its process that is not mapped here. */
-static bool is_foreign(const struct weft_request *request, uint32_t rank)
-{
-    const weft_comm *comm = request->comm;
-    uint64_t input = line_of(request, rank)->places.input;
-    return rank != comm->rank && input != HEAP_NOWHERE && input & NEAR_FOREIGN &&
-           comm->bases[rank] != comm->bases[comm->rank];
-}
-
-/* A chunk of the INPUT of `rank`, as it has exposed it: its address here, or in its process when it is foreign. */
+/* A chunk of the INPUT of `rank`, as it has exposed it. */
 static const char *exposed_chunk(const struct weft_request *request, const struct lane *lane, uint32_t rank,
                                  uint32_t chunk)
 {
@@ -280,11 +274,9 @@ static const char *exposed_chunk(const struct weft_request *request, const struc
     if (rank == comm->rank)
         return execution_chunk(request, lane, BUFFER_INPUT, chunk);
     const struct near_places *places = &line_of(request, rank)->places;
-    if (places->input != HEAP_NOWHERE) {
-        const char *input = places->input & NEAR_FOREIGN ? (const char *)(uintptr_t)(places->input & ~NEAR_FOREIGN)
-                                                         : comm->bases[rank] + places->input;
-        return input + chunk_offset(request, lane, chunk, request->binding.block_bytes, lane->segment.begin);
-    }
+    if (places->input != HEAP_NOWHERE)
+        return comm->bases[rank] + places->input +
+               chunk_offset(request, lane, chunk, request->binding.block_bytes, lane->segment.begin);
     return comm->bases[rank] + places->exposed + slot_offset(places, lane) +
            chunk_offset(request, lane, chunk, request->binding.room, 0);
 }
@@ -317,24 +309,6 @@ static enum step_result expose(struct weft_request *request, struct lane *lane, 
     return STEP_COMPLETE;
 }
 
-/* A near rank's process that is gone is waited for like one that is late: who watches over ranks will end that. */
-static enum step_result read_foreign(struct weft_request *request, uint32_t rank, void *target, const char *source,
-                                     uint64_t bytes)
-{
-    weft_comm *comm = request->comm;
-    struct error error;
-    error_clear(&error);
-    weft_status status =
-        near_foreign_read(comm->context->near, comm->world[rank], target, (uint64_t)(uintptr_t)source, bytes, &error);
-    if (status == WEFT_OK)
-        return STEP_COMPLETE;
-    request->awaited = comm->world[rank] + 1;
-    if (status == WEFT_ERROR_PEER)
-        return STEP_WAITS;
-    progress_fail(comm->context, &error);
-    return STEP_FAILED;
-}
-
 static enum step_result read_from(struct weft_request *request, struct lane *lane, const struct step *step)
 {
     uint64_t bytes = execution_step_bytes(request, lane, step);
@@ -342,8 +316,6 @@ static enum step_result read_from(struct weft_request *request, struct lane *lan
         return STEP_COMPLETE;
     char *target = execution_chunk(request, lane, step->target, step->target_chunk);
     const char *source = exposed_chunk(request, lane, step->peer, step->source_chunk);
-    if (is_foreign(request, step->peer))
-        return read_foreign(request, step->peer, target, source, bytes);
     copy_bytes(target, source, bytes, request->binding.streaming);
     return STEP_COMPLETE;
 }

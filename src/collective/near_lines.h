@@ -27,12 +27,9 @@
 #define NEAR_LONG_TURNS  4    /* of contributions longer than ... */
 #define NEAR_SHORT_BYTES 1024 /* ... this */
 
-/** Of a place that is no offset into the heap but an address in the owner's process (near_foreign_read()). */
-#define NEAR_FOREIGN (UINT64_C(1) << 63)
-
 /** Offsets into the owner's heap; HEAP_NOWHERE: there is no such place. */
 struct near_places {
-    uint64_t input;          /**< INPUT, when it is registered; or NEAR_FOREIGN + its address */
+    uint64_t input;          /**< INPUT, when it is registered */
     uint64_t output;         /**< OUTPUT, when it is registered and its blocks lie packed */
     uint64_t exposed;        /**< staging of an ordinary INPUT, the first slot */
     _Atomic uint64_t spread; /**< staging of what is spread to ordinary OUTPUTs; known from the first spread on */

@@ -188,7 +188,7 @@ static void wait_for(pid_t process, int *status)
         ;
 }
 
-/* Whether one rank may read another's memory: two processes of one parent, as ranks are. */
+/* Whether one process may look into another, as a debugger does: two of one parent, as ranks are. */
 static bool can_read_sibling(void)
 {
     static volatile uint64_t word = 42;
@@ -216,16 +216,17 @@ static void check_ptrace(struct doctor_report *report)
     char scope[16];
     read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
     if (can_read_sibling())
-        doctor_find(report, DOCTOR_OK, "ptrace", "ranks may read each other's memory (process_vm_readv)");
+        doctor_find(report, DOCTOR_OK, "ptrace", "a debugger may be attached to a rank (gdb -p)");
     else if (*scope && *scope != '0')
         doctor_find(report, DOCTOR_WARNING, "ptrace",
-                    "ranks may not read each other's memory, so that buffers that are not from weft_alloc() are copied "
-                    "twice: sysctl kernel.yama.ptrace_scope=0 (it is %s)",
+                    "a debugger cannot be attached to a rank that runs, to see where it hangs: sysctl "
+                    "kernel.yama.ptrace_scope=0 (it is %s)",
                     scope);
     else
-        doctor_find(report, DOCTOR_WARNING, "ptrace",
-                    "ranks may not read each other's memory, so that buffers that are not from weft_alloc() are copied "
-                    "twice: in a container, allow it (docker run --cap-add SYS_PTRACE)");
+        doctor_find(
+            report, DOCTOR_WARNING, "ptrace",
+            "a debugger cannot be attached to a rank that runs, to see where it hangs: in a container, allow it "
+            "(docker run --cap-add SYS_PTRACE)");
 }
 
 /* ---- clocks and settings -------------------------------------------------------------------------------------------

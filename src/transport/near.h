@@ -64,19 +64,6 @@ bool near_reaches(const struct near *near, uint32_t rank);
 /** The peer's heap as mapped here (own rank: own heap). */
 char *near_base(const struct near *near, uint32_t rank);
 
-/**
- * Whether this rank can read all memory of all near ranks' processes, in the heap or not (tried when they came near).
- * Each of two ranks may have another answer.
- */
-bool near_foreign_allowed(const struct near *near);
-
-/**
- * Copy `bytes` bytes from `source`, an address in the process of near `rank`, to `target`. A system call: for some
- * kilobytes and more. Errors: PEER when that process is gone (who watches over ranks will say more), SYSTEM.
- */
-weft_status near_foreign_read(const struct near *near, uint32_t rank, void *target, uint64_t source, uint64_t bytes,
-                              struct error *error);
-
 /** Wake `rank` if it sleeps. Call after the store that it may wait for. Any thread. */
 void near_ring(struct near *near, uint32_t rank);
 

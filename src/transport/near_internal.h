@@ -44,8 +44,7 @@ struct near_page {
 struct near_peer {
     bool connected;
     bool same_process;
-    bool readable; /**< its process's memory, by near_foreign_read() */
-    bool fenced;   /**< its process has ended */
+    bool fenced; /**< its process has ended */
     uint32_t rank;
     int process;            /**< its number here; 0: not known */
     int process_descriptor; /**< a pidfd; -1: none */
@@ -83,9 +82,6 @@ void near_peer_hold(struct near_peer *peer);
 
 /** Open the abstract socket under a random name (near_meet.c). */
 weft_status near_listen(struct near *near, struct error *error);
-
-/** Whether the word at `word` of `process` can be read, and is the job's (near_foreign.c). */
-bool near_foreign_probe(const struct near *near, int process, uint64_t word);
 
 /** A full fence: stores before it are seen before loads after it are made. */
 static inline void near_fence(void)

@@ -35,8 +35,7 @@
 struct hello {
     uint64_t magic;
     uint32_t version, rank, wanted;
-    int32_t process;      /* the sender's, filled in by whoever receives it, as numbers differ between namespaces */
-    uint64_t secret_word; /* where the sender's process keeps its secret_hash: a word to try to read */
+    int32_t process; /* the sender's, filled in by whoever receives it, as numbers differ between namespaces */
     uint64_t secret_hash, heap_identity, heap_bytes, page_offset, porch_offset, porch_bytes;
 };
 
@@ -112,7 +111,6 @@ static bool hello_send(const struct near *near, const struct near_peer *peer, in
         .version = HELLO_VERSION,
         .rank = near->rank,
         .wanted = peer->rank,
-        .secret_word = (uint64_t)(uintptr_t)&near->secret_hash,
         .secret_hash = near->secret_hash,
         .heap_identity = heap_identity(near->heap),
         .heap_bytes = heap_size(near->heap),
@@ -203,7 +201,6 @@ static weft_status admit(struct near *near, struct near_peer *peer, const struct
     peer->same_process = same_process;
     peer->process = hello->process;
     near_peer_hold(peer);
-    peer->readable = near_foreign_probe(near, hello->process, hello->secret_word);
     peer->base = base;
     peer->heap_bytes = hello->heap_bytes;
     peer->heap_identity = hello->heap_identity;

@@ -469,13 +469,6 @@ static void test_processes(void **state)
     check_world((struct world){.ranks = 3, .processes = true}, (struct coverage){16, 2000, .large = true});
 }
 
-static void test_without_reading_one_anothers_memory(void **state)
-{
-    for (int processes = 0; processes < 2; processes++)
-        check_world((struct world){.ranks = 3, .processes = processes, .stage_only = true},
-                    (struct coverage){8, 2000, .large = true});
-}
-
 static void test_two_nodes_of_two(void **state)
 {
     check_world((struct world){.ranks = 4, .ranks_per_node = 2}, (struct coverage){8, 2000, .large = true});
@@ -523,7 +516,6 @@ int main(void)
         cmocka_unit_test(test_one_to_four_ranks_on_one_node),
         cmocka_unit_test(test_five_to_eight_ranks_on_one_node),
         cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_without_reading_one_anothers_memory),
         cmocka_unit_test(test_two_nodes_of_two),
         cmocka_unit_test(test_every_rank_a_node),
         cmocka_unit_test(test_uneven_nodes),

@@ -50,34 +50,6 @@ static void threads_share_memory(void **state)
     assert_true(ranks_run(AS_THREADS, 1, share_memory));
 }
 
-/* Memory outside of the heaps is read where the kernel allows it; an address that is none gets a sentence. */
-static void read_foreign_memory(struct rank *rank)
-{
-    uint64_t own[1000], seen[1000];
-    struct error error;
-    for (uint64_t i = 0; i < 1000; i++)
-        own[i] = rank->number * 1000 + i;
-    atomic_store(&rank->board->words[rank->number], (uint64_t)(uintptr_t)own);
-    ranks_barrier(rank);
-    uint32_t next = (rank->number + 1) % rank->count;
-    if (near_foreign_allowed(rank->near)) {
-        RANK_CHECK(rank,
-                   near_foreign_read(rank->near, next, seen, rank->board->words[next], sizeof seen, NULL) == WEFT_OK);
-        for (uint64_t i = 0; i < 1000; i++)
-            RANK_CHECK(rank, seen[i] == next * 1000 + i);
-        error_clear(&error);
-        RANK_CHECK(rank, near_foreign_read(rank->near, next, seen, 16, 8, &error) == WEFT_ERROR_SYSTEM);
-        RANK_CHECK(rank, strstr(error.text, "Bad address") != NULL);
-    }
-    ranks_barrier(rank);
-}
-
-static void foreign_memory_is_read(void **state)
-{
-    assert_true(ranks_run(AS_PROCESSES, 3, read_foreign_memory));
-    assert_true(ranks_run(AS_THREADS_WITH_OWN_HEAPS, 2, read_foreign_memory));
-}
-
 static bool counter_reached(struct rank *rank, const void *what)
 {
     return atomic_load(&rank->board->words[rank->number]) >= *(const uint64_t *)what;
@@ -294,7 +266,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(processes_share_memory),
         cmocka_unit_test(threads_share_memory),
-        cmocka_unit_test(foreign_memory_is_read),
         cmocka_unit_test(no_wake_up_is_lost),
         cmocka_unit_test(a_rank_can_ring_itself),
         cmocka_unit_test(strangers_are_dropped),
