@@ -12,7 +12,7 @@ static const char *const scalings[] = {"none", "linear", "root", NULL};
 
 static struct {
     struct train_config config;
-    int64_t layers, heads, width, context, vocabulary;
+    int64_t layers, heads, kv_heads, width, hidden, context, vocabulary;
     const char *scaling, *trace;
     bool quiet;
 } chosen;
@@ -25,10 +25,13 @@ static const struct cli_option options[] = {
     CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt", "a size of model by name (see below)"),
     INTEGER("layers", 0, "N", layers, "0", 0, 1000, "transformer blocks, in place of the named size's; 0: as named"),
     INTEGER("heads", 0, "N", heads, "0", 0, 1000, "attention heads; 0: as named"),
+    INTEGER("kv-heads", 0, "N", kv_heads, "0", 0, 1000, "heads of keys and values; 0: as named"),
     INTEGER("width", 0, "N", width, "0", 0, 100000, "width of the residual stream; 0: as named"),
+    INTEGER("hidden", 0, "N", hidden, "0", 0, 1000000, "width within the feed-forward layers; 0: as named"),
     INTEGER("context", 0, "N", context, "0", 0, 1000000, "longest sequence; 0: as named"),
     INTEGER("vocabulary", 0, "N", vocabulary, "0", 0, 10000000, "number of different tokens; 0: as named"),
-    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL, "a text file, a token shard, or a folder of shards"),
+    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL,
+             "a text file, a token shard, or a folder of shards; random: to measure speed"),
     INTEGER("steps", 's', "N", config.steps, "200", 1, 1e12, "steps of the whole run"),
     INTEGER("stop-at", 0, "N", config.stop_at, "0", 0, 1e12,
             "end after this step, as if interrupted; 0: run to the end"),
@@ -87,8 +90,9 @@ static weft_status resolve(struct error *error)
         int64_t given;
         size_t *place;
     } numbers[] = {
-        {chosen.layers, &shape->layers},   {chosen.heads, &shape->heads},           {chosen.width, &shape->width},
-        {chosen.context, &shape->context}, {chosen.vocabulary, &shape->vocabulary},
+        {chosen.layers, &shape->layers},         {chosen.heads, &shape->heads},   {chosen.kv_heads, &shape->kv_heads},
+        {chosen.width, &shape->width},           {chosen.hidden, &shape->hidden}, {chosen.context, &shape->context},
+        {chosen.vocabulary, &shape->vocabulary},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].given)
@@ -140,10 +144,12 @@ const struct command command_train = {
     .group = COMMAND_TRAIN,
     .summary = "train a language model",
     .description =
-        "Trains a GPT on a text (tokens are bytes) or on token shards, data-parallel over the ranks that it was "
+        "Trains a GPT or a Llama on a text (tokens are bytes) or on token shards, data-parallel over the ranks that it "
+        "was "
         "launched with: alone, under weft run, mpirun, srun or torchrun's variables.\n\n"
         "The same batch gives the same weights, bit for bit, on any number of ranks, stopped and resumed or not.\n\n"
-        "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), and on to gpt2 (124M).",
+        "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), and on to gpt2 (124M); llama-micro "
+        "(0.8M; also called llama), and on to smollm-135m and tinyllama.",
     .examples = "weft train --data data/bible.txt --steps 200\n"
                 "weft run -n 4 -- weft train --model gpt --data data/bible.txt --steps 200 --checkpoint-dir /tmp/run1\n"
                 "weft train --data data/bible.txt --steps 400 --resume /tmp/run1\n",

@@ -15,6 +15,7 @@
 /* Streams of random numbers drawn from the run's seed, apart from each other and from what others draw from it. */
 #define STREAM_ORDER  0x6f72646572u
 #define STREAM_OFFSET 0x6f6666736574u
+#define STREAM_TOKENS 0x746f6b656e73u
 
 /* Neighbouring tokens of one file that belong to one split. */
 struct segment {
@@ -33,7 +34,7 @@ struct split {
 struct dataset {
     struct dataset_options options;
     struct shard *shards;
-    size_t shard_count;
+    size_t shard_count; /* 0: random tokens */
     struct split splits[2];
     char description[1024];
 };
@@ -175,8 +176,7 @@ static weft_status dataset_fill(struct dataset *dataset, const struct data_files
     return check_samples(dataset, by_name, error);
 }
 
-weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,
-                         struct dataset **dataset, struct error *error)
+static weft_status check_options(const struct dataset_options *options, struct error *error)
 {
     if (options->sequence == 0 || options->sequence > SEQUENCE_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -185,8 +185,35 @@ weft_status dataset_open(const char *const *paths, size_t count, const struct da
     if (options->vocabulary > INT32_MAX)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the vocabulary is %" PRIu64 " tokens, but must be at most %d",
                          options->vocabulary, INT32_MAX);
+    return WEFT_OK;
+}
+
+weft_status dataset_open_random(const struct dataset_options *options, struct dataset **dataset, struct error *error)
+{
+    weft_status status = check_options(options, error);
+    if (status != WEFT_OK)
+        return status;
+    struct dataset *opened = calloc(1, sizeof *opened);
+    if (!opened)
+        return error_memory(error, sizeof *opened, "a dataset");
+    opened->options = *options;
+    if (opened->options.vocabulary == 0)
+        opened->options.vocabulary = 256;
+    for (int which = 0; which < 2; which++)
+        opened->splits[which] = (struct split){.tokens = UINT64_MAX, .samples = UINT64_MAX};
+    snprintf(opened->description, sizeof opened->description,
+             "random tokens of a vocabulary of %" PRIu64 ", to measure speed", opened->options.vocabulary);
+    *dataset = opened;
+    return WEFT_OK;
+}
+
+weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,
+                         struct dataset **dataset, struct error *error)
+{
     struct data_files files;
-    weft_status status = data_files_find(paths, count, &files, error);
+    weft_status status = check_options(options, error);
+    if (status == WEFT_OK)
+        status = data_files_find(paths, count, &files, error);
     if (status != WEFT_OK)
         return status;
     struct dataset *opened = calloc(1, sizeof *opened);
@@ -289,12 +316,27 @@ static weft_status token_too_high(const struct dataset *dataset, const struct sh
                      first, shard->path, (uint32_t)token, dataset->options.vocabulary);
 }
 
+static void random_sample(const struct dataset *dataset, enum dataset_split split, uint64_t number, int32_t *tokens,
+                          int32_t *targets)
+{
+    uint64_t sequence = dataset->options.sequence;
+    uint64_t stream = random_bits(random_bits(dataset->options.seed ^ STREAM_TOKENS, (uint64_t)split), number);
+    for (uint64_t i = 0; i < sequence; i++) {
+        tokens[i] = (int32_t)random_below(stream, i, dataset->options.vocabulary);
+        targets[i] = (int32_t)random_below(stream, i + 1, dataset->options.vocabulary);
+    }
+}
+
 weft_status dataset_batch(const struct dataset *dataset, enum dataset_split split, uint64_t first, uint64_t samples,
                           int32_t *tokens, int32_t *targets, struct error *error)
 {
     uint64_t sequence = dataset->options.sequence;
     for (uint64_t i = 0; i < samples; i++) {
         uint64_t place;
+        if (!dataset->shard_count) {
+            random_sample(dataset, split, first + i, tokens + i * sequence, targets + i * sequence);
+            continue;
+        }
         const struct shard *shard = find_sample(dataset, split, first + i, &place);
         uint32_t highest = shard_read(shard, place, sequence, tokens + i * sequence);
         uint32_t highest_target = shard_read(shard, place + 1, sequence, targets + i * sequence);

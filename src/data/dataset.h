@@ -57,6 +57,13 @@ struct dataset_options {
  */
 weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,
                          struct dataset **dataset, struct error *error);
+
+/**
+ * A dataset of random tokens, without end and without a pattern, for measuring speed: sample n has the tokens that n
+ * and the options' seed give. Errors: ARGUMENT.
+ */
+weft_status dataset_open_random(const struct dataset_options *options, struct dataset **dataset, struct error *error);
+
 void dataset_close(struct dataset *dataset);
 
 /** A line for people: what it is, how that was recognised, how it is split. Lives as long as the dataset. */

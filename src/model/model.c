@@ -1,149 +1,118 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all kinds of networks share: descriptions, checks, initial values. The rest goes through the kind's table. */
+/* A network on a device: its memory, and the walk through its layers, forwards and backwards. */
 #include "model/model.h"
 
-#include "base/random.h"
-#include "model/operations.h"
+#include "model/layer.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const struct model_operations *const kinds[] = {&gpt_operations};
-#define KINDS (sizeof kinds / sizeof *kinds)
+struct model {
+    const struct model_description *description;
+    struct device *device;
+    struct model_options options;
+    void *memory;                /* all of it, on the device */
+    struct layer_places *places; /* of each layer */
+    void **x;                    /* the rows that enter each layer; none enter the first */
+    void *gradient;              /* of the rows between two layers, during a backward pass */
+    void *logits;                /* of one row */
+    int32_t *tokens, *targets;
+    double *losses; /* of each row */
+    double *host;   /* losses or a row of logits, on their way out */
+    bool prepared;  /* a forward pass waits for its backward pass */
+};
 
-/* ---- descriptions ------------------------------------------------------------------------------------------------ */
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-weft_status model_describe(const struct model_shape *shape, struct model_description **result, struct error *error)
+static bool is_recomputed(const struct model *model, size_t i)
 {
-    const struct model_operations *operations = NULL;
-    for (size_t i = 0; i < KINDS; i++)
-        if (strcmp(kinds[i]->kind, shape->kind) == 0)
-            operations = kinds[i];
-    if (!operations)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "there is no kind of model '%s'; there is gpt", shape->kind);
-    struct model_description *description = calloc(1, sizeof *description);
-    if (!description)
-        return error_memory(error, sizeof *description, "a model's description");
-    description->shape = *shape;
-    description->shape.kind = operations->kind;
-    description->operations = operations;
-    weft_status status = operations->describe(description, error);
-    if (status != WEFT_OK) {
-        model_description_free(description);
-        return status;
-    }
-    *result = description;
-    return WEFT_OK;
+    const struct layer *layer = &model->description->layers[i];
+    if (i + 1 == model->description->layer_count) /* its turn comes at once */
+        return false;
+    return model->options.recompute == MODEL_RECOMPUTE_ALL ||
+           (model->options.recompute == MODEL_RECOMPUTE_ATTENTION && layer->kind->is_attention);
 }
 
-void model_description_free(struct model_description *description)
+/* What a layer keeps has a place of its own where a backward pass will need it and nothing makes it anew. */
+static bool keeps(const struct model *model, size_t i)
 {
-    if (!description)
-        return;
-    free((void *)description->parameters);
-    free(description);
+    return model->options.training && !is_recomputed(model, i);
 }
 
-weft_status description_add(struct model_description *description, size_t rows, size_t columns, struct error *error,
-                            const char *name, ...)
+static size_t larger(size_t a, size_t b)
 {
-    size_t bytes = (description->parameter_count + 1) * sizeof *description->parameters;
-    struct model_parameter *parameters = realloc((void *)description->parameters, bytes);
-    if (!parameters)
-        return error_memory(error, bytes, "a model's description");
-    struct model_parameter *parameter = &parameters[description->parameter_count];
-    *parameter = (struct model_parameter){
-        .dimensions = columns ? 2 : 1,
-        .shape = {rows, columns},
-        .count = columns ? rows * columns : rows,
-        .offset = description->elements,
-        .decay = columns != 0,
-    };
-    va_list arguments;
-    va_start(arguments, name);
-    vsnprintf(parameter->name, sizeof parameter->name, name, arguments);
-    va_end(arguments);
-    description->parameters = parameters;
-    description->parameter_count++;
-    description->weights += parameter->count;
-    description->elements += (parameter->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
-    return WEFT_OK;
+    return a > b ? a : b;
 }
 
-const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name)
+/* With a base of NULL, this counts. */
+static void plan_layers(struct model *model, size_t element, struct purse *purse)
 {
-    for (size_t i = 0; i < description->parameter_count; i++)
-        if (strcmp(description->parameters[i].name, name) == 0)
-            return &description->parameters[i];
-    return NULL;
-}
-
-double model_flops_per_token(const struct model_description *description, size_t sequence)
-{
-    return description->operations->flops_per_token(description, sequence);
-}
-
-size_t model_memory(const struct model_description *description, weft_type type, size_t batch, size_t sequence,
-                    bool training)
-{
-    return description->operations->memory(description, type, batch, sequence, training);
-}
-
-/* ---- initial values ---------------------------------------------------------------------------------------------- */
-
-#define INITIAL_BLOCK 4096 /* values made in host memory at a time */
-
-/* Values [first, first + count) of one tensor, made in the device's type and written there. */
-static void initialise_block(struct device *device, const struct model_initial *initial, uint64_t seed, size_t first,
-                             size_t count, void *to)
-{
-    union {
-        float f32[INITIAL_BLOCK];
-        double f64[INITIAL_BLOCK];
-    } block;
-    for (size_t i = 0; i < count; i++) {
-        /* Rounded to f32 for every type: a network starts from the same numbers in f32 and in f64. */
-        float value = (float)(initial->mean + initial->deviation * random_normal(seed, first + i));
-        if (device->type == WEFT_F64)
-            block.f64[i] = value;
+    const struct model_description *description = model->description;
+    const struct layer_room room = {element, model->options.batch, model->options.sequence, model->options.training};
+    struct layer_memory shared = {0};
+    for (size_t i = 0; i < description->layer_count; i++) {
+        const struct layer *layer = &description->layers[i];
+        const struct layer_memory memory = layer->kind->memory(layer, &room);
+        model->places[i] = (struct layer_places){.own = purse_take(purse, memory.own)};
+        if (keeps(model, i))
+            model->places[i].kept = purse_take(purse, memory.kept);
         else
-            block.f32[i] = value;
+            shared.kept = larger(shared.kept, memory.kept);
+        shared.scratch = larger(shared.scratch, memory.scratch);
     }
-    device->write(device, to, &block, count * weft_type_size(device->type));
+    void *kept = purse_take(purse, shared.kept), *scratch = purse_take(purse, shared.scratch);
+    for (size_t i = 0; i < description->layer_count; i++) {
+        model->places[i].scratch = scratch;
+        if (!keeps(model, i))
+            model->places[i].kept = kept;
+    }
 }
 
-weft_status model_initialise(const struct model_description *description, struct device *device, void *parameters,
-                             uint64_t seed, struct error *error)
+static void plan_memory(struct model *model, size_t element, struct purse *purse)
 {
-    size_t size = weft_type_size(device->type);
-    device->fill(device, description->elements, 0, parameters);
-    for (size_t j = 0; j < description->parameter_count; j++) {
-        const struct model_parameter *parameter = &description->parameters[j];
-        struct model_initial initial = description->operations->initial(description, parameter);
-        char *to = (char *)parameters + parameter->offset * size;
-        if (initial.deviation == 0) {
-            device->fill(device, parameter->count, initial.mean, to);
-            continue;
-        }
-        uint64_t stream = random_bits(seed, j);
-        for (size_t first = 0; first < parameter->count; first += INITIAL_BLOCK) {
-            size_t rest = parameter->count - first;
-            initialise_block(device, &initial, stream, first, rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK,
-                             to + first * size);
-        }
+    const struct model_description *description = model->description;
+    const size_t rows = model->options.batch * model->options.sequence, widest = rows * description->widest * element;
+    plan_layers(model, element, purse);
+    model->x[0] = NULL;
+    for (size_t i = 1; i < description->layer_count; i++) {
+        if (model->options.training)
+            model->x[i] = purse_take(purse, rows * description->layers[i - 1].width * element);
+        else /* from one place to another and back */
+            model->x[i] = i < 3 ? purse_take(purse, widest) : model->x[i - 2];
     }
-    return device->finish(device, error);
+    model->gradient = model->options.training ? purse_take(purse, widest) : NULL;
+    model->logits = purse_take(purse, description->shape.vocabulary * element);
+    model->losses = purse_take(purse, rows * sizeof *model->losses);
+    model->tokens = purse_take(purse, rows * sizeof *model->tokens);
+    model->targets = purse_take(purse, rows * sizeof *model->targets);
 }
 
-/* ---- models ------------------------------------------------------------------------------------------------------ */
+static weft_status make_lists(struct model *model, struct error *error)
+{
+    const size_t layers = model->description->layer_count;
+    model->places = calloc(layers, sizeof *model->places);
+    model->x = calloc(layers, sizeof *model->x);
+    return model->places && model->x ? WEFT_OK
+                                     : error_memory(error, layers * sizeof *model->places, "a model's list of layers");
+}
+
+size_t model_memory(const struct model_description *description, weft_type type, const struct model_options *options)
+{
+    struct model model = {.description = description, .options = *options};
+    struct purse purse = {0};
+    if (make_lists(&model, NULL) == WEFT_OK)
+        plan_memory(&model, weft_type_size(type), &purse);
+    free(model.places);
+    free(model.x);
+    return purse.used;
+}
 
 #define TOKENS_MOST ((size_t)1 << 26) /* in a micro-batch; keeps every size below within 64 bits */
 
-weft_status model_open(const struct model_description *description, struct device *device, size_t batch,
-                       size_t sequence, bool training, struct model **model, struct error *error)
+static weft_status check_options(const struct model_description *description, const struct model_options *options,
+                                 struct error *error)
 {
+    const size_t batch = options->batch, sequence = options->sequence;
     if (batch < 1 || sequence < 1)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a micro-batch of %zu sequences of %zu tokens is empty; both must be at least 1", batch,
@@ -157,15 +126,77 @@ weft_status model_open(const struct model_description *description, struct devic
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a micro-batch of %zu sequences of %zu tokens is too large; at most %zu tokens are possible",
                          batch, sequence, TOKENS_MOST);
-    struct model base = {
-        .description = description, .device = device, .batch = batch, .sequence = sequence, .training = training};
-    return description->operations->open(&base, model, error);
+    return WEFT_OK;
+}
+
+weft_status model_open(const struct model_description *description, struct device *device,
+                       const struct model_options *options, struct model **result, struct error *error)
+{
+    weft_status status = check_options(description, options, error);
+    if (status != WEFT_OK)
+        return status;
+    struct model *model = calloc(1, sizeof *model);
+    if (!model)
+        return error_memory(error, sizeof *model, "a model");
+    *model = (struct model){.description = description, .device = device, .options = *options};
+    const size_t size = weft_type_size(device->type);
+    const size_t numbers = options->batch * options->sequence + description->shape.vocabulary;
+    struct purse purse = {0};
+    status = make_lists(model, error);
+    model->host = calloc(numbers, sizeof *model->host);
+    if (status == WEFT_OK && !model->host)
+        status = error_memory(error, numbers * sizeof *model->host, "a model's losses");
+    if (status == WEFT_OK) {
+        plan_memory(model, size, &purse);
+        model->memory = device->allocate(device, purse.used, "a model's activations", error);
+        if (!model->memory)
+            status = WEFT_ERROR_MEMORY;
+    }
+    if (status != WEFT_OK) {
+        model_close(model);
+        return status;
+    }
+    purse = (struct purse){.base = model->memory};
+    plan_memory(model, size, &purse);
+    *result = model;
+    return WEFT_OK;
 }
 
 void model_close(struct model *model)
 {
-    if (model)
-        model->description->operations->close(model);
+    if (!model)
+        return;
+    model->device->release(model->device, model->memory);
+    free(model->places);
+    free(model->x);
+    free(model->host);
+    free(model);
+}
+
+/* ---- forward ----------------------------------------------------------------------------------------------------- */
+
+static struct pass pass_of(const struct model *model, const void *parameters)
+{
+    return (struct pass){
+        .device = model->device,
+        .description = model->description,
+        .parameters = parameters,
+        .batch = model->options.batch,
+        .sequence = model->options.sequence,
+        .training = model->options.training,
+        .tokens = model->tokens,
+        .targets = model->targets,
+        .losses = model->losses,
+        .room_batch = model->options.batch,
+        .room_sequence = model->options.sequence,
+    };
+}
+
+static void layer_forward(const struct model *model, const struct pass *pass, size_t i)
+{
+    const struct layer *layer = &model->description->layers[i];
+    void *y = i + 1 < model->description->layer_count ? model->x[i + 1] : NULL;
+    layer->kind->forward(layer, pass, &model->places[i], model->x[i], y);
 }
 
 static weft_status check_tokens(const struct model *model, const int32_t *tokens, size_t count, const char *what,
@@ -182,53 +213,127 @@ static weft_status check_tokens(const struct model *model, const int32_t *tokens
     return WEFT_OK;
 }
 
-static weft_status check_batch(const struct model *model, const struct model_batch *batch, struct error *error)
+/* `prepare`: a backward pass may follow. */
+static weft_status forward(struct model *model, const void *parameters, const struct model_batch *batch, bool prepare,
+                           double *loss, struct error *error)
 {
-    size_t count = model->batch * model->sequence;
-    weft_status status = check_tokens(model, batch->tokens, count, "input", error);
-    return status == WEFT_OK ? check_tokens(model, batch->targets, count, "target", error) : status;
+    struct device *device = model->device;
+    const size_t rows = model->options.batch * model->options.sequence;
+    weft_status status = check_tokens(model, batch->tokens, rows, "input", error);
+    if (status == WEFT_OK)
+        status = check_tokens(model, batch->targets, rows, "target", error);
+    if (status != WEFT_OK)
+        return status;
+    struct pass pass = pass_of(model, parameters);
+    pass.prepare = prepare;
+    pass.smoothing = prepare ? model->options.label_smoothing : 0;
+    device->write(device, model->tokens, batch->tokens, rows * sizeof *batch->tokens);
+    device->write(device, model->targets, batch->targets, rows * sizeof *batch->targets);
+    for (size_t i = 0; i < model->description->layer_count; i++)
+        layer_forward(model, &pass, i);
+    device->read(device, model->host, model->losses, rows * sizeof *model->losses);
+    status = device->finish(device, error);
+    model->prepared = prepare && status == WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    double sum = 0;
+    for (size_t i = 0; i < rows; i++)
+        sum += model->host[i];
+    *loss = sum / (double)rows;
+    return WEFT_OK;
 }
 
 weft_status model_forward(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
                           struct error *error)
 {
-    if (!model->training)
+    if (!model->options.training)
         return error_set(error, WEFT_ERROR_STATE,
                          "this model was opened without training, so it can be evaluated but not trained");
-    weft_status status = check_batch(model, batch, error);
-    return status == WEFT_OK ? model->description->operations->forward(model, parameters, batch, true, loss, error)
-                             : status;
+    return forward(model, parameters, batch, true, loss, error);
 }
 
 weft_status model_evaluate(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
                            struct error *error)
 {
-    weft_status status = check_batch(model, batch, error);
-    return status == WEFT_OK ? model->description->operations->forward(model, parameters, batch, false, loss, error)
-                             : status;
-}
-
-weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
-                           void *context, struct error *error)
-{
-    return model->description->operations->backward(model, parameters, gradients, ready, context, error);
+    return forward(model, parameters, batch, false, loss, error);
 }
 
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error)
 {
-    const struct model_operations *operations = model->description->operations;
-    if (!operations->extend)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "a model of kind %s makes no text", operations->kind);
-    if (model->batch != 1)
+    struct device *device = model->device;
+    const size_t last = model->description->layer_count - 1, vocabulary = model->description->shape.vocabulary;
+    if (model->options.batch != 1 || model->options.training)
         return error_set(error, WEFT_ERROR_STATE,
-                         "a model opened for %zu sequences cannot extend one; open it with batch 1", model->batch);
-    if (count < 1 || first > model->sequence || count > model->sequence - first)
+                         "a model opened for %zu sequences%s cannot extend one; open it with batch 1, without training",
+                         model->options.batch, model->options.training ? ", to train," : "");
+    if (count < 1 || first > model->options.sequence || count > model->options.sequence - first)
         return error_set(error, WEFT_ERROR_ARGUMENT, "positions %zu to %zu do not fit a sequence of %zu tokens", first,
-                         first + count, model->sequence);
+                         first + count, model->options.sequence);
     weft_status status = check_tokens(model, tokens, count, "input", error);
-    return status == WEFT_OK ? operations->extend(model, parameters, first, tokens, count, logits, error) : status;
+    if (status != WEFT_OK)
+        return status;
+    struct pass pass = pass_of(model, parameters);
+    pass.first = first;
+    pass.sequence = count;
+    pass.targets = NULL;
+    device->write(device, model->tokens, tokens, count * sizeof *tokens);
+    for (size_t i = 0; i < last; i++)
+        layer_forward(model, &pass, i);
+    pass.sequence = 1;
+    const struct layer *head = &model->description->layers[last];
+    head->kind->forward(head, &pass, &model->places[last],
+                        pass_at(&pass, model->x[last], (count - 1) * model->description->layers[last - 1].width),
+                        model->logits);
+    device->read(device, model->host, model->logits, vocabulary * weft_type_size(device->type));
+    status = device->finish(device, error);
+    for (size_t i = 0; status == WEFT_OK && i < vocabulary; i++)
+        logits[i] = device->type == WEFT_F64 ? model->host[i] : (double)((float *)model->host)[i];
+    return status;
 }
+
+/* ---- backward ---------------------------------------------------------------------------------------------------- */
+
+/* A layer's parameters have their gradients: clear the gaps behind them and tell. */
+static void announce(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
+{
+    const struct model_description *description = pass->description;
+    struct device *device = pass->device;
+    const struct model_parameter *parameters = description->parameters;
+    const size_t last = layer->parameter + layer->parameter_count;
+    for (size_t i = layer->parameter; i < last; i++) {
+        size_t behind = parameters[i].offset + parameters[i].count;
+        size_t next = i + 1 < description->parameter_count ? parameters[i + 1].offset : description->elements;
+        if (behind < next)
+            device->fill(device, next - behind, 0, pass_at(pass, pass->gradients, behind));
+    }
+    size_t first = parameters[layer->parameter].offset;
+    size_t end = last < description->parameter_count ? parameters[last].offset : description->elements;
+    if (ready)
+        ready(context, first, end - first);
+}
+
+weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
+                           void *context, struct error *error)
+{
+    if (!model->prepared)
+        return error_set(error, WEFT_ERROR_STATE, "a backward pass needs a forward pass of its own before it");
+    model->prepared = false;
+    struct pass pass = pass_of(model, parameters);
+    pass.gradients = gradients;
+    pass.prepare = true;
+    for (size_t i = model->description->layer_count; i-- > 0;) {
+        const struct layer *layer = &model->description->layers[i];
+        if (is_recomputed(model, i))
+            layer_forward(model, &pass, i);
+        layer->kind->backward(layer, &pass, &model->places[i], model->x[i], model->gradient);
+        if (layer->parameter_count)
+            announce(&pass, layer, ready, context);
+    }
+    return model->device->finish(model->device, error);
+}
+
+/* ---- what there is ----------------------------------------------------------------------------------------------- */
 
 const struct model_description *model_get_description(const struct model *model)
 {
@@ -242,10 +347,10 @@ struct device *model_get_device(const struct model *model)
 
 size_t model_get_batch(const struct model *model)
 {
-    return model->batch;
+    return model->options.batch;
 }
 
 size_t model_get_sequence(const struct model *model)
 {
-    return model->sequence;
+    return model->options.sequence;
 }

@@ -13,10 +13,10 @@
  *     status = model_shape_find("gpt-micro", &shape, error);
  *     status = model_describe(&shape, &description, error);
  *     float *parameters = weft_alloc(context, description->elements * sizeof(float)), *gradients = ...;
- *     status = model_open(description, device, batch, sequence, true, &model, error);
- *     model_initialise(description, device, parameters, seed);
- *     status = model_forward(model, parameters, &(struct model_batch){tokens, targets}, &loss, error);
- *     status = model_backward(model, parameters, gradients, ready, context, error);
+ *     status = model_open(description, device, &(struct model_options){.batch = batch, .sequence = sequence, .training
+ * = true}, &model, error); model_initialise(description, device, parameters, seed); status = model_forward(model,
+ * parameters, &(struct model_batch){tokens, targets}, &loss, error); status = model_backward(model, parameters,
+ * gradients, ready, context, error);
  *
  * A description never changes and may be used by several threads and models at once. A model belongs to one thread at a
  * time, as its device does. Closing order: models, then their device and description.
@@ -34,14 +34,19 @@
 #define MODEL_NAME_BYTES 64
 #define MODEL_DIMENSIONS 4
 
-/** The numbers of a network. Those that a kind does not use are 0. */
+/** The numbers of a network. Of those marked, 0 is what is usual for the kind; those that a kind does not use are 0. */
 struct model_shape {
-    const char *kind; /**< "gpt"; a static string */
+    const char *kind; /**< "gpt" or "llama"; a static string */
     size_t layers;
     size_t heads;
-    size_t width;      /**< of the residual stream; a multiple of heads */
-    size_t context;    /**< longest sequence */
-    size_t vocabulary; /**< number of different tokens; 256 for bytes */
+    size_t width;        /**< of the residual stream; a multiple of heads */
+    size_t context;      /**< longest sequence */
+    size_t vocabulary;   /**< number of different tokens; 256 for bytes */
+    size_t kv_heads;     /**< heads of keys and values, a divisor of heads; 0: heads */
+    size_t hidden;       /**< width within the feed-forward layers; 0: usual */
+    double rotary_base;  /**< of rotary positions; 0: usual */
+    double norm_epsilon; /**< 0: usual */
+    bool untied;         /**< the head has a matrix of its own; otherwise it is the embedding table */
 };
 
 /** A named shape with what people call it. */
@@ -51,7 +56,7 @@ struct model_size {
     const char *about; /**< "0.8M parameters: learns a text in minutes on a laptop" */
 };
 
-/** All named shapes, smallest first; `count` receives how many. */
+/** All named shapes, those of a kind together, smallest first; `count` receives how many. */
 const struct model_size *model_sizes(size_t *count);
 
 /** The shape called `name` ("gpt" alone is gpt-micro, the one to begin with); an unknown name is WEFT_ERROR_ARGUMENT
@@ -64,8 +69,9 @@ struct model_parameter {
     size_t dimensions;
     size_t shape[MODEL_DIMENSIONS]; /**< row-major */
     size_t count;                   /**< elements: the product of `shape` */
-    size_t offset; /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
-    bool decay;    /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
+    size_t offset;          /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
+    bool decay;             /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
+    double mean, deviation; /**< of its initial values, normal numbers; a deviation of 0 is a constant */
 };
 
 /** What a network is made of. */
@@ -74,8 +80,10 @@ struct model_description {
     const struct model_parameter *parameters; /**< in forward order, offsets rising */
     size_t parameter_count;                   /**< tensors in `parameters` */
     size_t weights;                           /**< sum of their counts: the network's published size */
-    size_t elements; /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
-    const struct model_operations *operations;
+    size_t elements;            /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
+    const struct layer *layers; /**< from tokens to losses; model/layer.h */
+    size_t layer_count;
+    size_t widest; /**< elements of the widest row between two layers */
 };
 
 /** Describe the network of `shape`; impossible numbers are WEFT_ERROR_ARGUMENT. Free with model_description_free(). */
@@ -93,9 +101,27 @@ const struct model_parameter *model_parameter_find(const struct model_descriptio
  */
 double model_flops_per_token(const struct model_description *description, size_t sequence);
 
-/** Bytes that a model opened for this micro-batch takes on the device; weights, gradients and moments not included. */
-size_t model_memory(const struct model_description *description, weft_type type, size_t batch, size_t sequence,
-                    bool training);
+/**
+ * What the backward pass makes anew from the rows that entered a layer, instead of keeping it: memory against time
+ * (Chen et al. 2016, "Training deep nets with sublinear memory cost"; of attention alone, Korthikanti et al. 2022).
+ */
+enum model_recompute {
+    MODEL_RECOMPUTE_NOTHING,
+    MODEL_RECOMPUTE_ATTENTION,
+    MODEL_RECOMPUTE_ALL,
+};
+
+/** How a model is brought to a device. */
+struct model_options {
+    size_t batch;    /**< sequences in a micro-batch */
+    size_t sequence; /**< tokens in a sequence */
+    bool training;   /**< false leaves out what only backward needs */
+    enum model_recompute recompute;
+    double label_smoothing; /**< share of a target that is spread over all tokens, in training; below 1 */
+};
+
+/** Bytes that a model takes on the device, the weights, gradients and moments not included; 0 if memory is out. */
+size_t model_memory(const struct model_description *description, weft_type type, const struct model_options *options);
 
 /**
  * Set all `elements` of the flat array: GPT-2's initial values (normal 0.02; residual projections divided by sqrt(2
@@ -115,12 +141,11 @@ struct model_batch {
 };
 
 /**
- * Bring a network to `device` with room for micro-batches of `batch` sequences of `sequence` tokens. All memory is had
- * here; nothing is allocated later. `training` false leaves out what only backward needs. The description and device
- * must outlive the model.
+ * Bring a network to `device`. All memory is had here; nothing is allocated later. The description and device must
+ * outlive the model.
  */
-weft_status model_open(const struct model_description *description, struct device *device, size_t batch,
-                       size_t sequence, bool training, struct model **model, struct error *error);
+weft_status model_open(const struct model_description *description, struct device *device,
+                       const struct model_options *options, struct model **model, struct error *error);
 void model_close(struct model *model);
 
 /**

@@ -1,20 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Networks by name. Those called gpt2 are the published ones (Radford et al. 2019); the others read bytes. */
+/* Networks by name. Those of 100M parameters and more are the published ones; the others read bytes. */
 #include "base/text.h"
 #include "model/model.h"
 
 #include <string.h>
 
+#define GPT(l, h, w, c, v)                                                                                             \
+    {                                                                                                                  \
+        .kind = "gpt", .layers = l, .heads = h, .width = w, .context = c, .vocabulary = v                              \
+    }
+#define LLAMA(l, h, kv, w, n, c, v, ...)                                                                               \
+    {                                                                                                                  \
+        .kind = "llama", .layers = l, .heads = h, .kv_heads = kv, .width = w, .hidden = n, .context = c,               \
+        .vocabulary = v, __VA_ARGS__                                                                                   \
+    }
+
 static const struct model_size sizes[] = {
-    {"gpt-nano", {"gpt", 4, 4, 64, 128, 256}, "0.2M parameters, bytes: seconds on a laptop"},
-    {"gpt-micro", {"gpt", 4, 4, 128, 128, 256}, "0.8M parameters, bytes: learns to spell in a minute"},
-    {"gpt-mini", {"gpt", 6, 6, 192, 256, 256}, "2.8M parameters, bytes"},
-    {"gpt-small", {"gpt", 6, 6, 384, 256, 256}, "10.8M parameters, bytes"},
-    {"gpt-base", {"gpt", 8, 8, 512, 512, 256}, "25.6M parameters, bytes"},
-    {"gpt2", {"gpt", 12, 12, 768, 1024, 50257}, "GPT-2, 124M parameters"},
-    {"gpt2-medium", {"gpt", 24, 16, 1024, 1024, 50257}, "GPT-2 medium, 355M parameters"},
-    {"gpt2-large", {"gpt", 36, 20, 1280, 1024, 50257}, "GPT-2 large, 774M parameters"},
-    {"gpt2-xl", {"gpt", 48, 25, 1600, 1024, 50257}, "GPT-2 XL, 1558M parameters"},
+    /* layers, heads, width, context, vocabulary */
+    {"gpt-nano", GPT(4, 4, 64, 128, 256), "0.2M parameters, bytes: seconds on a laptop"},
+    {"gpt-micro", GPT(4, 4, 128, 128, 256), "0.8M parameters, bytes: learns to spell in a minute"},
+    {"gpt-mini", GPT(6, 6, 192, 256, 256), "2.8M parameters, bytes"},
+    {"gpt-small", GPT(6, 6, 384, 256, 256), "10.8M parameters, bytes"},
+    {"gpt-base", GPT(8, 8, 512, 512, 256), "25.6M parameters, bytes"},
+    {"gpt2", GPT(12, 12, 768, 1024, 50257), "GPT-2, 124M parameters"},
+    {"gpt2-medium", GPT(24, 16, 1024, 1024, 50257), "GPT-2 medium, 355M parameters"},
+    {"gpt2-large", GPT(36, 20, 1280, 1024, 50257), "GPT-2 large, 774M parameters"},
+    {"gpt2-xl", GPT(48, 25, 1600, 1024, 50257), "GPT-2 XL, 1558M parameters"},
+    /* layers, heads, of keys, width, within feed-forward layers, context, vocabulary */
+    {"llama-micro", LLAMA(4, 4, 2, 128, 352, 128, 256, ), "0.8M parameters, bytes"},
+    {"llama-mini", LLAMA(6, 6, 2, 192, 512, 256, 256, ), "2.4M parameters, bytes"},
+    {"llama-small", LLAMA(6, 6, 2, 384, 1024, 256, 256, ), "9.5M parameters, bytes"},
+    {"smollm-135m", LLAMA(30, 9, 3, 576, 1536, 2048, 49152, ), "SmolLM, 135M parameters"},
+    {"llama-160m", LLAMA(12, 12, 12, 768, 3072, 2048, 32000, .norm_epsilon = 1e-6, .untied = true),
+     "Llama's shape, 162M parameters"},
+    {"smollm-360m", LLAMA(32, 15, 5, 960, 2560, 2048, 49152, ), "SmolLM, 362M parameters"},
+    {"tinyllama", LLAMA(22, 32, 4, 2048, 5632, 2048, 32000, .untied = true), "TinyLlama, 1100M parameters"},
 };
 #define SIZES (sizeof sizes / sizeof *sizes)
 
@@ -27,8 +47,8 @@ const struct model_size *model_sizes(size_t *count)
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error)
 {
     const char *names[SIZES];
-    if (strcmp(name, "gpt") == 0)
-        name = "gpt-micro"; /* what to begin with */
+    if (strcmp(name, "gpt") == 0 || strcmp(name, "llama") == 0) /* what to begin with */
+        name = *name == 'g' ? "gpt-micro" : "llama-micro";
     for (size_t i = 0; i < SIZES; i++) {
         names[i] = sizes[i].name;
         if (strcmp(name, names[i]) == 0) {

@@ -43,8 +43,10 @@ static weft_status measure(struct calibration *calibration, uint32_t sequences, 
         input[i] = (int32_t)random_below(1, i, calibration->description->shape.vocabulary);
     const struct model_batch batch = {input, input + tokens};
     struct model *model;
-    weft_status status = model_open(calibration->description, calibration->device, sequences, calibration->sequence,
-                                    true, &model, error);
+    weft_status status =
+        model_open(calibration->description, calibration->device,
+                   &(struct model_options){.batch = sequences, .sequence = calibration->sequence, .training = true},
+                   &model, error);
     for (int i = 0; i <= REPETITIONS && status == WEFT_OK; i++) {
         double loss;
         uint64_t begin = clock_now();

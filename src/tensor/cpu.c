@@ -7,6 +7,7 @@
 #include "tensor/devices.h"
 #include "tensor/kernels/kernels.h"
 
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,11 @@ struct cpu {
     struct cpu_matmuls *matmuls;
     float *scratch; /* of all threads; grows beyond what a kernel once needed */
     size_t scratch_floats;
+    struct turns {
+        double base;
+        size_t head_width, positions;
+        float *table;     /* a row a position: head_width / 2 cosines, then as many sines */
+    } turns;              /* of the last rotary positions */
     struct error failure; /* the first since finish() */
 };
 
@@ -32,6 +38,7 @@ static void cpu_close(struct device *device)
     struct cpu *cpu = cpu_of(device);
     cpu_matmuls_close(cpu->matmuls);
     free(cpu->scratch);
+    free(cpu->turns.table);
     free(cpu);
 }
 
@@ -67,11 +74,12 @@ static void cpu_copy(struct device *device, void *to, const void *from, size_t b
     memcpy(to, from, bytes);
 }
 
-/* `floats` of scratch for each thread, on cache lines of its own; NULL, with the failure noted, if memory is out. */
-static float *scratch_reserve(struct cpu *cpu, size_t floats, size_t *stride)
+/* `floats` of scratch for each of `parts`, on cache lines of its own; NULL, with the failure noted, if memory is out.
+ */
+static float *scratch_reserve(struct cpu *cpu, int parts, size_t floats, size_t *stride)
 {
     *stride = (floats + 31) / 16 * 16;
-    size_t all = *stride * (size_t)cpu->device.threads;
+    size_t all = *stride * (size_t)parts;
     if (all > cpu->scratch_floats) {
         all += all / 2; /* sampling asks for a little more each time */
         all = (all + 15) / 16 * 16;
@@ -89,8 +97,9 @@ static float *scratch_reserve(struct cpu *cpu, size_t floats, size_t *stride)
 
 /* ---- dividing work ----------------------------------------------------------------------------------------------
  *
- * A kernel's work is cut into one part for each thread of the device, by the numbers alone, and parts that end in a sum
- * are added in their order: the bits do not depend on how many threads OpenMP really gives us.
+ * A kernel's work is cut into one part for each thread of the device, by the numbers alone. Where parts end in a sum
+ * over rows, they are a number of rows each instead, and are added in their order: the bits do not depend on how many
+ * threads there are.
  */
 
 struct range {
@@ -108,11 +117,20 @@ static struct range part_of(size_t count, size_t grain, int number, int parts)
     return (struct range){first, last - first};
 }
 
+#define SUMMED_ROWS  64 /* in a part of them, or more */
+#define SUMMED_PARTS 64 /* at most */
+
+static int parts_of_sum(size_t rows)
+{
+    size_t parts = (rows + SUMMED_ROWS - 1) / SUMMED_ROWS;
+    return parts < SUMMED_PARTS ? (int)parts : SUMMED_PARTS;
+}
+
 /* Adds up the sums that the parts have left in `scratch`. */
-static void add_parts(const struct cpu *cpu, size_t width, const float *scratch, size_t stride, float *out)
+static void add_parts(const struct cpu *cpu, int parts, size_t width, const float *scratch, size_t stride, float *out)
 {
     memcpy(out, scratch, width * sizeof *out);
-    for (int i = 1; i < cpu->device.threads; i++)
+    for (int i = 1; i < parts; i++)
         cpu->kernels->add(width, out, scratch + (size_t)i * stride, out);
 }
 
@@ -215,19 +233,17 @@ static void cpu_matmul(struct device *device, const struct matmul *arguments)
     omp_set_dynamic(dynamic);
 }
 
-static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t width, const void *x, const void *branch,
-                                   const void *gain, const void *bias, void *sum, void *out, void *means,
-                                   void *reciprocals)
+static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                                   const void *gain, const void *bias, void *out, void *means, void *reciprocals)
 {
     struct cpu *cpu = cpu_of(device);
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(rows, 1, i, device->threads);
         size_t skip = part.first * width;
-        cpu->kernels->layer_norm_forward(part.count, width, (const float *)x + skip,
-                                         branch ? (const float *)branch + skip : NULL, gain, bias,
-                                         branch ? (float *)sum + skip : NULL, (float *)out + skip,
-                                         (float *)means + part.first, (float *)reciprocals + part.first);
+        cpu->kernels->layer_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain, bias,
+                                         (float *)out + skip, (float *)means + part.first,
+                                         (float *)reciprocals + part.first);
     }
 }
 
@@ -236,13 +252,14 @@ static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t w
                                     bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias)
 {
     struct cpu *cpu = cpu_of(device);
+    const int parts = parts_of_sum(rows);
     size_t stride, parts_width = (width + 15) / 16 * 16;
-    float *scratch = scratch_reserve(cpu, 2 * parts_width, &stride);
+    float *scratch = scratch_reserve(cpu, parts, 2 * parts_width, &stride);
     if (!scratch)
         return;
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    for (int i = 0; i < parts; i++) {
+        struct range part = part_of(rows, 1, i, parts);
         size_t skip = part.first * width;
         float *own = scratch + (size_t)i * stride;
         cpu->kernels->layer_norm_backward(part.count, width, (const float *)gradient_out + skip,
@@ -250,26 +267,125 @@ static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t w
                                           (const float *)reciprocals + part.first, accumulate,
                                           (float *)gradient_x + skip, own, own + parts_width);
     }
-    add_parts(cpu, width, scratch, stride, gradient_gain);
-    add_parts(cpu, width, scratch + parts_width, stride, gradient_bias);
+    add_parts(cpu, parts, width, scratch, stride, gradient_gain);
+    add_parts(cpu, parts, width, scratch + parts_width, stride, gradient_bias);
+}
+
+static void cpu_rms_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                                 const void *gain, void *out, void *reciprocals)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        size_t skip = part.first * width;
+        cpu->kernels->rms_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain,
+                                       (float *)out + skip, (float *)reciprocals + part.first);
+    }
+}
+
+static void cpu_rms_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                  const void *x, const void *gain, const void *reciprocals, bool accumulate,
+                                  void *gradient_x, void *gradient_gain)
+{
+    struct cpu *cpu = cpu_of(device);
+    const int parts = parts_of_sum(rows);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, parts, width, &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < parts; i++) {
+        struct range part = part_of(rows, 1, i, parts);
+        size_t skip = part.first * width;
+        cpu->kernels->rms_norm_backward(part.count, width, (const float *)gradient_out + skip, (const float *)x + skip,
+                                        gain, (const float *)reciprocals + part.first, accumulate,
+                                        (float *)gradient_x + skip, scratch + (size_t)i * stride);
+    }
+    add_parts(cpu, parts, width, scratch, stride, gradient_gain);
 }
 
 static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
                               void *gradient_bias)
 {
     struct cpu *cpu = cpu_of(device);
+    const int parts = parts_of_sum(rows);
     size_t stride;
-    float *scratch = scratch_reserve(cpu, width, &stride);
+    float *scratch = scratch_reserve(cpu, parts, width, &stride);
     if (!scratch)
         return;
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
-    for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(rows, 1, i, device->threads);
+    for (int i = 0; i < parts; i++) {
+        struct range part = part_of(rows, 1, i, parts);
         size_t skip = part.first * width;
         cpu->kernels->gelu_backward(part.count, width, (const float *)x + skip, (float *)gradient + skip,
                                     scratch + (size_t)i * stride);
     }
-    add_parts(cpu, width, scratch, stride, gradient_bias);
+    if (gradient_bias)
+        add_parts(cpu, parts, width, scratch, stride, gradient_bias);
+}
+
+static void cpu_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        cpu->kernels->swiglu_forward(part.count, width, (const float *)gate_up + part.first * 2 * width,
+                                     (float *)out + part.first * width);
+    }
+}
+
+static void cpu_swiglu_backward(struct device *device, size_t rows, size_t width, const void *gate_up,
+                                const void *gradient_out, void *gradient_gate_up)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        cpu->kernels->swiglu_backward(part.count, width, (const float *)gate_up + part.first * 2 * width,
+                                      (const float *)gradient_out + part.first * width,
+                                      (float *)gradient_gate_up + part.first * 2 * width);
+    }
+}
+
+/* The table of turns for `positions` positions; NULL, with the failure noted, if memory is out. */
+static const float *turns_find(struct cpu *cpu, const struct rotary *shape)
+{
+    struct turns *turns = &cpu->turns;
+    const size_t half = shape->head_width / 2, positions = shape->first + shape->sequence;
+    if (turns->base == shape->base && turns->head_width == shape->head_width && turns->positions >= positions)
+        return turns->table;
+    float *table = malloc(positions * shape->head_width * sizeof *table);
+    if (!table) {
+        error_memory(&cpu->failure, positions * shape->head_width * sizeof *table, "rotary positions");
+        return NULL;
+    }
+    for (size_t t = 0; t < positions; t++)
+        for (size_t i = 0; i < half; i++) {
+            double angle = (double)t * pow(shape->base, -2.0 * (double)i / (double)shape->head_width);
+            table[t * shape->head_width + i] = (float)cos(angle);
+            table[t * shape->head_width + half + i] = (float)sin(angle);
+        }
+    free(turns->table);
+    *turns = (struct turns){shape->base, shape->head_width, positions, table};
+    return table;
+}
+
+static void cpu_rotary(struct device *device, const struct rotary *shape, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+    const float *table = turns_find(cpu, shape);
+    if (!table)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(shape->batch * shape->sequence, 1, i, device->threads);
+        for (size_t row = part.first; row < part.first + part.count; row++)
+            cpu->kernels->rotary(shape->heads, shape->head_width,
+                                 table + (shape->first + row % shape->sequence) * shape->head_width, shape->back,
+                                 (float *)x + row * shape->stride);
+    }
 }
 
 static void cpu_attention_forward(struct device *device, const struct attention *shape, const void *qkv, void *out,
@@ -277,7 +393,7 @@ static void cpu_attention_forward(struct device *device, const struct attention 
 {
     struct cpu *cpu = cpu_of(device);
     size_t stride;
-    float *scratch = scratch_reserve(cpu, cpu->kernels->attention_scratch(shape), &stride);
+    float *scratch = scratch_reserve(cpu, device->threads, cpu->kernels->attention_scratch(shape), &stride);
     if (!scratch)
         return;
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
@@ -294,14 +410,14 @@ static void cpu_attention_backward(struct device *device, const struct attention
 {
     struct cpu *cpu = cpu_of(device);
     size_t stride;
-    float *scratch = scratch_reserve(cpu, cpu->kernels->attention_scratch(shape), &stride);
+    float *scratch = scratch_reserve(cpu, device->threads, cpu->kernels->attention_scratch(shape), &stride);
     if (!scratch)
         return;
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
-        struct range part = part_of(shape->batch * shape->heads, 1, i, device->threads);
+        struct range part = part_of(shape->batch * shape->kv_heads, 1, i, device->threads);
         for (size_t head = part.first; head < part.first + part.count; head++)
-            cpu->kernels->attention_backward(shape, head / shape->heads, head % shape->heads, qkv, out, logsums,
+            cpu->kernels->attention_backward(shape, head / shape->kv_heads, head % shape->kv_heads, qkv, out, logsums,
                                              gradient_out, gradient_qkv, scratch + (size_t)i * stride);
     }
 }
@@ -315,9 +431,13 @@ static void cpu_embedding_forward(struct device *device, size_t batch, size_t se
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(batch * sequence, 1, i, device->threads);
         for (size_t row = part.first; row < part.first + part.count; row++)
-            cpu->kernels->add(width, (const float *)table + (size_t)tokens[row] * width,
-                              (const float *)positions + (first_position + row % sequence) * width,
-                              (float *)out + row * width);
+            if (positions)
+                cpu->kernels->add(width, (const float *)table + (size_t)tokens[row] * width,
+                                  (const float *)positions + (first_position + row % sequence) * width,
+                                  (float *)out + row * width);
+            else
+                memcpy((float *)out + row * width, (const float *)table + (size_t)tokens[row] * width,
+                       width * sizeof(float));
     }
 }
 
@@ -333,28 +453,29 @@ static void cpu_embedding_backward(struct device *device, size_t batch, size_t s
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(width, 16, i, device->threads);
-        for (size_t position = 0; position < sequence; position++)
+        for (size_t position = 0; of_positions && position < sequence; position++)
             memcpy(of_positions + position * width + part.first, gradient + position * width + part.first,
                    part.count * sizeof *gradient);
         for (size_t row = 0; row < batch * sequence; row++) {
             const float *from = gradient + row * width + part.first;
             float *token = of_table + (size_t)tokens[row] * width + part.first;
-            float *position = of_positions + row % sequence * width + part.first;
             cpu->kernels->add(part.count, token, from, token);
-            if (row >= sequence)
+            if (of_positions && row >= sequence) {
+                float *position = of_positions + row % sequence * width + part.first;
                 cpu->kernels->add(part.count, position, from, position);
+            }
         }
     }
 }
 
 static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
-                              double scale, void *logits, double *losses)
+                              double smoothing, double scale, void *logits, double *losses)
 {
     struct cpu *cpu = cpu_of(device);
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(rows, 1, i, device->threads);
-        cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)scale,
+        cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)smoothing, (float)scale,
                                     (float *)logits + part.first * stride, losses + part.first);
     }
 }
@@ -408,7 +529,12 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .matmul = cpu_matmul,
         .layer_norm_forward = cpu_layer_norm_forward,
         .layer_norm_backward = cpu_layer_norm_backward,
+        .rms_norm_forward = cpu_rms_norm_forward,
+        .rms_norm_backward = cpu_rms_norm_backward,
         .gelu_backward = cpu_gelu_backward,
+        .swiglu_forward = cpu_swiglu_forward,
+        .swiglu_backward = cpu_swiglu_backward,
+        .rotary = cpu_rotary,
         .attention_forward = cpu_attention_forward,
         .attention_backward = cpu_attention_backward,
         .embedding_forward = cpu_embedding_forward,

@@ -67,16 +67,43 @@ struct matmul {
  * Multi-head self-attention of `batch` sequences (Vaswani et al. 2017, "Attention is all you need"):
  * out = softmax(q k' / sqrt(head_width)) v for each head; causal: position t sees positions up to t only.
  *
- * Rows are positions: row b x sequence + t. A row of `qkv` holds q, k and v, each of heads x head_width elements; a row
- * of `out` holds heads x head_width.
+ * With fewer heads of keys and values than of queries, each of them serves heads / kv_heads neighbouring heads of
+ * queries (Ainslie et al. 2023, "GQA").
+ *
+ * Rows are positions: row b x sequence + t. A row of `qkv` holds the heads' queries, then the kv_heads' keys, then
+ * their values, each of head_width elements; a row of `out` holds heads x head_width.
  */
 struct attention {
     size_t batch;
     size_t sequence;
     size_t heads;
+    size_t kv_heads; /**< a divisor of heads */
     size_t head_width;
     bool causal;
     size_t first; /**< forward only: compute positions first to sequence - 1; those before keep what they hold */
+};
+
+/** Elements in a row of qkv. */
+static inline size_t attention_row(const struct attention *shape)
+{
+    return (shape->heads + 2 * shape->kv_heads) * shape->head_width;
+}
+
+/**
+ * Rotary positions (Su et al. 2021, "RoFormer"), as Llama's public weights want them: of each head's elements i and
+ * i + head_width / 2 the pair is turned by the angle position x base^(-2 i / head_width).
+ *
+ * The rows are positions first to first + sequence - 1 of each of `batch` sequences.
+ */
+struct rotary {
+    size_t batch;
+    size_t sequence;
+    size_t first;
+    size_t heads;      /**< that are turned: the first ones of a row */
+    size_t head_width; /**< even */
+    size_t stride;     /**< elements of a row */
+    double base;
+    bool back; /**< turn the other way: the backward pass */
 };
 
 /** One step of AdamW; the formula is in tensor/adamw.h. */
@@ -149,25 +176,46 @@ struct device {
     void (*matmul)(struct device *device, const struct matmul *arguments);
 
     /**
-     * sum = x + branch (skipped, and x normalised, when branch is NULL), then
-     * out = (sum - mean) reciprocal gain + bias for each row, with reciprocal = 1 / sqrt(variance + 1e-5)
-     * (Ba, Kiros, Hinton 2016, "Layer normalization"). `means` and `reciprocals`, one a row, are kept for the backward
-     * pass.
+     * out = (x - mean) reciprocal gain + bias for each row, with reciprocal = 1 / sqrt(variance + epsilon) (Ba, Kiros,
+     * Hinton 2016, "Layer normalization"). `means` and `reciprocals`, one a row, are kept for the backward pass.
      */
-    void (*layer_norm_forward)(struct device *device, size_t rows, size_t width, const void *x, const void *branch,
-                               const void *gain, const void *bias, void *sum, void *out, void *means,
-                               void *reciprocals);
+    void (*layer_norm_forward)(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                               const void *gain, const void *bias, void *out, void *means, void *reciprocals);
     /**
-     * Backward of the normalisation of x, which is what layer_norm_forward() normalised. Adds the gradient of x to
-     * `gradient_x` (overwrites it if `accumulate` is false); overwrites gradient_gain and gradient_bias.
+     * Adds the gradient of x to `gradient_x` (overwrites it if `accumulate` is false); overwrites gradient_gain and
+     * gradient_bias.
      */
     void (*layer_norm_backward)(struct device *device, size_t rows, size_t width, const void *gradient_out,
                                 const void *x, const void *gain, const void *means, const void *reciprocals,
                                 bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias);
 
-    /** gradient = gradient gelu'(x) in place, and its sums over rows (the bias's gradient) in gradient_bias. */
+    /**
+     * out = x reciprocal gain for each row, with reciprocal = 1 / sqrt(mean of squares + epsilon) (Zhang and Sennrich
+     * 2019, "Root mean square layer normalization").
+     */
+    void (*rms_norm_forward)(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                             const void *gain, void *out, void *reciprocals);
+    /** As layer_norm_backward(). */
+    void (*rms_norm_backward)(struct device *device, size_t rows, size_t width, const void *gradient_out, const void *x,
+                              const void *gain, const void *reciprocals, bool accumulate, void *gradient_x,
+                              void *gradient_gain);
+
+    /** gradient = gradient gelu'(x) in place, and its sums over rows (the bias's gradient) in gradient_bias, unless
+     * that is NULL. */
     void (*gelu_backward)(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
                           void *gradient_bias);
+
+    /**
+     * out = silu(gate) up, with silu(x) = x / (1 + e^-x) (Shazeer 2020, "GLU variants improve transformer"); a row of
+     * `gate_up` holds `width` elements of gate, then of up.
+     */
+    void (*swiglu_forward)(struct device *device, size_t rows, size_t width, const void *gate_up, void *out);
+    /** Overwrites gradient_gate_up, which may be gate_up. */
+    void (*swiglu_backward)(struct device *device, size_t rows, size_t width, const void *gate_up,
+                            const void *gradient_out, void *gradient_gate_up);
+
+    /** Turn the queries and keys in x, in place. */
+    void (*rotary)(struct device *device, const struct rotary *shape, void *x);
 
     /**
      * `logsums` (batch x heads x sequence elements: log of the sum of exponentials of each row of scores) is kept for
@@ -179,20 +227,24 @@ struct device {
     void (*attention_backward)(struct device *device, const struct attention *shape, const void *qkv, const void *out,
                                const void *logsums, const void *gradient_out, void *gradient_qkv);
 
-    /** out[b x sequence + t] = table[tokens[b x sequence + t]] + positions[first_position + t]. */
+    /** out[b x sequence + t] = table[tokens[b x sequence + t]] + positions[first_position + t]; positions may be NULL.
+     */
     void (*embedding_forward)(struct device *device, size_t batch, size_t sequence, size_t width, size_t first_position,
                               const int32_t *tokens, const void *table, const void *positions, void *out);
-    /** Adds to rows of gradient_table, overwrites the first `sequence` rows of gradient_positions. */
+    /** Adds to rows of gradient_table, overwrites the first `sequence` rows of gradient_positions unless that is NULL.
+     */
     void (*embedding_backward)(struct device *device, size_t batch, size_t sequence, size_t width,
                                const int32_t *tokens, const void *gradient_out, void *gradient_table,
                                void *gradient_positions);
 
     /**
-     * losses[i] = -log softmax(logits of row i)[targets[i]], in double. Where `scale` is not 0, the row of logits is
-     * replaced by its gradient times `scale`: (softmax - one at the target) scale; with 0 the logits are left alone.
+     * losses[i] = -log softmax(logits of row i)[targets[i]], in double. With label smoothing, a share `smoothing` of
+     * the target is spread evenly over all classes (Szegedy et al. 2016, "Rethinking the Inception architecture").
+     * Where `scale` is not 0, the row of logits is replaced by its gradient times `scale`: (softmax - target) scale;
+     * with 0 the logits are left alone.
      */
     void (*cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
-                          double scale, void *logits, double *losses);
+                          double smoothing, double scale, void *logits, double *losses);
 };
 
 /** The devices there are: "cpu", "reference", "reference-f32". Ends with NULL. */

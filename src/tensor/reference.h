@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LAYER_NORM_EPSILON 1e-5
-#define GELU_ROOT          0.79788456080286535588 /* sqrt(2 / pi) */
-#define GELU_CUBE          0.044715
+#define GELU_ROOT 0.79788456080286535588 /* sqrt(2 / pi) */
+#define GELU_CUBE 0.044715
 
 /* ---- life and memory --------------------------------------------------------------------------------------------- */
 
@@ -141,21 +140,15 @@ static void reference_matmul(struct device *device, const struct matmul *matmul)
 
 /* ---- layer norm and GELU ----------------------------------------------------------------------------------------- */
 
-static void reference_layer_norm_forward(struct device *device, size_t rows, size_t width, const void *x_,
-                                         const void *branch_, const void *gain_, const void *bias_, void *sum_,
-                                         void *out_, void *means_, void *reciprocals_)
+static void reference_layer_norm_forward(struct device *device, size_t rows, size_t width, double epsilon,
+                                         const void *x_, const void *gain_, const void *bias_, void *out_, void *means_,
+                                         void *reciprocals_)
 {
     const REAL *gain = gain_, *bias = bias_;
     REAL *means = means_, *reciprocals = reciprocals_;
     for (size_t i = 0; i < rows; i++) {
         const REAL *x = (const REAL *)x_ + i * width;
         REAL *out = (REAL *)out_ + i * width;
-        if (branch_) {
-            REAL *sum = (REAL *)sum_ + i * width;
-            for (size_t j = 0; j < width; j++)
-                sum[j] = x[j] + ((const REAL *)branch_)[i * width + j];
-            x = sum;
-        }
         REAL mean = 0, variance = 0;
         for (size_t j = 0; j < width; j++)
             mean += x[j];
@@ -163,7 +156,7 @@ static void reference_layer_norm_forward(struct device *device, size_t rows, siz
         for (size_t j = 0; j < width; j++)
             variance += (x[j] - mean) * (x[j] - mean);
         variance /= (REAL)width;
-        REAL reciprocal = (REAL)(1 / sqrt(variance + LAYER_NORM_EPSILON));
+        REAL reciprocal = (REAL)(1 / sqrt(variance + epsilon));
         for (size_t j = 0; j < width; j++)
             out[j] = (x[j] - mean) * reciprocal * gain[j] + bias[j];
         means[i] = mean;
@@ -205,6 +198,46 @@ static void reference_layer_norm_backward(struct device *device, size_t rows, si
     }
 }
 
+static void reference_rms_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x_,
+                                       const void *gain_, void *out_, void *reciprocals_)
+{
+    const REAL *gain = gain_;
+    REAL *reciprocals = reciprocals_;
+    for (size_t i = 0; i < rows; i++) {
+        const REAL *x = (const REAL *)x_ + i * width;
+        REAL *out = (REAL *)out_ + i * width, squares = 0;
+        for (size_t j = 0; j < width; j++)
+            squares += x[j] * x[j];
+        reciprocals[i] = (REAL)(1 / sqrt(squares / (REAL)width + epsilon));
+        for (size_t j = 0; j < width; j++)
+            out[j] = x[j] * reciprocals[i] * gain[j];
+    }
+}
+
+/* As above, without a mean that depends on x: r (g - n mean(g n)). */
+static void reference_rms_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out_,
+                                        const void *x_, const void *gain_, const void *reciprocals_, bool accumulate,
+                                        void *gradient_x_, void *gradient_gain_)
+{
+    const REAL *gain = gain_, *reciprocals = reciprocals_;
+    REAL *gradient_gain = gradient_gain_;
+    memset(gradient_gain, 0, width * sizeof(REAL));
+    for (size_t i = 0; i < rows; i++) {
+        const REAL *gradient_out = (const REAL *)gradient_out_ + i * width, *x = (const REAL *)x_ + i * width;
+        REAL *gradient_x = (REAL *)gradient_x_ + i * width, mean_gn = 0;
+        for (size_t j = 0; j < width; j++) {
+            REAL n = x[j] * reciprocals[i];
+            gradient_gain[j] += gradient_out[j] * n;
+            mean_gn += gradient_out[j] * gain[j] * n;
+        }
+        mean_gn /= (REAL)width;
+        for (size_t j = 0; j < width; j++) {
+            REAL gradient = reciprocals[i] * (gradient_out[j] * gain[j] - x[j] * reciprocals[i] * mean_gn);
+            gradient_x[j] = accumulate ? gradient_x[j] + gradient : gradient;
+        }
+    }
+}
+
 static void reference_gelu_backward(struct device *device, size_t rows, size_t width, const void *x_, void *gradient_,
                                     void *gradient_bias_)
 {
@@ -216,16 +249,64 @@ static void reference_gelu_backward(struct device *device, size_t rows, size_t w
         double t = tanh(inner);
         gradient[i] *= (REAL)(0.5 * (1 + t) + 0.5 * x[i] * (1 - t * t) * slope);
     }
-    reference_column_sums(device, rows, width, gradient, gradient_bias_);
+    if (gradient_bias_)
+        reference_column_sums(device, rows, width, gradient, gradient_bias_);
+}
+
+/* ---- SwiGLU and rotary positions ----------------------------------------------------------------------------------
+ */
+
+static void reference_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up_, void *out_)
+{
+    REAL *out = out_;
+    for (size_t i = 0; i < rows; i++) {
+        const REAL *gate = (const REAL *)gate_up_ + i * 2 * width, *up = gate + width;
+        for (size_t j = 0; j < width; j++)
+            out[i * width + j] = (REAL)(gate[j] / (1 + exp(-gate[j]))) * up[j];
+    }
+}
+
+static void reference_swiglu_backward(struct device *device, size_t rows, size_t width, const void *gate_up_,
+                                      const void *gradient_out_, void *gradient_gate_up_)
+{
+    const REAL *gradient_out = gradient_out_;
+    for (size_t i = 0; i < rows; i++) {
+        const REAL *gate = (const REAL *)gate_up_ + i * 2 * width, *up = gate + width;
+        REAL *to_gate = (REAL *)gradient_gate_up_ + i * 2 * width, *to_up = to_gate + width;
+        for (size_t j = 0; j < width; j++) {
+            double g = gate[j], u = up[j], s = 1 / (1 + exp(-g)), gradient = gradient_out[i * width + j];
+            to_gate[j] = (REAL)(gradient * u * (s + g * s * (1 - s)));
+            to_up[j] = (REAL)(gradient * g * s);
+        }
+    }
+}
+
+static void reference_rotary(struct device *device, const struct rotary *shape, void *x_)
+{
+    const size_t half = shape->head_width / 2;
+    for (size_t row = 0; row < shape->batch * shape->sequence; row++)
+        for (size_t head = 0; head < shape->heads; head++) {
+            REAL *x = (REAL *)x_ + row * shape->stride + head * shape->head_width;
+            for (size_t i = 0; i < half; i++) {
+                double position = (double)(shape->first + row % shape->sequence);
+                double angle = position * pow(shape->base, -2.0 * (double)i / (double)shape->head_width);
+                REAL cosine = (REAL)cos(angle), sine = (REAL)sin(shape->back ? -angle : angle);
+                REAL a = x[i], b = x[half + i];
+                x[i] = a * cosine - b * sine;
+                x[half + i] = b * cosine + a * sine;
+            }
+        }
 }
 
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
-/* Where query, key and value (part 0, 1, 2) of position t in sequence b lie for one head. */
+/* Where the query (part 0), key or value (1, 2) of position t in sequence b lies for one head of queries. */
 static size_t qkv_offset(const struct attention *shape, size_t b, size_t t, size_t head, size_t part)
 {
-    size_t width = shape->heads * shape->head_width;
-    return (b * shape->sequence + t) * 3 * width + part * width + head * shape->head_width;
+    size_t row = (b * shape->sequence + t) * attention_row(shape);
+    size_t before =
+        part == 0 ? head : shape->heads + (part - 1) * shape->kv_heads + head * shape->kv_heads / shape->heads;
+    return row + before * shape->head_width;
 }
 
 static REAL dot(const REAL *a, const REAL *b, size_t count)
@@ -281,7 +362,7 @@ static void reference_attention_backward(struct device *device, const struct att
     REAL *gradient_qkv = gradient_qkv_;
     size_t width = shape->head_width;
     REAL scale = (REAL)(1 / sqrt((double)width));
-    memset(gradient_qkv, 0, shape->batch * shape->sequence * 3 * shape->heads * width * sizeof(REAL));
+    memset(gradient_qkv, 0, shape->batch * shape->sequence * attention_row(shape) * sizeof(REAL));
     for (size_t b = 0; b < shape->batch; b++)
         for (size_t head = 0; head < shape->heads; head++)
             for (size_t t = 0; t < shape->sequence; t++) {
@@ -316,9 +397,11 @@ static void reference_embedding_forward(struct device *device, size_t batch, siz
     const REAL *table = table_, *positions = positions_;
     REAL *out = out_;
     for (size_t row = 0; row < batch * sequence; row++)
-        for (size_t j = 0; j < width; j++)
-            out[row * width + j] =
-                table[(size_t)tokens[row] * width + j] + positions[(first_position + row % sequence) * width + j];
+        for (size_t j = 0; j < width; j++) {
+            out[row * width + j] = table[(size_t)tokens[row] * width + j];
+            if (positions)
+                out[row * width + j] += positions[(first_position + row % sequence) * width + j];
+        }
 }
 
 static void reference_embedding_backward(struct device *device, size_t batch, size_t sequence, size_t width,
@@ -327,29 +410,37 @@ static void reference_embedding_backward(struct device *device, size_t batch, si
 {
     const REAL *gradient_out = gradient_out_;
     REAL *gradient_table = gradient_table_, *gradient_positions = gradient_positions_;
-    memset(gradient_positions, 0, sequence * width * sizeof(REAL));
+    if (gradient_positions)
+        memset(gradient_positions, 0, sequence * width * sizeof(REAL));
     for (size_t row = 0; row < batch * sequence; row++)
         for (size_t j = 0; j < width; j++) {
             gradient_table[(size_t)tokens[row] * width + j] += gradient_out[row * width + j];
-            gradient_positions[row % sequence * width + j] += gradient_out[row * width + j];
+            if (gradient_positions)
+                gradient_positions[row % sequence * width + j] += gradient_out[row * width + j];
         }
 }
 
 static void reference_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride,
-                                    const int32_t *targets, double scale, void *logits_, double *losses)
+                                    const int32_t *targets, double smoothing, double scale, void *logits_,
+                                    double *losses)
 {
     for (size_t i = 0; i < rows; i++) {
         REAL *logits = (REAL *)logits_ + i * stride;
-        double most = -INFINITY, sum = 0;
+        double most = -INFINITY, sum = 0, expected = 0;
         for (size_t j = 0; j < classes; j++)
             most = fmax(most, logits[j]);
-        for (size_t j = 0; j < classes; j++)
+        for (size_t j = 0; j < classes; j++) {
+            double share = smoothing / (double)classes + (j == (size_t)targets[i] ? 1 - smoothing : 0);
             sum += exp(logits[j] - most);
-        losses[i] = most + log(sum) - logits[targets[i]];
+            expected += share > 0 ? share * logits[j] : 0;
+        }
+        losses[i] = most + log(sum) - expected;
         if (scale == 0)
             continue;
-        for (size_t j = 0; j < classes; j++)
-            logits[j] = (REAL)(scale * (exp(logits[j] - most) / sum - (j == (size_t)targets[i])));
+        for (size_t j = 0; j < classes; j++) {
+            double share = smoothing / (double)classes + (j == (size_t)targets[i] ? 1 - smoothing : 0);
+            logits[j] = (REAL)(scale * (exp(logits[j] - most) / sum - share));
+        }
     }
 }
 
@@ -380,7 +471,12 @@ weft_status REFERENCE_OPEN(int threads, struct device **device, struct error *er
         .matmul = reference_matmul,
         .layer_norm_forward = reference_layer_norm_forward,
         .layer_norm_backward = reference_layer_norm_backward,
+        .rms_norm_forward = reference_rms_norm_forward,
+        .rms_norm_backward = reference_rms_norm_backward,
         .gelu_backward = reference_gelu_backward,
+        .swiglu_forward = reference_swiglu_forward,
+        .swiglu_backward = reference_swiglu_backward,
+        .rotary = reference_rotary,
         .attention_forward = reference_attention_forward,
         .attention_backward = reference_attention_backward,
         .embedding_forward = reference_embedding_forward,

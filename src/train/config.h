@@ -9,7 +9,7 @@
 struct train_config {
     struct model_shape shape;
     const char *model; /**< the shape's name, for people */
-    const char *data;  /**< a text, a token shard or a folder of shards */
+    const char *data;  /**< a text, a token shard, a folder of shards, or "random" */
 
     int64_t steps;       /**< of the whole run */
     int64_t stop_at;     /**< end after this step, as if interrupted; 0: steps */

@@ -97,6 +97,11 @@ static cJSON *model_configuration(const struct model_shape *shape)
     cJSON_AddNumberToObject(object, "width", (double)shape->width);
     cJSON_AddNumberToObject(object, "context", (double)shape->context);
     cJSON_AddNumberToObject(object, "vocabulary", (double)shape->vocabulary);
+    cJSON_AddNumberToObject(object, "kv_heads", (double)shape->kv_heads);
+    cJSON_AddNumberToObject(object, "hidden", (double)shape->hidden);
+    cJSON_AddNumberToObject(object, "rotary_base", shape->rotary_base);
+    cJSON_AddNumberToObject(object, "norm_epsilon", shape->norm_epsilon);
+    cJSON_AddBoolToObject(object, "untied", shape->untied);
     return object;
 }
 

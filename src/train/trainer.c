@@ -99,10 +99,15 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
         .seed = (uint64_t)config->seed,
         .vocabulary = config->shape.vocabulary,
     };
-    if ((status = dataset_open(&config->data, 1, &options, &trainer->dataset, error)) != WEFT_OK)
+    status = strcmp(config->data, "random") == 0 ? dataset_open_random(&options, &trainer->dataset, error)
+                                                 : dataset_open(&config->data, 1, &options, &trainer->dataset, error);
+    if (status != WEFT_OK)
         return status;
-    if ((status = model_open(trainer->description, trainer->device, (size_t)config->micro_batch,
-                             (size_t)config->sequence, true, &trainer->model, error)) != WEFT_OK)
+    if ((status = model_open(trainer->description, trainer->device,
+                             &(struct model_options){.batch = (size_t)config->micro_batch,
+                                                     .sequence = (size_t)config->sequence,
+                                                     .training = true},
+                             &trainer->model, error)) != WEFT_OK)
         return status;
     if ((status = training_state_open(&trainer->state, trainer->context, trainer->description, error)) != WEFT_OK)
         return status;
@@ -155,7 +160,7 @@ static void describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
     const struct micro_batches *layout = &trainer->parallel.layout;
-    const struct model_shape *shape = &config->shape;
+    const struct model_shape *shape = &trainer->description->shape;
     int nodes = weft_comm_nodes(trainer->comm);
     if (!trainer->out)
         return;
@@ -378,7 +383,8 @@ static weft_status sample(struct trainer *trainer, struct error *error)
     const struct sample_options options = {.temperature = config->temperature, .seed = (uint64_t)config->seed};
     struct model *reader;
     weft_status status =
-        model_open(trainer->description, trainer->device, 1, config->shape.context, false, &reader, error);
+        model_open(trainer->description, trainer->device,
+                   &(struct model_options){.batch = 1, .sequence = config->shape.context}, &reader, error);
     if (status == WEFT_OK) {
         status = sample_generate(reader, trainer->state.parameters, tokens, prompt_count, &options, count,
                                  tokens + prompt_count, NULL, NULL, error);

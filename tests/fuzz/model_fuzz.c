@@ -40,10 +40,18 @@ static void describe(const struct model_shape *shape)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t numbers[5] = {0};
+    static const char *const kinds[] = {"gpt", "llama"};
+    size_t numbers[8] = {0};
     memcpy(numbers, data, size < sizeof numbers ? size : sizeof numbers);
-    describe(&(struct model_shape){"gpt", numbers[0] > LAYERS_MOST ? LAYERS_MOST : numbers[0], numbers[1], numbers[2],
-                                   numbers[3], numbers[4]});
+    describe(&(struct model_shape){.kind = kinds[numbers[7] % 2],
+                                   .layers = numbers[0] > LAYERS_MOST ? LAYERS_MOST : numbers[0],
+                                   .heads = numbers[1],
+                                   .width = numbers[2],
+                                   .context = numbers[3],
+                                   .vocabulary = numbers[4],
+                                   .kv_heads = numbers[5],
+                                   .hidden = numbers[6],
+                                   .untied = numbers[7] & 2});
     char *name = strndup((const char *)data, size);
     struct model_shape shape;
     struct error error = {0};

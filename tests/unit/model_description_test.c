@@ -19,8 +19,9 @@ static void published_sizes(void **state)
     static const struct {
         const char *name;
         size_t weights;
-    } published[] = {
-        {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
+    } published[] = {{"gpt2", 124439808},      {"gpt2-medium", 354823168}, {"gpt2-large", 774030080},
+                     {"gpt2-xl", 1557611200},  {"smollm-135m", 134515008}, {"llama-160m", 162417408},
+                     {"tinyllama", 1100048384}};
     for (size_t i = 0; i < sizeof published / sizeof *published; i++) {
         struct model_description *description = describe(published[i].name);
         assert_int_equal(description->weights, published[i].weights);
@@ -34,6 +35,8 @@ static void every_named_size_can_be_described(void **state)
     const struct model_size *sizes = model_sizes(&count);
     for (size_t i = 0; i < count; i++) {
         struct model_description *description = describe(sizes[i].name);
+        if (i > 0 && strcmp(sizes[i].shape.kind, sizes[i - 1].shape.kind) != 0)
+            before = 0;
         assert_true(description->weights > before);
         before = description->weights;
         model_description_free(description);
@@ -91,11 +94,23 @@ static void tensors_follow_each_other_at_aligned_places(void **state)
 
 static void impossible_shapes_get_a_sentence(void **state)
 {
-    static const struct model_shape bad[] = {
-        {"gpt", 0, 1, 8, 8, 8},          {"gpt", 1, 0, 8, 8, 8}, {"gpt", 1, 3, 8, 8, 8},
-        {"gpt", 1, 1, 8, 0, 8},          {"gpt", 1, 1, 8, 8, 0}, {"gpt", 1, 1, (size_t)1 << 40, 8, 8},
-        {"perceptron", 1, 1, 8, 8, 256},
-    };
+    const struct model_shape good = {
+        .kind = "llama", .layers = 1, .heads = 4, .width = 8, .context = 8, .vocabulary = 8, .kv_heads = 2};
+    struct model_shape bad[12];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        bad[i] = good;
+    bad[0].layers = 0;
+    bad[1].heads = 0;
+    bad[2].heads = 3;
+    bad[3].context = 0;
+    bad[4].vocabulary = 0;
+    bad[5].width = (size_t)1 << 40;
+    bad[6].kind = "perceptron";
+    bad[7].kv_heads = 3;
+    bad[8].heads = 8; /* of one element, which has no pair to be turned with */
+    bad[9].rotary_base = -1;
+    bad[10].norm_epsilon = 2;
+    bad[11].kind = "gpt"; /* which has no kv_heads */
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model_description *description = NULL;
         struct error error = {0};
@@ -146,10 +161,19 @@ static void costs(void **state)
     struct model_description *gpt2 = describe("gpt2");
     double matrices = 124439808.0 - 1024 * 768 - (12 * (4 * 768 + 9 * 768) + 2 * 768);
     assert_true(model_flops_per_token(gpt2, 1024) == 6 * matrices + 12.0 * 12 * 768 * 1024);
-    size_t small = model_memory(gpt2, WEFT_F32, 1, 64, true), large = model_memory(gpt2, WEFT_F32, 2, 64, true);
-    assert_true(large > small && large <= 2 * small);
-    assert_true(model_memory(gpt2, WEFT_F32, 1, 64, false) < small / 2);
-    assert_true(model_memory(gpt2, WEFT_F64, 1, 64, true) > small);
+    const struct model_options one = {.batch = 1, .sequence = 64, .training = true};
+    const struct model_options two = {.batch = 2, .sequence = 64, .training = true};
+    const struct model_options reading = {.batch = 1, .sequence = 64};
+    const struct model_options attention_again = {
+        .batch = 1, .sequence = 64, .training = true, .recompute = MODEL_RECOMPUTE_ATTENTION};
+    const struct model_options all_again = {
+        .batch = 1, .sequence = 64, .training = true, .recompute = MODEL_RECOMPUTE_ALL};
+    size_t small = model_memory(gpt2, WEFT_F32, &one), large = model_memory(gpt2, WEFT_F32, &two);
+    assert_true(large > small * 3 / 2 && large < small * 2);
+    assert_true(model_memory(gpt2, WEFT_F32, &reading) < small / 2);
+    assert_true(model_memory(gpt2, WEFT_F64, &one) > small);
+    assert_true(model_memory(gpt2, WEFT_F32, &attention_again) < small);
+    assert_true(model_memory(gpt2, WEFT_F32, &all_again) < model_memory(gpt2, WEFT_F32, &attention_again));
     model_description_free(gpt2);
 }
 

@@ -7,10 +7,24 @@
 
 #include "tensor_support.h"
 
-static const struct model_shape tiny = {
-    .kind = "gpt", .layers = 2, .heads = 2, .width = 6, .context = 7, .vocabulary = 11};
-#define BATCH    2
-#define SEQUENCE 5
+#define VOCABULARY 11
+#define BATCH      2
+#define SEQUENCE   5
+
+static const struct model_shape gpt = {
+    .kind = "gpt", .layers = 2, .heads = 2, .width = 6, .context = 7, .vocabulary = VOCABULARY};
+static const struct model_shape llama = {.kind = "llama",
+                                         .layers = 2,
+                                         .heads = 4,
+                                         .kv_heads = 2,
+                                         .width = 8,
+                                         .hidden = 5,
+                                         .context = 7,
+                                         .vocabulary = VOCABULARY,
+                                         .rotary_base = 20,
+                                         .untied = true};
+static const struct model_shape tied_llama = {
+    .kind = "llama", .layers = 1, .heads = 1, .width = 4, .hidden = 3, .context = 7, .vocabulary = VOCABULARY};
 
 struct fixture {
     struct device *device;
@@ -20,17 +34,23 @@ struct fixture {
     int32_t tokens[BATCH * SEQUENCE], targets[BATCH * SEQUENCE];
 };
 
-static void fixture_open(struct fixture *fixture)
+static void fixture_open(struct fixture *fixture, const struct model_shape *shape, enum model_recompute recompute)
 {
     fixture->device = open_device("reference", 1);
-    assert_int_equal(model_describe(&tiny, &fixture->description, NULL), WEFT_OK);
-    assert_int_equal(model_open(fixture->description, fixture->device, BATCH, SEQUENCE, true, &fixture->model, NULL),
-                     WEFT_OK);
-    fixture->parameters = make_random(fixture->device, fixture->description->elements, 0.3, 1);
+    assert_int_equal(model_describe(shape, &fixture->description, NULL), WEFT_OK);
+    assert_int_equal(
+        model_open(
+            fixture->description, fixture->device,
+            &(struct model_options){
+                .batch = BATCH, .sequence = SEQUENCE, .training = true, .recompute = recompute, .label_smoothing = 0.1},
+            &fixture->model, NULL),
+        WEFT_OK);
+    const double deviation = shape == &gpt ? 0.3 : 0.7; /* so that no gradient is next to nothing */
+    fixture->parameters = make_random(fixture->device, fixture->description->elements, deviation, 1);
     fixture->gradients = make_random(fixture->device, fixture->description->elements, 1, 2);
     for (size_t i = 0; i < BATCH * SEQUENCE; i++) {
-        fixture->tokens[i] = (int32_t)random_below(3, i, tiny.vocabulary);
-        fixture->targets[i] = (int32_t)random_below(4, i, tiny.vocabulary);
+        fixture->tokens[i] = (int32_t)random_below(3, i, VOCABULARY);
+        fixture->targets[i] = (int32_t)random_below(4, i, VOCABULARY);
     }
 }
 
@@ -92,13 +112,17 @@ static double model_error(struct fixture *fixture, const char **name)
 
 static void every_gradient_is_the_slope_of_the_loss(void **state)
 {
-    struct fixture fixture;
-    const char *name = NULL;
-    fixture_open(&fixture);
-    double error = model_error(&fixture, &name);
-    if (!(error < TOLERANCE))
-        fail_msg("relative error %g in %s", error, name);
-    fixture_close(&fixture);
+    static const struct model_shape *const shapes[] = {&gpt, &llama, &tied_llama};
+    for (size_t i = 0; i < 3; i++)
+        for (enum model_recompute recompute = 0; recompute <= MODEL_RECOMPUTE_ALL; recompute++) {
+            struct fixture fixture;
+            const char *name = NULL;
+            fixture_open(&fixture, shapes[i], recompute);
+            double error = model_error(&fixture, &name);
+            if (!(error < TOLERANCE))
+                fail_msg("%s: relative error %g in %s", shapes[i]->kind, error, name);
+            fixture_close(&fixture);
+        }
 }
 
 /* ---- mutants: a kernel of the table is replaced by one that is a little wrong ------------------------------------ */
@@ -134,7 +158,7 @@ static void wrong_norm(struct device *device, size_t rows, size_t width, const v
 static void wrong_embedding(struct device *device, size_t batch, size_t sequence, size_t width, const int32_t *tokens,
                             const void *gradient_out, void *gradient_table, void *gradient_positions)
 {
-    size_t bytes = tiny.vocabulary * width * sizeof(double);
+    size_t bytes = VOCABULARY * width * sizeof(double);
     double *table = malloc(bytes);
     memcpy(table, gradient_table, bytes);
     original.embedding_backward(device, batch, sequence, width, tokens, gradient_out, gradient_table,
@@ -151,17 +175,55 @@ static void wrong_sums(struct device *device, size_t rows, size_t width, const v
 
 /* Everything is off by a hundred-thousandth. */
 static void wrong_loss(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
-                       double scale, void *logits, double *losses)
+                       double smoothing, double scale, void *logits, double *losses)
 {
-    original.cross_entropy(device, rows, classes, stride, targets, scale * 1.00001, logits, losses);
+    original.cross_entropy(device, rows, classes, stride, targets, smoothing, scale * 1.00001, logits, losses);
+}
+
+/* As if there were nothing to turn back. */
+static void wrong_rotary(struct device *device, const struct rotary *shape, void *x)
+{
+    if (!shape->back)
+        original.rotary(device, shape, x);
+}
+
+/* One slope is off by a ten-thousandth. */
+static void wrong_swiglu(struct device *device, size_t rows, size_t width, const void *gate_up,
+                         const void *gradient_out, void *gradient_gate_up)
+{
+    original.swiglu_backward(device, rows, width, gate_up, gradient_out, gradient_gate_up);
+    ((double *)gradient_gate_up)[width] *= 1.0001;
+}
+
+/* Overwrites where it should add. */
+static void wrong_rms_norm(struct device *device, size_t rows, size_t width, const void *gradient_out, const void *x,
+                           const void *gain, const void *reciprocals, bool accumulate, void *gradient_x,
+                           void *gradient_gain)
+{
+    original.rms_norm_backward(device, rows, width, gradient_out, x, gain, reciprocals, false, gradient_x,
+                               gradient_gain);
+}
+
+static void expect_mutants_caught(const struct model_shape *shape, const struct device *mutants, size_t count)
+{
+    struct fixture fixture;
+    const char *name = NULL;
+    fixture_open(&fixture, shape, MODEL_RECOMPUTE_NOTHING);
+    for (size_t i = 0; i < count; i++) {
+        *fixture.device = mutants[i];
+        double error = model_error(&fixture, &name);
+        if (!(error > 10 * TOLERANCE))
+            fail_msg("mutant %zu of %s was not caught: relative error %g", i, shape->kind, error);
+    }
+    *fixture.device = original;
+    fixture_close(&fixture);
 }
 
 static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
 {
-    struct fixture fixture;
-    const char *name = NULL;
-    fixture_open(&fixture);
-    original = *fixture.device;
+    struct device *device = open_device("reference", 1);
+    original = *device;
+    device->close(device);
     struct device mutants[6] = {original, original, original, original, original, original};
     mutants[0].gelu_backward = wrong_gelu;
     mutants[1].attention_backward = wrong_attention;
@@ -169,14 +231,12 @@ static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
     mutants[3].embedding_backward = wrong_embedding;
     mutants[4].column_sums = wrong_sums;
     mutants[5].cross_entropy = wrong_loss;
-    for (size_t i = 0; i < 6; i++) {
-        *fixture.device = mutants[i];
-        double error = model_error(&fixture, &name);
-        if (!(error > 10 * TOLERANCE))
-            fail_msg("mutant %zu was not caught: relative error %g", i, error);
-    }
-    *fixture.device = original;
-    fixture_close(&fixture);
+    expect_mutants_caught(&gpt, mutants, 6);
+    mutants[0] = mutants[1] = mutants[2] = original;
+    mutants[0].rotary = wrong_rotary;
+    mutants[1].swiglu_backward = wrong_swiglu;
+    mutants[2].rms_norm_backward = wrong_rms_norm;
+    expect_mutants_caught(&llama, mutants, 3);
 }
 
 int main(void)

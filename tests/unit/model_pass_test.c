@@ -6,11 +6,22 @@
 
 #include "tensor_support.h"
 
-static const struct model_shape shape = {
-    .kind = "gpt", .layers = 3, .heads = 3, .width = 21, .context = 12, .vocabulary = 33};
-#define BATCH    2
-#define SEQUENCE 9
-#define TOKENS   (BATCH * SEQUENCE)
+#define VOCABULARY 33
+#define BATCH      2
+#define SEQUENCE   9
+#define TOKENS     (BATCH * SEQUENCE)
+
+static const struct model_shape gpt = {
+    .kind = "gpt", .layers = 3, .heads = 3, .width = 21, .context = 12, .vocabulary = VOCABULARY};
+static const struct model_shape llama = {.kind = "llama",
+                                         .layers = 3,
+                                         .heads = 6,
+                                         .kv_heads = 3,
+                                         .width = 36,
+                                         .context = 12,
+                                         .vocabulary = VOCABULARY,
+                                         .untied = true};
+static const struct model_shape *shape; /* of the tests that run */
 
 struct fixture {
     struct device *device;
@@ -26,8 +37,10 @@ static int fixture_open(void **state)
     struct fixture *fixture = calloc(1, sizeof *fixture);
     struct error error = {0};
     fixture->device = open_device("cpu", 1);
-    if (model_describe(&shape, &fixture->description, &error) != WEFT_OK ||
-        model_open(fixture->description, fixture->device, BATCH, SEQUENCE, true, &fixture->model, &error) != WEFT_OK)
+    if (model_describe(shape, &fixture->description, &error) != WEFT_OK ||
+        model_open(fixture->description, fixture->device,
+                   &(struct model_options){.batch = BATCH, .sequence = SEQUENCE, .training = true}, &fixture->model,
+                   &error) != WEFT_OK)
         fail_msg("%s", error.text);
     fixture->parameters = make_array(fixture->device, fixture->description->elements);
     fixture->gradients = make_random(fixture->device, fixture->description->elements, 1, 2);
@@ -35,7 +48,7 @@ static int fixture_open(void **state)
     for (size_t i = 0; i < fixture->description->elements; i++)
         fixture->parameters[i] *= 5; /* far from uniform logits */
     for (size_t i = 0; i <= TOKENS; i++)
-        fixture->tokens[i] = (int32_t)random_below(3, i, shape.vocabulary);
+        fixture->tokens[i] = (int32_t)random_below(3, i, shape->vocabulary);
     fixture->batch = (struct model_batch){fixture->tokens, fixture->tokens + 1};
     *state = fixture;
     return 0;
@@ -88,7 +101,7 @@ static void ranges_are_told_from_last_to_first_when_they_are_final(void **state)
     assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, take_ready, &told, NULL),
                      WEFT_OK);
     assert_int_equal(told.next, 0);
-    assert_true(told.calls >= shape.layers + 2);
+    assert_true(told.calls >= shape->layers + 2);
     assert_memory_equal(told.copy, fixture->gradients, elements * sizeof *told.copy);
     fixture->device->release(fixture->device, told.copy);
 }
@@ -114,9 +127,32 @@ static void backward_overwrites_and_clears_the_gaps(void **state)
         end = i < fixture->description->parameter_count ? parameter->offset + parameter->count : end;
     }
     const struct model_parameter *positions = model_parameter_find(fixture->description, "wpe.weight");
-    for (size_t i = SEQUENCE * shape.width; i < positions->count; i++) /* positions that no sequence reached */
+    for (size_t i = SEQUENCE * shape->width; positions && i < positions->count; i++) /* that no sequence reached */
         assert_true(other[positions->offset + i] == 0);
     fixture->device->release(fixture->device, other);
+}
+
+/* What is made anew is made of the same numbers: not a bit differs. */
+static void recomputation_gives_the_same_gradients(void **state)
+{
+    struct fixture *fixture = *state;
+    const size_t bytes = fixture->description->elements * sizeof(float);
+    float *again = make_array(fixture->device, fixture->description->elements);
+    double loss = forward(fixture), loss_again;
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    for (enum model_recompute recompute = MODEL_RECOMPUTE_ATTENTION; recompute <= MODEL_RECOMPUTE_ALL; recompute++) {
+        struct model *model;
+        const struct model_options options = {
+            .batch = BATCH, .sequence = SEQUENCE, .training = true, .recompute = recompute};
+        assert_int_equal(model_open(fixture->description, fixture->device, &options, &model, NULL), WEFT_OK);
+        assert_int_equal(model_forward(model, fixture->parameters, &fixture->batch, &loss_again, NULL), WEFT_OK);
+        assert_int_equal(model_backward(model, fixture->parameters, again, NULL, NULL, NULL), WEFT_OK);
+        assert_true(loss == loss_again);
+        assert_memory_equal(again, fixture->gradients, bytes);
+        model_close(model);
+    }
+    fixture->device->release(fixture->device, again);
 }
 
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
@@ -164,8 +200,11 @@ static void micro_batches_that_do_not_fit_are_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct model *model = NULL;
         struct error error = {0};
-        assert_int_equal(model_open(fixture->description, fixture->device, bad[i][0], bad[i][1], true, &model, &error),
-                         WEFT_ERROR_ARGUMENT);
+        assert_int_equal(
+            model_open(fixture->description, fixture->device,
+                       &(struct model_options){.batch = bad[i][0], .sequence = bad[i][1], .training = true}, &model,
+                       &error),
+            WEFT_ERROR_ARGUMENT);
         assert_null(model);
     }
 }
@@ -179,7 +218,9 @@ static void evaluation_gives_the_loss_of_forward(void **state)
     assert_int_equal(model_evaluate(fixture->model, fixture->parameters, &fixture->batch, &evaluated, NULL), WEFT_OK);
     assert_true(trained == evaluated);
     struct model *reader;
-    assert_int_equal(model_open(fixture->description, fixture->device, BATCH, SEQUENCE, false, &reader, NULL), WEFT_OK);
+    assert_int_equal(model_open(fixture->description, fixture->device,
+                                &(struct model_options){.batch = BATCH, .sequence = SEQUENCE}, &reader, NULL),
+                     WEFT_OK);
     assert_int_equal(model_evaluate(reader, fixture->parameters, &fixture->batch, &evaluated, NULL), WEFT_OK);
     assert_true(fabs(trained - evaluated) < 1e-6);
     struct error error = {0};
@@ -192,23 +233,25 @@ static void extension_gives_the_logits_of_forward(void **state)
 {
     struct fixture *fixture = *state;
     struct model *reader;
-    assert_int_equal(model_open(fixture->description, fixture->device, 1, SEQUENCE, false, &reader, NULL), WEFT_OK);
-    double right, logits[33], sum = 0;
+    assert_int_equal(model_open(fixture->description, fixture->device,
+                                &(struct model_options){.batch = 1, .sequence = SEQUENCE}, &reader, NULL),
+                     WEFT_OK);
+    double right, logits[VOCABULARY], sum = 0;
     assert_int_equal(model_evaluate(reader, fixture->parameters, &fixture->batch, &right, NULL), WEFT_OK);
     for (size_t t = 0; t < SEQUENCE; t++) {
         assert_int_equal(model_extend(reader, fixture->parameters, t, fixture->tokens + t, 1, logits, NULL), WEFT_OK);
         double total = 0;
-        for (size_t i = 0; i < shape.vocabulary; i++)
+        for (size_t i = 0; i < shape->vocabulary; i++)
             total += exp(logits[i]);
         sum += log(total) - logits[fixture->tokens[t + 1]];
     }
     assert_true(fabs(sum / SEQUENCE - right) < 1e-5);
 
-    double whole[33], pieces[33];
+    double whole[VOCABULARY], pieces[VOCABULARY];
     assert_int_equal(model_extend(reader, fixture->parameters, 0, fixture->tokens, 8, whole, NULL), WEFT_OK);
     assert_int_equal(model_extend(reader, fixture->parameters, 0, fixture->tokens, 3, pieces, NULL), WEFT_OK);
     assert_int_equal(model_extend(reader, fixture->parameters, 3, fixture->tokens + 3, 5, pieces, NULL), WEFT_OK);
-    for (size_t i = 0; i < 33; i++)
+    for (size_t i = 0; i < VOCABULARY; i++)
         assert_true(fabs(whole[i] - pieces[i]) < 1e-4);
     assert_int_equal(model_extend(reader, fixture->parameters, 5, fixture->tokens, 5, whole, NULL),
                      WEFT_ERROR_ARGUMENT);
@@ -245,8 +288,11 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
         assert_memory_equal(arrays[0][i], arrays[1][i], elements * sizeof(float));
 
     /* Without a gradient only decay moves a weight: matrices shrink, gains and biases stay. */
-    float *gain = arrays[0][0] + model_parameter_find(fixture->description, "ln_f.weight")->offset;
-    float *matrix = arrays[0][0] + model_parameter_find(fixture->description, "h.1.mlp.c_fc.weight")->offset;
+    const bool is_gpt = shape == &gpt;
+    const char *gain_name = is_gpt ? "ln_f.weight" : "model.norm.weight";
+    const char *matrix_name = is_gpt ? "h.1.mlp.c_fc.weight" : "model.layers.1.mlp.up_proj.weight";
+    float *gain = arrays[0][0] + model_parameter_find(fixture->description, gain_name)->offset;
+    float *matrix = arrays[0][0] + model_parameter_find(fixture->description, matrix_name)->offset;
     float gain_before = *gain, matrix_before = *matrix;
     device->fill(device, elements, 0, fixture->gradients);
     device->fill(device, elements, 0, arrays[0][1]);
@@ -287,7 +333,8 @@ static void sampling_goes_on_beyond_the_window_and_repeats_by_seed(void **state)
 {
     struct fixture *fixture = *state;
     struct model *reader;
-    assert_int_equal(model_open(fixture->description, fixture->device, 1, shape.context, false, &reader, NULL),
+    assert_int_equal(model_open(fixture->description, fixture->device,
+                                &(struct model_options){.batch = 1, .sequence = shape->context}, &reader, NULL),
                      WEFT_OK);
     struct sample_options options = {.temperature = 1, .top = 10, .seed = 4};
     int32_t first[50], second[50], other[50];
@@ -314,6 +361,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_are_told_from_last_to_first_when_they_are_final),
         cmocka_unit_test(backward_overwrites_and_clears_the_gaps),
+        cmocka_unit_test(recomputation_gives_the_same_gradients),
         cmocka_unit_test(backward_needs_its_own_forward),
         cmocka_unit_test(tokens_outside_the_vocabulary_are_refused),
         cmocka_unit_test(micro_batches_that_do_not_fit_are_refused),
@@ -323,5 +371,12 @@ int main(void)
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(sampling_goes_on_beyond_the_window_and_repeats_by_seed),
     };
-    return cmocka_run_group_tests(tests, fixture_open, fixture_close);
+    static const struct model_shape *const shapes[] = {&gpt, &llama};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        shape = shapes[i];
+        printf("a %s\n", shape->kind);
+        failed += cmocka_run_group_tests(tests, fixture_open, fixture_close);
+    }
+    return failed;
 }

@@ -1,24 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loss and gradients of a small GPT-2 as PyTorch 1.13 computes them in double precision, from the same weights and
- * tokens. The table is what model_pytorch.py prints.
+ * Loss and gradients of small networks as PyTorch 1.13 computes them in double precision, from the same weights and
+ * tokens. The tables are what model_pytorch.py prints.
  */
 #include "model/model.h"
 
 #include "tensor_support.h"
 
-static const struct model_shape shape = {
-    .kind = "gpt", .layers = 2, .heads = 2, .width = 16, .context = 12, .vocabulary = 29};
-#define BATCH    2
-#define SEQUENCE 9
+#define BATCH      2
+#define SEQUENCE   9
+#define VOCABULARY 29
 
-static const double expected_loss = 3.49462981461572;
+static const struct model_shape gpt = {
+    .kind = "gpt", .layers = 2, .heads = 2, .width = 16, .context = 12, .vocabulary = VOCABULARY};
+static const struct model_shape llama = {.kind = "llama",
+                                         .layers = 2,
+                                         .heads = 4,
+                                         .kv_heads = 2,
+                                         .width = 16,
+                                         .hidden = 24,
+                                         .context = 12,
+                                         .vocabulary = VOCABULARY,
+                                         .rotary_base = 100,
+                                         .untied = true};
 
-static const struct {
+struct expected {
     const char *name;
     double norm; /* of the tensor's gradient */
     double wave; /* its product with cos(0), cos(1), ... */
-} expected[] = {
+};
+
+#define GPT_LOSS 3.49462981461572
+static const struct expected expected_gpt[] = {
     {"wte.weight", 0.341825945835657, 0.304992438100115},
     {"wpe.weight", 0.0580786338735768, -0.0345902630163773},
     {"h.0.ln_1.weight", 0.0323885426240704, 0.0302260769172085},
@@ -48,14 +61,41 @@ static const struct {
     {"ln_f.weight", 0.304483997377284, -0.0877989154600036},
     {"ln_f.bias", 0.282685107761567, 0.182957965718385},
 };
-
-static void compare(const char *name, double tolerance)
+#define LLAMA_LOSS 3.37557805068323
+static const struct expected expected_llama[] = {
+    {"model.embed_tokens.weight", 0.389117647483752, -0.0541694429908132},
+    {"model.layers.0.input_layernorm.weight", 0.11872331802924, -0.0694821033734521},
+    {"model.layers.0.self_attn.q_proj.weight", 0.0189214452329608, -0.0155199352524797},
+    {"model.layers.0.self_attn.k_proj.weight", 0.0233437532468152, 0.00462100136182459},
+    {"model.layers.0.self_attn.v_proj.weight", 0.147885504109264, 0.0795084480843331},
+    {"model.layers.0.self_attn.o_proj.weight", 0.135161099472, 0.0168186242661604},
+    {"model.layers.0.post_attention_layernorm.weight", 0.137772855033262, -0.0173585083243734},
+    {"model.layers.0.mlp.gate_proj.weight", 0.0960290217319428, 0.0377362999912523},
+    {"model.layers.0.mlp.up_proj.weight", 0.0913917398830171, 0.0255985865541756},
+    {"model.layers.0.mlp.down_proj.weight", 0.0884182814952938, 0.0247498501452846},
+    {"model.layers.1.input_layernorm.weight", 0.131413448985874, -0.110730212859372},
+    {"model.layers.1.self_attn.q_proj.weight", 0.0102941578506505, -0.005028896202375},
+    {"model.layers.1.self_attn.k_proj.weight", 0.00837487023155926, -0.000227469149258337},
+    {"model.layers.1.self_attn.v_proj.weight", 0.100778809037504, -0.0445134787766946},
+    {"model.layers.1.self_attn.o_proj.weight", 0.102386549299328, -0.0297821153156283},
+    {"model.layers.1.post_attention_layernorm.weight", 0.0906943957815276, -0.0897518241332576},
+    {"model.layers.1.mlp.gate_proj.weight", 0.0243866094091748, -0.030835846627764},
+    {"model.layers.1.mlp.up_proj.weight", 0.0312839081931804, 0.00950697545355569},
+    {"model.layers.1.mlp.down_proj.weight", 0.0227270917027091, -0.00179063406941984},
+    {"model.norm.weight", 0.317327994909537, 0.541614953614327},
+    {"lm_head.weight", 0.333553747590774, -0.0774967937205873},
+};
+static void compare(const struct model_shape *shape, double expected_loss, const struct expected *expected,
+                    size_t count, const char *name, double tolerance)
 {
     struct device *device = open_device(name, 1);
     struct model_description *description;
     struct model *model;
-    assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
-    assert_int_equal(model_open(description, device, BATCH, SEQUENCE, true, &model, NULL), WEFT_OK);
+    assert_int_equal(model_describe(shape, &description, NULL), WEFT_OK);
+    assert_int_equal(model_open(description, device,
+                                &(struct model_options){.batch = BATCH, .sequence = SEQUENCE, .training = true}, &model,
+                                NULL),
+                     WEFT_OK);
     void *parameters = make_array(device, description->elements),
          *gradients = make_array(device, description->elements);
     for (size_t i = 0; i < description->parameter_count; i++)
@@ -63,14 +103,14 @@ static void compare(const char *name, double tolerance)
             put(device, parameters, description->parameters[i].offset + k, 0.3 * random_normal(i, k));
     int32_t tokens[BATCH * SEQUENCE + 1];
     for (size_t i = 0; i <= BATCH * SEQUENCE; i++)
-        tokens[i] = (int32_t)random_below(99, i, shape.vocabulary);
+        tokens[i] = (int32_t)random_below(99, i, VOCABULARY);
 
     double loss;
     struct model_batch batch = {tokens, tokens + 1};
     assert_int_equal(model_forward(model, parameters, &batch, &loss, NULL), WEFT_OK);
     assert_int_equal(model_backward(model, parameters, gradients, NULL, NULL, NULL), WEFT_OK);
     assert_true(fabs(loss - expected_loss) <= tolerance * expected_loss);
-    assert_int_equal(description->parameter_count, sizeof expected / sizeof *expected);
+    assert_int_equal(description->parameter_count, count);
     for (size_t i = 0; i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
         double square = 0, wave = 0;
@@ -91,14 +131,18 @@ static void compare(const char *name, double tolerance)
     device->close(device);
 }
 
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
 static void the_reference_device_agrees_with_pytorch(void **state)
 {
-    compare("reference", 1e-12);
+    compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "reference", 1e-12);
+    compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "reference", 1e-12);
 }
 
 static void the_fast_device_agrees_with_pytorch(void **state)
 {
-    compare("cpu", 1e-5);
+    compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "cpu", 1e-5);
+    compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "cpu", 1e-5);
 }
 
 int main(void)

@@ -55,7 +55,7 @@ struct norm {
 static void norm_forward(void *test)
 {
     struct norm *norm = test;
-    device->layer_norm_forward(device, ROWS, WIDTH, norm->x, NULL, norm->gain, norm->bias, NULL, norm->out, norm->means,
+    device->layer_norm_forward(device, ROWS, WIDTH, 1e-5, norm->x, norm->gain, norm->bias, norm->out, norm->means,
                                norm->reciprocals);
 }
 
@@ -82,6 +82,35 @@ static void layer_norm(void **state)
         assert_true(fabs(added[i] - 10 - to_x[i]) < 1e-12);
     void *all[] = {norm.x,  norm.gain, norm.bias, norm.out, norm.means, norm.reciprocals,
                    weights, to_x,      to_gain,   to_bias,  added};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
+static void rms_norm_forward(void *test)
+{
+    struct norm *norm = test;
+    device->rms_norm_forward(device, ROWS, WIDTH, 1e-5, norm->x, norm->gain, norm->out, norm->reciprocals);
+}
+
+static void rms_norm(void **state)
+{
+    struct norm norm = {.x = make_random(device, COUNT, 1, 1),
+                        .gain = make_random(device, WIDTH, 1, 2),
+                        .out = make_array(device, COUNT),
+                        .reciprocals = make_array(device, ROWS)};
+    double *weights = make_random(device, COUNT, 1, 4), *to_x = make_random(device, COUNT, 1, 5);
+    double *to_gain = make_random(device, WIDTH, 1, 6), *added = make_array(device, COUNT);
+    rms_norm_forward(&norm);
+    device->rms_norm_backward(device, ROWS, WIDTH, weights, norm.x, norm.gain, norm.reciprocals, false, to_x, to_gain);
+    expect_slopes("rms norm to x", rms_norm_forward, &norm, norm.x, to_x, COUNT, norm.out, weights, COUNT);
+    expect_slopes("rms norm to gain", rms_norm_forward, &norm, norm.gain, to_gain, WIDTH, norm.out, weights, COUNT);
+
+    device->fill(device, COUNT, 10, added);
+    rms_norm_forward(&norm);
+    device->rms_norm_backward(device, ROWS, WIDTH, weights, norm.x, norm.gain, norm.reciprocals, true, added, to_gain);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_true(fabs(added[i] - 10 - to_x[i]) < 1e-12);
+    void *all[] = {norm.x, norm.gain, norm.out, norm.reciprocals, weights, to_x, to_gain, added};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         device->release(device, all[i]);
 }
@@ -116,6 +145,53 @@ static void gelu(void **state)
         device->release(device, all[i]);
 }
 
+/* ---- SwiGLU and rotary positions --------------------------------------------------------------------------------- */
+
+static void swiglu_forward(void *test)
+{
+    struct gelu *swiglu = test;
+    device->swiglu_forward(device, ROWS, WIDTH, swiglu->x, swiglu->out);
+}
+
+static void swiglu(void **state)
+{
+    struct gelu test = {.x = make_random(device, 2 * COUNT, 2, 1), .out = make_array(device, COUNT)};
+    double *weights = make_random(device, COUNT, 1, 3), *to_x = make_array(device, 2 * COUNT);
+    device->swiglu_backward(device, ROWS, WIDTH, test.x, weights, to_x);
+    expect_slopes("swiglu", swiglu_forward, &test, test.x, to_x, 2 * COUNT, test.out, weights, COUNT);
+    void *all[] = {test.x, test.out, weights, to_x};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
+#define ROTARY_ROW 19 /* three heads of six, and an element that is left alone */
+
+static const struct rotary rotary_shape = {
+    .batch = 2, .sequence = 3, .first = 4, .heads = 3, .head_width = 6, .stride = ROTARY_ROW, .base = 100};
+
+static void rotary_forward(void *test)
+{
+    struct gelu *rotary = test;
+    memcpy(rotary->out, rotary->x, 6 * ROTARY_ROW * sizeof(double));
+    device->rotary(device, &rotary_shape, rotary->out);
+}
+
+static void rotary(void **state)
+{
+    enum { ALL = 6 * ROTARY_ROW };
+    struct gelu test = {.x = make_random(device, ALL, 1, 1), .out = make_array(device, ALL)};
+    double *weights = make_random(device, ALL, 1, 2), *to_x = make_array(device, ALL);
+    struct rotary back = rotary_shape;
+    back.back = true;
+    memcpy(to_x, weights, ALL * sizeof *to_x);
+    device->rotary(device, &back, to_x);
+    expect_slopes("rotary positions", rotary_forward, &test, test.x, to_x, ALL, test.out, weights, ALL);
+    assert_true(test.out[ROTARY_ROW - 1] == test.x[ROTARY_ROW - 1]);
+    void *all[] = {test.x, test.out, weights, to_x};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device->release(device, all[i]);
+}
+
 /* ---- attention --------------------------------------------------------------------------------------------------- */
 
 struct attention_test {
@@ -131,16 +207,20 @@ static void attention_forward(void *test)
 
 static void attention(void **state)
 {
-    for (int causal = 0; causal < 2; causal++) {
-        struct attention shape = {.batch = 2, .sequence = 5, .heads = 2, .head_width = 3, .causal = causal};
-        size_t tokens = 10, width = 6;
-        struct attention_test test = {shape, make_random(device, tokens * 3 * width, 1, 1),
-                                      make_array(device, tokens * width), make_array(device, tokens * 2)};
-        double *weights = make_random(device, tokens * width, 1, 2),
-               *to_qkv = make_random(device, tokens * 3 * width, 1, 3);
+    for (int variant = 0; variant < 4; variant++) {
+        struct attention shape = {.batch = 2,
+                                  .sequence = 5,
+                                  .heads = 4,
+                                  .kv_heads = variant & 2 ? 2 : 4,
+                                  .head_width = 3,
+                                  .causal = variant & 1};
+        size_t tokens = 10, width = 12, row = attention_row(&shape);
+        struct attention_test test = {shape, make_random(device, tokens * row, 1, 1),
+                                      make_array(device, tokens * width), make_array(device, tokens * 4)};
+        double *weights = make_random(device, tokens * width, 1, 2), *to_qkv = make_random(device, tokens * row, 1, 3);
         attention_forward(&test);
         device->attention_backward(device, &shape, test.qkv, test.out, test.logsums, weights, to_qkv);
-        expect_slopes("attention", attention_forward, &test, test.qkv, to_qkv, tokens * 3 * width, test.out, weights,
+        expect_slopes("attention", attention_forward, &test, test.qkv, to_qkv, tokens * row, test.out, weights,
                       tokens * width);
         void *all[] = {test.qkv, test.out, test.logsums, weights, to_qkv};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -183,30 +263,33 @@ static void embedding(void **state)
 static const int32_t targets[ROWS] = {0, WIDTH - 1, 3};
 
 struct loss {
-    double *logits, losses[ROWS];
+    double smoothing, *logits, losses[ROWS];
 };
 
 static void loss_forward(void *test)
 {
     struct loss *loss = test;
-    device->cross_entropy(device, ROWS, WIDTH, WIDTH, targets, 0, loss->logits, loss->losses);
+    device->cross_entropy(device, ROWS, WIDTH, WIDTH, targets, loss->smoothing, 0, loss->logits, loss->losses);
 }
 
 static void cross_entropy(void **state)
 {
-    struct loss loss = {.logits = make_random(device, COUNT, 2, 1)};
     static const double weights[ROWS] = {0.5, 0.5, 0.5};
-    double *to_logits = make_random(device, COUNT, 2, 1);
-    device->cross_entropy(device, ROWS, WIDTH, WIDTH, targets, 0.5, to_logits, loss.losses);
-    expect_slopes("cross entropy", loss_forward, &loss, loss.logits, to_logits, COUNT, loss.losses, weights, ROWS);
-    device->release(device, loss.logits);
-    device->release(device, to_logits);
+    for (int smooth = 0; smooth < 2; smooth++) {
+        struct loss loss = {.smoothing = smooth * 0.2, .logits = make_random(device, COUNT, 2, 1)};
+        double *to_logits = make_random(device, COUNT, 2, 1);
+        device->cross_entropy(device, ROWS, WIDTH, WIDTH, targets, loss.smoothing, 0.5, to_logits, loss.losses);
+        expect_slopes("cross entropy", loss_forward, &loss, loss.logits, to_logits, COUNT, loss.losses, weights, ROWS);
+        device->release(device, loss.logits);
+        device->release(device, to_logits);
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_norm), cmocka_unit_test(gelu),          cmocka_unit_test(attention),
+        cmocka_unit_test(layer_norm), cmocka_unit_test(rms_norm),      cmocka_unit_test(gelu),
+        cmocka_unit_test(swiglu),     cmocka_unit_test(rotary),        cmocka_unit_test(attention),
         cmocka_unit_test(embedding),  cmocka_unit_test(cross_entropy),
     };
     device = open_device("reference", 1);

@@ -162,39 +162,100 @@ static void matrix_products(void **state)
 static void layer_norm(void **state)
 {
     for (size_t i = 0; i < WIDTHS; i++) {
-        size_t rows = 5, width = widths[i], n = rows * width;
-        enum { X, BRANCH, GAIN, BIAS, SUM, OUT, MEANS, RECIPROCALS, GRADIENT, TO_X, TO_GAIN, TO_BIAS, ALL };
-        struct pair p[ALL] = {pair_random(n, 2, 1),     pair_random(n, 1, 2),      pair_random(width, 1, 3),
-                              pair_random(width, 1, 4), pair_random(n, 1, 5),      pair_random(n, 1, 6),
-                              pair_random(rows, 1, 7),  pair_random(rows, 1, 8),   pair_random(n, 1, 9),
-                              pair_random(n, 1, 10),    pair_random(width, 1, 11), pair_random(width, 1, 12)};
+        size_t rows = 135, width = widths[i], n = rows * width;
+        enum { X, GAIN, BIAS, OUT, MEANS, RECIPROCALS, GRADIENT, TO_X, TO_GAIN, TO_BIAS, ALL };
+        struct pair p[ALL] = {pair_random(n, 2, 1),     pair_random(width, 1, 3), pair_random(width, 1, 4),
+                              pair_random(n, 1, 6),     pair_random(rows, 1, 7),  pair_random(rows, 1, 8),
+                              pair_random(n, 1, 9),     pair_random(n, 1, 10),    pair_random(width, 1, 11),
+                              pair_random(width, 1, 12)};
         if (width < 3) { /* two numbers minus their mean are nearly nothing: compare where rounding does not rule */
             pair_release(p, ALL);
             continue;
         }
-        for (int branch = 0; branch < 2; branch++) {
-            fast->layer_norm_forward(fast, rows, width, p[X].fast, branch ? p[BRANCH].fast : NULL, p[GAIN].fast,
-                                     p[BIAS].fast, p[SUM].fast, p[OUT].fast, p[MEANS].fast, p[RECIPROCALS].fast);
-            exact->layer_norm_forward(exact, rows, width, p[X].exact, branch ? p[BRANCH].exact : NULL, p[GAIN].exact,
-                                      p[BIAS].exact, p[SUM].exact, p[OUT].exact, p[MEANS].exact, p[RECIPROCALS].exact);
-            expect_near(p[SUM], n, 2e-7, "layer_norm_forward sum", rows, width, 1);
-            expect_near(p[OUT], n, 2e-6, "layer_norm_forward", rows, width, 1);
-            expect_near(p[MEANS], rows, 2e-6, "layer_norm_forward means", rows, width, 1);
-            int source = branch ? SUM : X;
-            for (int accumulate = 0; accumulate < 2; accumulate++) {
-                fast->layer_norm_backward(fast, rows, width, p[GRADIENT].fast, p[source].fast, p[GAIN].fast,
-                                          p[MEANS].fast, p[RECIPROCALS].fast, accumulate, p[TO_X].fast, p[TO_GAIN].fast,
-                                          p[TO_BIAS].fast);
-                exact->layer_norm_backward(exact, rows, width, p[GRADIENT].exact, p[source].exact, p[GAIN].exact,
-                                           p[MEANS].exact, p[RECIPROCALS].exact, accumulate, p[TO_X].exact,
-                                           p[TO_GAIN].exact, p[TO_BIAS].exact);
-                expect_near(p[TO_X], n, 5e-6, "layer_norm_backward", rows, width, 1);
-                expect_near(p[TO_GAIN], width, 5e-6, "layer_norm_backward gain", rows, width, 1);
-                expect_near(p[TO_BIAS], width, 5e-6, "layer_norm_backward bias", rows, width, 1);
-            }
+        fast->layer_norm_forward(fast, rows, width, 1e-5, p[X].fast, p[GAIN].fast, p[BIAS].fast, p[OUT].fast,
+                                 p[MEANS].fast, p[RECIPROCALS].fast);
+        exact->layer_norm_forward(exact, rows, width, 1e-5, p[X].exact, p[GAIN].exact, p[BIAS].exact, p[OUT].exact,
+                                  p[MEANS].exact, p[RECIPROCALS].exact);
+        expect_near(p[OUT], n, 1e-5, "layer_norm_forward", rows, width, 1);
+        expect_near(p[MEANS], rows, 2e-6, "layer_norm_forward means", rows, width, 1);
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            fast->layer_norm_backward(fast, rows, width, p[GRADIENT].fast, p[X].fast, p[GAIN].fast, p[MEANS].fast,
+                                      p[RECIPROCALS].fast, accumulate, p[TO_X].fast, p[TO_GAIN].fast, p[TO_BIAS].fast);
+            exact->layer_norm_backward(exact, rows, width, p[GRADIENT].exact, p[X].exact, p[GAIN].exact, p[MEANS].exact,
+                                       p[RECIPROCALS].exact, accumulate, p[TO_X].exact, p[TO_GAIN].exact,
+                                       p[TO_BIAS].exact);
+            expect_near(p[TO_X], n, 3e-5, "layer_norm_backward", rows, width, 1);
+            expect_near(p[TO_GAIN], width, 1e-5, "layer_norm_backward gain", rows, width, 1);
+            expect_near(p[TO_BIAS], width, 1e-5, "layer_norm_backward bias", rows, width, 1);
         }
         pair_release(p, ALL);
     }
+}
+
+static void rms_norm(void **state)
+{
+    for (size_t i = 0; i < WIDTHS; i++) {
+        size_t rows = 135, width = widths[i], n = rows * width;
+        enum { X, GAIN, OUT, RECIPROCALS, GRADIENT, TO_X, TO_GAIN, ALL };
+        struct pair p[ALL] = {pair_random(n, 2, 1),    pair_random(width, 1, 2), pair_random(n, 1, 3),
+                              pair_random(rows, 1, 4), pair_random(n, 1, 5),     pair_random(n, 1, 6),
+                              pair_random(width, 1, 7)};
+        fast->rms_norm_forward(fast, rows, width, 1e-6, p[X].fast, p[GAIN].fast, p[OUT].fast, p[RECIPROCALS].fast);
+        exact->rms_norm_forward(exact, rows, width, 1e-6, p[X].exact, p[GAIN].exact, p[OUT].exact,
+                                p[RECIPROCALS].exact);
+        expect_near(p[OUT], n, 2e-6, "rms_norm_forward", rows, width, 1);
+        for (int accumulate = 0; accumulate < 2; accumulate++) {
+            fast->rms_norm_backward(fast, rows, width, p[GRADIENT].fast, p[X].fast, p[GAIN].fast, p[RECIPROCALS].fast,
+                                    accumulate, p[TO_X].fast, p[TO_GAIN].fast);
+            exact->rms_norm_backward(exact, rows, width, p[GRADIENT].exact, p[X].exact, p[GAIN].exact,
+                                     p[RECIPROCALS].exact, accumulate, p[TO_X].exact, p[TO_GAIN].exact);
+            expect_near(p[TO_X], n, 5e-6, "rms_norm_backward", rows, width, 1);
+            expect_near(p[TO_GAIN], width, 5e-6, "rms_norm_backward gain", rows, width, 1);
+        }
+        pair_release(p, ALL);
+    }
+}
+
+static void swiglu(void **state)
+{
+    for (size_t i = 0; i < WIDTHS; i++) {
+        size_t rows = 7, width = widths[i], n = rows * width;
+        struct pair p[] = {pair_random(2 * n, 2, 1), pair_random(n, 1, 2), pair_random(n, 1, 3),
+                           pair_random(2 * n, 1, 4)};
+        fast->swiglu_forward(fast, rows, width, p[0].fast, p[1].fast);
+        exact->swiglu_forward(exact, rows, width, p[0].exact, p[1].exact);
+        expect_near(p[1], n, 1e-6, "swiglu_forward", rows, width, 1);
+        fast->swiglu_backward(fast, rows, width, p[0].fast, p[2].fast, p[3].fast);
+        exact->swiglu_backward(exact, rows, width, p[0].exact, p[2].exact, p[3].exact);
+        expect_near(p[3], 2 * n, 1e-6, "swiglu_backward", rows, width, 1);
+        fast->swiglu_backward(fast, rows, width, p[0].fast, p[2].fast, p[0].fast); /* in place */
+        for (size_t k = 0; k < 2 * n; k++)
+            assert_true(get(fast, p[0].fast, k) == get(fast, p[3].fast, k));
+        pair_release(p, 4);
+    }
+}
+
+static void rotary(void **state)
+{
+    static const size_t head_widths[] = {2, 6, 32, 34, 64, 128};
+    for (size_t i = 0; i < sizeof head_widths / sizeof *head_widths; i++)
+        for (int back = 0; back < 2; back++) {
+            struct rotary shape = {.batch = 2,
+                                   .sequence = 37,
+                                   .first = 3 * (size_t)back,
+                                   .heads = 3,
+                                   .head_width = head_widths[i],
+                                   .stride = 4 * head_widths[i] + 1,
+                                   .base = 10000,
+                                   .back = back};
+            size_t count = shape.batch * shape.sequence * shape.stride;
+            struct pair p[] = {pair_random(count, 1, 1)};
+            fast->rotary(fast, &shape, p[0].fast);
+            finish_device(fast);
+            exact->rotary(exact, &shape, p[0].exact);
+            expect_near(p[0], count, 1e-6, "rotary", shape.sequence, shape.heads, shape.head_width);
+            pair_release(p, 1);
+        }
 }
 
 static void gelu_backward(void **state)
@@ -212,19 +273,22 @@ static void gelu_backward(void **state)
 
 static void attention(void **state)
 {
-    static const size_t sizes[][4] = {{1, 1, 1, 1},   {2, 5, 3, 4},   {1, 16, 2, 16}, {1, 17, 1, 33}, {2, 64, 2, 8},
-                                      {1, 65, 1, 32}, {1, 130, 2, 5}, {1, 8, 1, 64},  {1, 200, 1, 17}};
+    static const size_t sizes[][5] = {{1, 1, 1, 1, 1},   {2, 5, 3, 1, 4},  {1, 16, 2, 2, 16},
+                                      {1, 17, 1, 1, 33}, {2, 64, 2, 2, 8}, {1, 65, 4, 2, 32},
+                                      {1, 130, 2, 2, 5}, {1, 8, 1, 1, 64}, {1, 200, 6, 3, 17}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int causal = 0; causal < 2; causal++) {
             struct attention shape = {.batch = sizes[i][0],
                                       .sequence = sizes[i][1],
                                       .heads = sizes[i][2],
-                                      .head_width = sizes[i][3],
+                                      .kv_heads = sizes[i][3],
+                                      .head_width = sizes[i][4],
                                       .causal = causal};
             size_t tokens = shape.batch * shape.sequence, width = shape.heads * shape.head_width;
-            struct pair p[] = {pair_random(tokens * 3 * width, 1, 1), pair_random(tokens * width, 1, 2),
+            size_t row = attention_row(&shape);
+            struct pair p[] = {pair_random(tokens * row, 1, 1), pair_random(tokens * width, 1, 2),
                                pair_random(tokens * shape.heads, 1, 3), pair_random(tokens * width, 1, 4),
-                               pair_random(tokens * 3 * width, 1, 5)};
+                               pair_random(tokens * row, 1, 5)};
             fast->attention_forward(fast, &shape, p[0].fast, p[1].fast, p[2].fast);
             exact->attention_forward(exact, &shape, p[0].exact, p[1].exact, p[2].exact);
             expect_near(p[1], tokens * width, 5e-6, "attention_forward", shape.sequence, shape.heads, shape.head_width);
@@ -232,17 +296,16 @@ static void attention(void **state)
                         shape.head_width);
             fast->attention_backward(fast, &shape, p[0].fast, p[1].fast, p[2].fast, p[3].fast, p[4].fast);
             exact->attention_backward(exact, &shape, p[0].exact, p[1].exact, p[2].exact, p[3].exact, p[4].exact);
-            expect_near(p[4], tokens * 3 * width, 1e-5, "attention_backward", shape.sequence, shape.heads,
-                        shape.head_width);
+            expect_near(p[4], tokens * row, 1e-5, "attention_backward", shape.sequence, shape.heads, shape.head_width);
 
             /* From the middle on: the same rows, and those before are left alone. */
             shape.first = shape.sequence / 2;
             void *again = make_array(fast, tokens * width);
             fast->attention_forward(fast, &shape, p[0].fast, again, NULL);
-            for (size_t row = 0; row < tokens; row++)
+            for (size_t t = 0; t < tokens; t++)
                 for (size_t d = 0; d < width; d++) {
-                    double right = row % shape.sequence < shape.first ? 0 : get(fast, p[1].fast, row * width + d);
-                    assert_true(fabs(get(fast, again, row * width + d) - right) < 1e-5);
+                    double right = t % shape.sequence < shape.first ? 0 : get(fast, p[1].fast, t * width + d);
+                    assert_true(fabs(get(fast, again, t * width + d) - right) < 1e-5);
                 }
             fast->release(fast, again);
             pair_release(p, 5);
@@ -265,6 +328,12 @@ static void embedding(void **state)
         exact->embedding_backward(exact, batch, sequence, width, tokens, p[2].exact, p[0].exact, p[1].exact);
         expect_near(p[0], TOKENS * width, 1e-6, "embedding_backward", batch * sequence, width, 1);
         expect_near(p[1], 9 * width, 1e-6, "embedding_backward positions", batch * sequence, width, 1);
+        fast->embedding_forward(fast, batch, sequence, width, 2, tokens, p[0].fast, NULL, p[2].fast);
+        exact->embedding_forward(exact, batch, sequence, width, 2, tokens, p[0].exact, NULL, p[2].exact);
+        expect_near(p[2], n, 1e-6, "embedding_forward without positions", batch * sequence, width, 1);
+        fast->embedding_backward(fast, batch, sequence, width, tokens, p[2].fast, p[0].fast, NULL);
+        exact->embedding_backward(exact, batch, sequence, width, tokens, p[2].exact, p[0].exact, NULL);
+        expect_near(p[0], TOKENS * width, 1e-6, "embedding_backward without positions", batch * sequence, width, 1);
         pair_release(p, 3);
     }
 }
@@ -277,22 +346,23 @@ static void cross_entropy(void **state)
         double of_fast[6], of_exact[6];
         for (size_t k = 0; k < rows; k++)
             targets[k] = (int32_t)random_below(8, k, classes);
-        struct pair p[] = {pair_random(n, 10, 1)};
-        fast->cross_entropy(fast, rows, classes, stride, targets, 0, p[0].fast, of_fast);
-        exact->cross_entropy(exact, rows, classes, stride, targets, 0, p[0].exact, of_exact);
-        expect_near(p[0], n, 0, "cross_entropy's untouched logits", rows, classes, 1);
-        for (size_t k = 0; k < rows; k++)
-            assert_true(fabs(of_fast[k] - of_exact[k]) < 1e-5);
-        fast->cross_entropy(fast, rows, classes, stride, targets, 0.25, p[0].fast, of_fast);
-        exact->cross_entropy(exact, rows, classes, stride, targets, 0.25, p[0].exact, of_exact);
-        /* Where the model is sure, gradients are differences of nearly equal numbers: they are as exact as the scale.
-         */
-        for (size_t k = 0; k < rows; k++) {
-            assert_true(fabs(of_fast[k] - of_exact[k]) < 1e-5);
-            for (size_t j = k * stride; j < k * stride + classes; j++)
-                assert_true(fabs(get(fast, p[0].fast, j) - get(exact, p[0].exact, j)) < 0.25 * 2e-6);
+        for (double smoothing = 0; smoothing < 0.2; smoothing += 0.1) {
+            struct pair p[] = {pair_random(n, 10, 1)};
+            fast->cross_entropy(fast, rows, classes, stride, targets, smoothing, 0, p[0].fast, of_fast);
+            exact->cross_entropy(exact, rows, classes, stride, targets, smoothing, 0, p[0].exact, of_exact);
+            expect_near(p[0], n, 0, "cross_entropy's untouched logits", rows, classes, 1);
+            for (size_t k = 0; k < rows; k++)
+                assert_true(fabs(of_fast[k] - of_exact[k]) < 1e-5);
+            fast->cross_entropy(fast, rows, classes, stride, targets, smoothing, 0.25, p[0].fast, of_fast);
+            exact->cross_entropy(exact, rows, classes, stride, targets, smoothing, 0.25, p[0].exact, of_exact);
+            /* Where the model is sure, gradients are differences of nearly equal numbers: as exact as the scale. */
+            for (size_t k = 0; k < rows; k++) {
+                assert_true(fabs(of_fast[k] - of_exact[k]) < 1e-5);
+                for (size_t j = k * stride; j < k * stride + classes; j++)
+                    assert_true(fabs(get(fast, p[0].fast, j) - get(exact, p[0].exact, j)) < 0.25 * 2e-6);
+            }
+            pair_release(p, 1);
         }
-        pair_release(p, 1);
     }
 }
 
@@ -303,7 +373,7 @@ static void a_logit_that_is_no_number_makes_a_loss_that_is_none(void **state)
     for (size_t i = 0; i < 40; i++) {
         double loss = 0;
         logits[i] = NAN;
-        fast->cross_entropy(fast, 1, 40, 40, &target, 0, logits, &loss);
+        fast->cross_entropy(fast, 1, 40, 40, &target, 0, 0, logits, &loss);
         logits[i] = 0;
         assert_true(isnan(loss));
     }
@@ -312,17 +382,13 @@ static void a_logit_that_is_no_number_makes_a_loss_that_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(gelu_of_extreme_values),
-        cmocka_unit_test(adamw),
-        cmocka_unit_test(sums),
-        cmocka_unit_test(matrix_products),
-        cmocka_unit_test(layer_norm),
-        cmocka_unit_test(gelu_backward),
-        cmocka_unit_test(attention),
-        cmocka_unit_test(embedding),
-        cmocka_unit_test(cross_entropy),
-        cmocka_unit_test(a_logit_that_is_no_number_makes_a_loss_that_is_none),
+        cmocka_unit_test(vectors),         cmocka_unit_test(gelu_of_extreme_values),
+        cmocka_unit_test(adamw),           cmocka_unit_test(sums),
+        cmocka_unit_test(matrix_products), cmocka_unit_test(layer_norm),
+        cmocka_unit_test(rms_norm),        cmocka_unit_test(swiglu),
+        cmocka_unit_test(rotary),          cmocka_unit_test(gelu_backward),
+        cmocka_unit_test(attention),       cmocka_unit_test(embedding),
+        cmocka_unit_test(cross_entropy),   cmocka_unit_test(a_logit_that_is_no_number_makes_a_loss_that_is_none),
     };
     size_t count;
     const struct kernels *const *tables = kernels_supported(&count);

@@ -23,7 +23,10 @@ struct head {
     size_t width;  /* elements of a query, key or value */
     size_t padded; /* of a row of them in scratch */
     size_t span;   /* of a row of scores */
-    size_t all;    /* heads x width: of a row of out */
+    size_t row;    /* of a row of queries, keys and values */
+    size_t all;    /* heads x width: of a row of out, and of the queries in a row */
+    size_t group;  /* heads of queries that one head of keys serves */
+    size_t values; /* from a head's keys to its values in a row */
     float factor;  /* of scores: 1 / sqrt(width) */
     bool causal;
 };
@@ -35,7 +38,10 @@ static struct head attention_head(const struct attention *shape)
         .width = shape->head_width,
         .padded = attention_pad(shape->head_width),
         .span = attention_pad(shape->sequence) + LANES,
+        .row = attention_row(shape),
         .all = shape->heads * shape->head_width,
+        .group = shape->heads / shape->kv_heads,
+        .values = shape->kv_heads * shape->head_width,
         .factor = 1 / sqrtf((float)shape->head_width),
         .causal = shape->causal,
     };
@@ -186,12 +192,13 @@ static void attention_forward(const struct attention *shape, size_t sequence, si
                               float *out, float *logsums, float *scratch)
 {
     const struct head head = attention_head(shape);
-    const size_t length = head.length, size = length * head.padded, stride = 3 * head.all;
-    const float *rows = qkv + sequence * length * stride + number * head.width;
+    const size_t length = head.length, size = length * head.padded;
+    const float *rows = qkv + sequence * length * head.row;
+    const float *keys = rows + head.all + number / head.group * head.width;
     float *q = scratch, *v = q + size, *k_columns = v + size, *scores = k_columns + head.width * head.span;
-    attention_copy(&head, rows, stride, shape->first, head.factor, q);
-    attention_copy(&head, rows + 2 * head.all, stride, 0, 1, v);
-    attention_transpose(&head, rows + head.all, stride, k_columns);
+    attention_copy(&head, rows + number * head.width, head.row, shape->first, head.factor, q);
+    attention_copy(&head, keys + head.values, head.row, 0, 1, v);
+    attention_transpose(&head, keys, head.row, k_columns);
 
     for (size_t first = shape->first; first < length; first += ATTENTION_QUERIES) {
         size_t last = first + ATTENTION_QUERIES < length ? first + ATTENTION_QUERIES : length;
@@ -221,47 +228,70 @@ static void attention_slopes(const float *probability, float mean, size_t column
         vector_store(slope + s, vector_load(probability + s) * (vector_load(slope + s) - mean_lanes));
 }
 
+/* What the backward pass of one head of keys and values works on, in scratch; all are of length x padded or transposed.
+ */
+struct attention_work {
+    float *q, *k, *gradient;                     /* gradient: of the head's output */
+    float *gradient_q, *gradient_k, *gradient_v; /* the last two are sums over the heads of queries */
+    float *k_columns, *v_columns;
+    float *probabilities, *slopes; /* of a block of queries */
+};
+
+/* One head of queries: its gradient, and its part of the gradients of keys and values. */
+static void attention_backward_queries(const struct head *head, const struct attention_work *work, const float *out,
+                                       const float *logsums, const float *gradient_out)
+{
+    for (size_t first = 0; first < head->length; first += ATTENTION_QUERIES) {
+        size_t last = first + ATTENTION_QUERIES < head->length ? first + ATTENTION_QUERIES : head->length;
+        attention_scores(head, first, last, work->q, work->k_columns, work->probabilities);
+        attention_scores(head, first, last, work->gradient, work->v_columns, work->slopes);
+        for (size_t t = first; t < last; t++) {
+            float *probability = work->probabilities + (t - first) * head->span;
+            size_t columns, seen = attention_seen(head, first, last, t, &columns);
+            float mean = row_dot(gradient_out + t * head->all, out + t * head->all, head->width);
+            attention_exponentials(probability, logsums[t], seen, columns);
+            attention_slopes(probability, mean, columns, work->slopes + (t - first) * head->span);
+        }
+        attention_gather(head, first, last, work->slopes, work->k, work->gradient_q);
+        attention_scatter(head, first, last, work->slopes, work->q, work->gradient_k);
+        attention_scatter(head, first, last, work->probabilities, work->gradient, work->gradient_v);
+    }
+}
+
 static void attention_backward(const struct attention *shape, size_t sequence, size_t number, const float *qkv,
                                const float *out, const float *logsums, const float *gradient_out, float *gradient_qkv,
                                float *scratch)
 {
     const struct head head = attention_head(shape);
-    const size_t length = head.length, size = length * head.padded, stride = 3 * head.all;
-    const float *rows = qkv + sequence * length * stride + number * head.width;
-    float *q = scratch, *k = q + size, *gradient = k + size, *gradient_q = gradient + size;
-    float *gradient_k = gradient_q + size, *gradient_v = gradient_k + size;
-    float *k_columns = gradient_v + size, *v_columns = k_columns + head.width * head.span;
-    float *probabilities = v_columns + head.width * head.span, *slopes = probabilities + ATTENTION_QUERIES * head.span;
-    const float *head_gradient = gradient_out + sequence * length * head.all + number * head.width;
-    const float *head_out = out + sequence * length * head.all + number * head.width;
-    const float *head_logsums = logsums + (sequence * shape->heads + number) * length;
-    attention_copy(&head, rows, stride, 0, head.factor, q);
-    attention_copy(&head, rows + head.all, stride, 0, 1, k);
-    attention_copy(&head, head_gradient, head.all, 0, 1, gradient);
-    attention_transpose(&head, rows + head.all, stride, k_columns);
-    attention_transpose(&head, rows + 2 * head.all, stride, v_columns);
-    fill(2 * size, 0, gradient_k);
+    const size_t length = head.length, size = length * head.padded, columns = head.width * head.span;
+    struct attention_work work = {.q = scratch, .k = scratch + size, .gradient = scratch + 2 * size};
+    work.gradient_q = work.gradient + size;
+    work.gradient_k = work.gradient_q + size;
+    work.gradient_v = work.gradient_k + size;
+    work.k_columns = work.gradient_v + size;
+    work.v_columns = work.k_columns + columns;
+    work.probabilities = work.v_columns + columns;
+    work.slopes = work.probabilities + ATTENTION_QUERIES * head.span;
 
-    for (size_t first = 0; first < length; first += ATTENTION_QUERIES) {
-        size_t last = first + ATTENTION_QUERIES < length ? first + ATTENTION_QUERIES : length;
-        attention_scores(&head, first, last, q, k_columns, probabilities);
-        attention_scores(&head, first, last, gradient, v_columns, slopes);
-        for (size_t t = first; t < last; t++) {
-            float *probability = probabilities + (t - first) * head.span, *slope = slopes + (t - first) * head.span;
-            size_t columns, seen = attention_seen(&head, first, last, t, &columns);
-            float mean = row_dot(head_gradient + t * head.all, head_out + t * head.all, head.width);
-            attention_exponentials(probability, head_logsums[t], seen, columns);
-            attention_slopes(probability, mean, columns, slope);
-        }
-        attention_gather(&head, first, last, slopes, k, gradient_q);
-        attention_scatter(&head, first, last, slopes, q, gradient_k);
-        attention_scatter(&head, first, last, probabilities, gradient, gradient_v);
+    const float *rows = qkv + sequence * length * head.row, *keys = rows + head.all + number * head.width;
+    float *to_rows = gradient_qkv + sequence * length * head.row, *to_keys = to_rows + head.all + number * head.width;
+    attention_copy(&head, keys, head.row, 0, 1, work.k);
+    attention_transpose(&head, keys, head.row, work.k_columns);
+    attention_transpose(&head, keys + head.values, head.row, work.v_columns);
+    fill(2 * size, 0, work.gradient_k);
+
+    for (size_t query = number * head.group; query < (number + 1) * head.group; query++) {
+        const size_t place = sequence * length * head.all + query * head.width;
+        attention_copy(&head, rows + query * head.width, head.row, 0, head.factor, work.q);
+        attention_copy(&head, gradient_out + place, head.all, 0, 1, work.gradient);
+        attention_backward_queries(&head, &work, out + place, logsums + (sequence * shape->heads + query) * length,
+                                   gradient_out + place);
+        float *to_queries = to_rows + query * head.width;
+        for (size_t t = 0; t < length; t++)
+            attention_scaled(work.gradient_q + t * head.padded, head.factor, head.width, to_queries + t * head.row);
     }
-
-    float *result = gradient_qkv + sequence * length * stride + number * head.width;
-    for (size_t t = 0; t < length; t++, result += stride) {
-        attention_scaled(gradient_q + t * head.padded, head.factor, head.width, result);
-        attention_scaled(gradient_k + t * head.padded, 1, head.width, result + head.all); /* q was scaled already */
-        attention_scaled(gradient_v + t * head.padded, 1, head.width, result + 2 * head.all);
+    for (size_t t = 0; t < length; t++, to_keys += head.row) { /* of the keys' factor: q was scaled already */
+        attention_scaled(work.gradient_k + t * head.padded, 1, head.width, to_keys);
+        attention_scaled(work.gradient_v + t * head.padded, 1, head.width, to_keys + head.values);
     }
 }

@@ -51,6 +51,60 @@ VECTOR_FUNCTION vector gelu_slope(vector x)
     return vector_multiply_add(x * slope * s, vector_of(1.0f) - s, s);
 }
 
+/* ---- SwiGLU ---- */
+
+VECTOR_FUNCTION vector sigmoid(vector x)
+{
+    return vector_of(1.0f) / (vector_of(1.0f) + vector_exponential(-x));
+}
+
+static void swiglu_forward(size_t rows, size_t width, const float *gate_up, float *out)
+{
+    for (size_t i = 0; i < rows; i++) {
+        const float *gate = gate_up + i * 2 * width, *up = gate + width;
+        for (size_t j = 0; j < width; j += LANES) {
+            vector g = vector_load_part(gate + j, width - j, 0), u = vector_load_part(up + j, width - j, 0);
+            vector_store_part(out + i * width + j, g * sigmoid(g) * u, width - j);
+        }
+    }
+}
+
+/* silu'(g) = s + g s (1 - s) with s = 1 / (1 + e^-g). */
+static void swiglu_backward(size_t rows, size_t width, const float *gate_up, const float *gradient_out,
+                            float *gradient_gate_up)
+{
+    for (size_t i = 0; i < rows; i++) {
+        const float *gate = gate_up + i * 2 * width, *up = gate + width;
+        float *to_gate = gradient_gate_up + i * 2 * width, *to_up = to_gate + width;
+        for (size_t j = 0; j < width; j += LANES) {
+            size_t rest = width - j;
+            vector g = vector_load_part(gate + j, rest, 0), u = vector_load_part(up + j, rest, 0), s = sigmoid(g);
+            vector d = vector_load_part(gradient_out + i * width + j, rest, 0);
+            vector_store_part(to_gate + j, d * u * vector_multiply_add(g * s, vector_of(1.0f) - s, s), rest);
+            vector_store_part(to_up + j, d * g * s, rest);
+        }
+    }
+}
+
+/* ---- rotary positions ---- */
+
+static void rotary(size_t heads, size_t head_width, const float *turns, bool back, float *row)
+{
+    const size_t half = head_width / 2;
+    const vector direction = vector_of(back ? -1.0f : 1.0f);
+    for (size_t head = 0; head < heads; head++, row += head_width)
+        for (size_t i = 0; i < half; i += LANES) {
+            size_t rest = half - i;
+            vector a = vector_load_part(row + i, rest, 0), b = vector_load_part(row + half + i, rest, 0);
+            vector cosine = vector_load_part(turns + i, rest, 0);
+            vector sine = direction * vector_load_part(turns + half + i, rest, 0);
+            vector_store_part(row + i, vector_multiply_add(a, cosine, -b * sine), rest);
+            vector_store_part(row + half + i, vector_multiply_add(b, cosine, a * sine), rest);
+        }
+}
+
+/* ---- optimiser ---- */
+
 /* Plain arithmetic and a correctly rounded root and division, so that the compiler may vectorise as it likes. */
 static void adamw(const struct adamw *step, size_t count, float *restrict parameters, const float *restrict gradients,
                   float *restrict first_moments, float *restrict second_moments)

@@ -26,23 +26,33 @@ struct kernels {
     /** Sums of columns [first, last) over all rows. */
     void (*column_sums)(size_t rows, size_t width, size_t first, size_t last, const float *x, float *out);
 
-    void (*layer_norm_forward)(size_t rows, size_t width, const float *x, const float *branch, const float *gain,
-                               const float *bias, float *sum, float *out, float *means, float *reciprocals);
+    void (*layer_norm_forward)(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
+                               const float *bias, float *out, float *means, float *reciprocals);
     /** gradient_gain and gradient_bias receive the sums over these rows. */
     void (*layer_norm_backward)(size_t rows, size_t width, const float *gradient_out, const float *x, const float *gain,
                                 const float *means, const float *reciprocals, bool accumulate, float *gradient_x,
                                 float *gradient_gain, float *gradient_bias);
+    void (*rms_norm_forward)(size_t rows, size_t width, float epsilon, const float *x, const float *gain, float *out,
+                             float *reciprocals);
+    void (*rms_norm_backward)(size_t rows, size_t width, const float *gradient_out, const float *x, const float *gain,
+                              const float *reciprocals, bool accumulate, float *gradient_x, float *gradient_gain);
     /** gradient_bias receives the sums over these rows. */
     void (*gelu_backward)(size_t rows, size_t width, const float *x, float *gradient, float *gradient_bias);
-    void (*cross_entropy)(size_t rows, size_t classes, size_t stride, const int32_t *targets, float scale,
-                          float *logits, double *losses);
+    void (*swiglu_forward)(size_t rows, size_t width, const float *gate_up, float *out);
+    void (*swiglu_backward)(size_t rows, size_t width, const float *gate_up, const float *gradient_out,
+                            float *gradient_gate_up);
+    /** One row; `turns` holds head_width / 2 cosines, then as many sines. */
+    void (*rotary)(size_t heads, size_t head_width, const float *turns, bool back, float *row);
+    void (*cross_entropy)(size_t rows, size_t classes, size_t stride, const int32_t *targets, float smoothing,
+                          float scale, float *logits, double *losses);
 
     /** Floats of scratch that one attention call below needs. */
     size_t (*attention_scratch)(const struct attention *shape);
-    /** One head of one sequence. Pointers are to whole arrays. `scratch` is aligned to 64 bytes. */
+    /** One head of queries of one sequence. Pointers are to whole arrays. `scratch` is aligned to 64 bytes. */
     void (*attention_forward)(const struct attention *shape, size_t sequence, size_t head, const float *qkv, float *out,
                               float *logsums, float *scratch);
-    void (*attention_backward)(const struct attention *shape, size_t sequence, size_t head, const float *qkv,
+    /** One head of keys and values, with all heads of queries that it serves. */
+    void (*attention_backward)(const struct attention *shape, size_t sequence, size_t kv_head, const float *qkv,
                                const float *out, const float *logsums, const float *gradient_out, float *gradient_qkv,
                                float *scratch);
 };

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernels that sum along rows or columns: layer norm, softmax with cross entropy, sums for bias gradients and norms. */
 
-#define LAYER_NORM_EPSILON 1e-5f
-
 /* In double, 8 lanes whatever the instruction set: the norm of the gradient is the same on every machine. */
 static double sum_of_squares(size_t count, const float *x)
 {
@@ -77,18 +75,14 @@ static float row_dot(const float *a, const float *b, size_t width)
     return vector_sum(sum);
 }
 
-static void layer_norm_forward(size_t rows, size_t width, const float *x, const float *branch, const float *gain,
-                               const float *bias, float *sum, float *out, float *means, float *reciprocals)
+static void layer_norm_forward(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
+                               const float *bias, float *out, float *means, float *reciprocals)
 {
     for (size_t i = 0; i < rows; i++) {
         const float *row = x + i * width;
         float *result = out + i * width;
-        if (branch) {
-            add(width, row, branch + i * width, sum + i * width);
-            row = sum + i * width;
-        }
         means[i] = row_sum(row, width) / (float)width;
-        reciprocals[i] = 1.0f / sqrtf(row_scatter(row, means[i], width) / (float)width + LAYER_NORM_EPSILON);
+        reciprocals[i] = 1.0f / sqrtf(row_scatter(row, means[i], width) / (float)width + epsilon);
         const vector mean = vector_of(means[i]), reciprocal = vector_of(reciprocals[i]);
         for (size_t j = 0; j < width; j += LANES) {
             size_t rest = width - j;
@@ -128,6 +122,53 @@ static void layer_norm_backward(size_t rows, size_t width, const float *gradient
             vector n = (vector_load_part(row + j, rest, 0) - mean) * reciprocal;
             vector g = vector_load_part(gradient + j, rest, 0) * vector_load_part(gain + j, rest, 0);
             vector slope = reciprocal * (g - mean_g - n * mean_gn);
+            if (accumulate)
+                slope += vector_load_part(result + j, rest, 0);
+            vector_store_part(result + j, slope, rest);
+        }
+    }
+}
+
+static void rms_norm_forward(size_t rows, size_t width, float epsilon, const float *x, const float *gain, float *out,
+                             float *reciprocals)
+{
+    for (size_t i = 0; i < rows; i++) {
+        const float *row = x + i * width;
+        float *result = out + i * width;
+        reciprocals[i] = 1.0f / sqrtf(row_scatter(row, 0, width) / (float)width + epsilon);
+        const vector reciprocal = vector_of(reciprocals[i]);
+        for (size_t j = 0; j < width; j += LANES) {
+            size_t rest = width - j;
+            vector n = vector_load_part(row + j, rest, 0) * reciprocal;
+            vector_store_part(result + j, n * vector_load_part(gain + j, rest, 0), rest);
+        }
+    }
+}
+
+/* As for layer norm, but there is no mean that depends on x. */
+static void rms_norm_backward(size_t rows, size_t width, const float *gradient_out, const float *x, const float *gain,
+                              const float *reciprocals, bool accumulate, float *gradient_x, float *gradient_gain)
+{
+    fill(width, 0, gradient_gain);
+    for (size_t i = 0; i < rows; i++) {
+        const float *gradient = gradient_out + i * width, *row = x + i * width;
+        float *result = gradient_x + i * width;
+        const vector reciprocal = vector_of(reciprocals[i]);
+        vector sum_gn = {0};
+        for (size_t j = 0; j < width; j += LANES) {
+            size_t rest = width - j;
+            vector n = vector_load_part(row + j, rest, 0) * reciprocal;
+            vector d = vector_load_part(gradient + j, rest, 0), g = d * vector_load_part(gain + j, rest, 0);
+            vector to_gain = vector_load_part(gradient_gain + j, rest, 0);
+            vector_store_part(gradient_gain + j, vector_multiply_add(d, n, to_gain), rest);
+            sum_gn = vector_multiply_add(g, n, sum_gn);
+        }
+        const vector mean_gn = vector_of(vector_sum(sum_gn) / (float)width);
+        for (size_t j = 0; j < width; j += LANES) {
+            size_t rest = width - j;
+            vector n = vector_load_part(row + j, rest, 0) * reciprocal;
+            vector g = vector_load_part(gradient + j, rest, 0) * vector_load_part(gain + j, rest, 0);
+            vector slope = reciprocal * (g - n * mean_gn);
             if (accumulate)
                 slope += vector_load_part(result + j, rest, 0);
             vector_store_part(result + j, slope, rest);
@@ -176,17 +217,29 @@ static float row_exponentials(const float *x, float most, size_t width, float *o
     return vector_sum(sum);
 }
 
-static void cross_entropy(size_t rows, size_t classes, size_t stride, const int32_t *targets, float gradient_scale,
-                          float *logits, double *losses)
+/* row = row factor - less */
+static void row_scale_and_lower(size_t width, float factor, float less, float *row)
+{
+    const vector factors = vector_of(factor), lower = vector_of(-less);
+    for (size_t j = 0; j < width; j += LANES)
+        vector_store_part(row + j, vector_multiply_add(vector_load_part(row + j, width - j, 0), factors, lower),
+                          width - j);
+}
+
+static void cross_entropy(size_t rows, size_t classes, size_t stride, const int32_t *targets, float smoothing,
+                          float gradient_scale, float *logits, double *losses)
 {
     for (size_t i = 0; i < rows; i++) {
         float *row = logits + i * stride;
-        float most = row_largest(row, classes), target = row[targets[i]];
+        float most = row_largest(row, classes);
+        double target = (double)row[targets[i]];
+        if (smoothing > 0)
+            target += (double)smoothing * ((double)row_sum(row, classes) / (double)classes - target);
         float sum = row_exponentials(row, most, classes, gradient_scale != 0 ? row : NULL);
-        losses[i] = log((double)sum) + (double)most - (double)target;
+        losses[i] = log((double)sum) + (double)most - target;
         if (gradient_scale != 0) {
-            scale(classes, gradient_scale / sum, row);
-            row[targets[i]] -= gradient_scale;
+            row_scale_and_lower(classes, gradient_scale / sum, gradient_scale * smoothing / (float)classes, row);
+            row[targets[i]] -= gradient_scale * (1 - smoothing);
         }
     }
 }
