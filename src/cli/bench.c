@@ -290,10 +290,14 @@ static weft_status run(struct command_call *call, struct error *error)
     return status;
 }
 
+extern const struct command command_bench_train;
+
+static const struct command *const subcommands[] = {&command_bench_train};
+
 const struct command command_bench = {
     .name = "bench",
     .group = COMMAND_MEASURE,
-    .summary = "measure a collective over a range of sizes, and check every result",
+    .summary = "measure a collective over a range of sizes, and check every result; or training",
     .description =
         "COLLECTIVE is allreduce, reduce_scatter, allgather, broadcast, reduce, alltoall, sendreceive (each rank to "
         "the next) or barrier. The columns are those of nccl-tests: time is the median of batches of calls, each the "
@@ -304,6 +308,8 @@ const struct command command_bench = {
         "Two more words show how ranks wait. overlap: an all-reduce is started, the caller computes for --compute "
         "seconds without calling Weft, then waits; total is all of it, wait the end alone. waiting: all ranks wait for "
         "rank 0, which comes late; what that costs in processor time.",
+    .subcommands = subcommands,
+    .subcommand_count = sizeof subcommands / sizeof *subcommands,
     .words = "COLLECTIVE",
     .least_words = 1,
     .most_words = 1,

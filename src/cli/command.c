@@ -30,6 +30,14 @@ weft_status command_find(const struct command *const *table, size_t count, const
                      where);
 }
 
+static bool names_subcommand(const struct command *command, const char *word)
+{
+    for (size_t i = 0; i < command->subcommand_count; i++)
+        if (strcmp(command->subcommands[i]->name, word) == 0)
+            return true;
+    return false;
+}
+
 static bool asks_for_help(const char *word)
 {
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
@@ -55,7 +63,8 @@ static weft_status find_nested(const struct command *const *table, size_t count,
         size_t length = strlen(call->name);
         snprintf(call->name + length, sizeof call->name - length, " %s", call->command->name);
         at++;
-        if (!call->command->subcommands)
+        if (!call->command->subcommands ||
+            (call->command->run && (at >= argc || !names_subcommand(call->command, argv[at]))))
             break;
         table = call->command->subcommands;
         count = call->command->subcommand_count;

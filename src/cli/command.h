@@ -60,8 +60,9 @@ struct command {
     bool takes_program; /**< a program and its arguments may follow, behind "--" or not */
     const struct cli_option *options;
     size_t option_count;
-    const struct command *const *subcommands; /**< with them, `run` is NULL */
+    const struct command *const *subcommands;
     size_t subcommand_count;
+    /** NULL: one of the subcommands must be named; otherwise it is what remains where the first word names none. */
     weft_status (*run)(struct command_call *call, struct error *error);
 };
 

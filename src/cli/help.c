@@ -45,7 +45,7 @@ void help_overview(FILE *output, const struct command *const *table, size_t coun
 void help_usage(FILE *output, const char *name, const struct command *command)
 {
     fprintf(output, "%s", name);
-    if (command->subcommands)
+    if (!command->run)
         fprintf(output, " COMMAND");
     fprintf(output, " [options]");
     if (command->words)
@@ -110,8 +110,9 @@ void help_command(FILE *output, const char *name, const struct command *command)
         for (size_t i = 0; i < command->subcommand_count; i++)
             print_entry(output, command->subcommands[i]->name, command->subcommands[i]->summary);
         fprintf(output, "\n'%s COMMAND --help' tells what each takes.\n", name);
-        return;
     }
+    if (!command->run)
+        return;
     fprintf(output, "\nOptions\n");
     for (size_t i = 0; i < command->option_count; i++)
         print_option(output, &command->options[i]);

@@ -77,14 +77,13 @@ static void man_option(FILE *output, const struct cli_option *option)
 
 static void man_command(FILE *output, const char *name, const struct command *command)
 {
-    if (command->subcommands) {
-        for (size_t i = 0; i < command->subcommand_count; i++) {
-            char nested[64];
-            snprintf(nested, sizeof nested, "%s %s", name, command->subcommands[i]->name);
-            man_command(output, nested, command->subcommands[i]);
-        }
-        return;
+    for (size_t i = 0; i < command->subcommand_count; i++) {
+        char nested[64];
+        snprintf(nested, sizeof nested, "%s %s", name, command->subcommands[i]->name);
+        man_command(output, nested, command->subcommands[i]);
     }
+    if (!command->run)
+        return;
     fprintf(output, ".Ss ");
     help_usage(output, name, command);
     fputc('\n', output);
@@ -163,15 +162,15 @@ void help_manual(FILE *output, const struct command *const *table, size_t count)
 
 static void markdown_command(FILE *output, const char *name, const struct command *command)
 {
-    if (command->subcommands) {
+    if (!command->run)
         fprintf(output, "## %s\n\n%s.\n\n", name, command->summary);
-        for (size_t i = 0; i < command->subcommand_count; i++) {
-            char nested[64];
-            snprintf(nested, sizeof nested, "%s %s", name, command->subcommands[i]->name);
-            markdown_command(output, nested, command->subcommands[i]);
-        }
-        return;
+    for (size_t i = 0; i < command->subcommand_count; i++) {
+        char nested[64];
+        snprintf(nested, sizeof nested, "%s %s", name, command->subcommands[i]->name);
+        markdown_command(output, nested, command->subcommands[i]);
     }
+    if (!command->run)
+        return;
     fprintf(output, "## %s\n\n%s.\n\n    ", name, command->summary);
     help_usage(output, name, command);
     fputs("\n\n", output);

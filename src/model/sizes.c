@@ -46,9 +46,14 @@ const struct model_size *model_sizes(size_t *count)
 
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error)
 {
+    static const char *const others[][2] = {
+        {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"gpt2-124m", "gpt2"},
+        {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
+    };
     const char *names[SIZES];
-    if (strcmp(name, "gpt") == 0 || strcmp(name, "llama") == 0) /* what to begin with */
-        name = *name == 'g' ? "gpt-micro" : "llama-micro";
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(name, others[i][0]) == 0)
+            name = others[i][1];
     for (size_t i = 0; i < SIZES; i++) {
         names[i] = sizes[i].name;
         if (strcmp(name, names[i]) == 0) {

@@ -3,6 +3,7 @@
  * The processor as a device, in f32: oneDNN for matrix products, our own kernels for the passes between them. This file
  * divides the work of each kernel among the device's threads and puts their parts together.
  */
+#include "base/clock.h"
 #include "tensor/cpu_matmul.h"
 #include "tensor/devices.h"
 #include "tensor/kernels/kernels.h"
@@ -40,6 +41,24 @@ static void cpu_close(struct device *device)
     free(cpu->scratch);
     free(cpu->turns.table);
     free(cpu);
+}
+
+#define PEAK_ROUNDS 1000000
+
+static double cpu_peak(struct device *device)
+{
+    struct cpu *cpu = cpu_of(device);
+    double best = 0;
+    for (int attempt = 0; attempt < 5; attempt++) {
+        double operations = 0;
+        uint64_t begin = clock_now();
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) reduction(+ : operations)
+        for (int i = 0; i < device->threads; i++)
+            operations += cpu->kernels->multiply_adds(PEAK_ROUNDS);
+        double rate = operations / ((double)(clock_now() - begin) * 1e-9);
+        best = rate > best ? rate : best;
+    }
+    return best;
 }
 
 static weft_status cpu_finish(struct device *device, struct error *error)
@@ -512,6 +531,7 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .type = WEFT_F32,
         .threads = threads,
         .kernels = cpu->kernels->name,
+        .peak = cpu_peak,
         .close = cpu_close,
         .finish = cpu_finish,
         .allocate = cpu_allocate,

@@ -5,6 +5,7 @@
 
 #include "model/model.h"
 #include "train/learning_rate.h"
+#include "train/report.h"
 
 struct train_config {
     struct model_shape shape;
@@ -41,6 +42,10 @@ struct train_config {
     int64_t threads;       /**< compute threads a rank */
     int64_t log_every;     /**< steps between progress lines */
     const char *metrics;   /**< file of JSON lines, written by rank 0; NULL: none */
+
+    /** Called on every rank after each step; NULL: nobody listens. */
+    void (*observe)(void *observer, const struct report_step *step);
+    void *observer;
 };
 
 #endif

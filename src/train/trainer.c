@@ -238,6 +238,16 @@ fail:
     return status;
 }
 
+double trainer_step_flops(const struct trainer *trainer)
+{
+    return trainer->report.flops;
+}
+
+struct device *trainer_device(const struct trainer *trainer)
+{
+    return trainer->device;
+}
+
 void trainer_close(struct trainer *trainer)
 {
     if (!trainer)
@@ -324,6 +334,8 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
         .wait_seconds = trainer->parallel.buckets.wait_seconds - waited,
     };
     report_step(&trainer->report, &report);
+    if (config->observe)
+        config->observe(config->observer, &report);
     if (!(norm < HUGE_VAL))
         return error_set(error, WEFT_ERROR_DATA,
                          "the gradient's norm is %g at step %" PRIu64 ", loss %g: the run has diverged; lower "

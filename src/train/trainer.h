@@ -29,6 +29,12 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
 /** Take all steps that remain, evaluate, write checkpoints, sample. */
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error);
 
+/** Floating-point operations of one step, on all ranks together (model_flops_per_token()). */
+double trainer_step_flops(const struct trainer *trainer);
+
+/** The device that this rank computes on; the trainer's. */
+struct device *trainer_device(const struct trainer *trainer);
+
 void trainer_close(struct trainer *trainer);
 
 #endif

@@ -159,7 +159,7 @@ static void check_table(const struct command *const *commands, size_t count)
         if (i)
             assert_true(strcmp(commands[i - 1]->name, command->name) < 0);
         assert_non_null(command->summary);
-        assert_int_equal(!command->run, !!command->subcommands);
+        assert_true(command->run || command->subcommands);
         assert_true(command->least_words <= command->most_words);
         assert_true(command->most_words == 0 || command->words);
         for (size_t j = 0; j < command->option_count; j++) {

@@ -4,6 +4,25 @@
 #define GELU_ROOT 0.79788456080286535588f /* sqrt(2 / pi) */
 #define GELU_CUBE 0.044715f
 
+/* Twelve sums that do not wait for each other: more than two units of four cycles need. */
+static double multiply_adds(size_t rounds)
+{
+    enum { SUMS = 12 };
+    vector sum[SUMS], total = {0};
+    for (size_t k = 0; k < SUMS; k++) /* all different, or they would be computed once */
+        sum[k] = vector_of((float)k);
+    const vector a = vector_of(1.0f - 0x1p-20f), b = vector_of(0x1p-20f);
+    for (size_t i = 0; i < rounds; i++)
+#pragma GCC unroll 12
+        for (size_t k = 0; k < SUMS; k++)
+            sum[k] = vector_multiply_add(sum[k], a, b);
+    for (size_t k = 0; k < SUMS; k++)
+        total += sum[k];
+    volatile float kept = vector_sum(total); /* or nothing need be computed */
+    (void)kept;
+    return 2.0 * SUMS * LANES * (double)rounds;
+}
+
 static void fill(size_t count, float value, float *x)
 {
     for (size_t i = 0; i < count; i++)

@@ -17,6 +17,7 @@
 
 const struct kernels KERNELS = {
     .name = KERNELS_NAME,
+    .multiply_adds = multiply_adds,
     .fill = fill,
     .add = add,
     .scale = scale,

@@ -15,6 +15,9 @@
 struct kernels {
     const char *name; /**< "avx512" */
 
+    /** So many rounds of multiply-adds in registers; returns how many floating-point operations that were. */
+    double (*multiply_adds)(size_t rounds);
+
     void (*fill)(size_t count, float value, float *x);
     void (*add)(size_t count, const float *a, const float *b, float *out);
     void (*scale)(size_t count, float factor, float *x);

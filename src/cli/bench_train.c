@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft bench train`: how long whole training steps take, and what share of the processor's arithmetic that is. */
+#include "cli/command.h"
+#include "train/trainer.h"
+
+#include "model/model.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static struct {
+    const char *model;
+    int64_t batch, micro_batch, sequence, threads, steps, warm;
+    uint64_t bucket_bytes;
+    bool json;
+} chosen;
+
+#define INTEGER(name, letter, where, start, least, most, text)                                                         \
+    CLI_INTEGER(name, letter, "N", &chosen.where, start, least, most, text)
+
+static const struct cli_option options[] = {
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m", "a size of model by name, as weft train has them"),
+    INTEGER("batch", 'b', batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),
+    INTEGER("micro-batch", 0, micro_batch, "0", 0, 1e6,
+            "sequences in one forward and backward pass; 0: a rank's share"),
+    INTEGER("sequence", 0, sequence, "64", 1, 1000000, "tokens in a sequence"),
+    INTEGER("threads", 't', threads, "1", 1, 1024, "compute threads a rank"),
+    INTEGER("steps", 's', steps, "10", 1, 1e6, "steps that are measured"),
+    INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not"),
+    CLI_BYTES("bucket", 0, "BYTES", &chosen.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
+    CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
+};
+
+struct times {
+    double *seconds; /* of the measured steps */
+    size_t warm, count, room;
+};
+
+static void note_step(void *observer, const struct report_step *step)
+{
+    struct times *times = observer;
+    if (step->step > times->warm && times->count < times->room)
+        times->seconds[times->count++] = step->seconds;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(struct times *times)
+{
+    qsort(times->seconds, times->count, sizeof *times->seconds, compare_doubles);
+    return times->count % 2 ? times->seconds[times->count / 2]
+                            : (times->seconds[times->count / 2 - 1] + times->seconds[times->count / 2]) / 2;
+}
+
+struct figures {
+    int ranks;
+    double step_seconds;
+    double tokens_per_second;
+    double utilisation; /* of all ranks' peak */
+    double peak_flops;  /* of all ranks together */
+    uint64_t peak_memory_bytes;
+    const char *kernels;
+};
+
+static void print_figures(FILE *output, const struct figures *figures)
+{
+    if (chosen.json)
+        fprintf(output,
+                "{\"model\":\"%s\",\"ranks\":%d,\"threads\":%" PRId64 ",\"precision\":\"f32\",\"batch\":%" PRId64
+                ",\"sequence\":%" PRId64 ",\"steps\":%" PRId64
+                ",\"step_ms\":%.3f,\"tokens_per_s\":%.1f,\"model_flops_utilisation\":%.4f,\"peak_flops\":%.4g,"
+                "\"peak_memory_bytes\":%" PRIu64 ",\"kernels\":\"%s\"}\n",
+                chosen.model, figures->ranks, chosen.threads, chosen.batch, chosen.sequence, chosen.steps,
+                figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation, figures->peak_flops,
+                figures->peak_memory_bytes, figures->kernels);
+    else
+        fprintf(
+            output,
+            "%s, %d rank%s of %" PRId64 " thread%s (%s), batches of %" PRId64 " x %" PRId64
+            " tokens, median of %" PRId64 " steps:\n"
+            "  %.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB "
+            "of memory a rank\n",
+            chosen.model, figures->ranks, figures->ranks == 1 ? "" : "s", chosen.threads,
+            chosen.threads == 1 ? "" : "s", figures->kernels, chosen.batch, chosen.sequence, chosen.steps,
+            figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation * 100,
+            figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0);
+}
+
+/* Figures of this rank become those of all: the slowest step, the sum of the peaks, the most memory. */
+static weft_status gather_figures(weft_context *context, struct figures *figures, struct error *error)
+{
+    double most[] = {figures->step_seconds, (double)figures->peak_memory_bytes};
+    weft_status status = weft_allreduce(most, most, 2, WEFT_F64, WEFT_MAX, weft_world(context));
+    if (status == WEFT_OK)
+        status = weft_allreduce(&figures->peak_flops, &figures->peak_flops, 1, WEFT_F64, WEFT_SUM, weft_world(context));
+    figures->step_seconds = most[0];
+    figures->peak_memory_bytes = (uint64_t)most[1];
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
+}
+
+static weft_status measure(const struct train_config *config, struct times *times, weft_context *context, FILE *output,
+                           bool *speaks, struct error *error)
+{
+    struct trainer *trainer = NULL;
+    weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    struct figures figures = {.ranks = weft_comm_size(weft_world(context)),
+                              .peak_flops = trainer_device(trainer)->peak(trainer_device(trainer)),
+                              .kernels = trainer_device(trainer)->kernels};
+    status = trainer_run(trainer, speaks, error);
+    if (status == WEFT_OK) {
+        struct rusage usage;
+        getrusage(RUSAGE_SELF, &usage);
+        figures.step_seconds = median(times);
+        figures.peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
+        status = gather_figures(context, &figures, error);
+        figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.step_seconds;
+        figures.utilisation = trainer_step_flops(trainer) / figures.step_seconds / figures.peak_flops;
+        if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
+            print_figures(output, &figures);
+    }
+    trainer_close(trainer);
+    return status;
+}
+
+static weft_status make_config(int ranks, struct train_config *config, struct error *error)
+{
+    *config = (struct train_config){
+        .model = chosen.model,
+        .data = "random",
+        .steps = chosen.warm + chosen.steps,
+        .batch = chosen.batch,
+        .micro_batch = chosen.micro_batch ? chosen.micro_batch : chosen.batch / ranks,
+        .sequence = chosen.sequence,
+        .seed = 1,
+        .rate = 1e-4,
+        .floor_share = 1,
+        .beta1 = 0.9,
+        .beta2 = 0.95,
+        .epsilon = 1e-8,
+        .weight_decay = 0.1,
+        .clip = 1,
+        .bucket_bytes = chosen.bucket_bytes,
+        .threads = chosen.threads,
+    };
+    if (chosen.batch % ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
+                         chosen.batch, ranks);
+    return model_shape_find(chosen.model, &config->shape, error);
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    weft_context *context;
+    weft_status status = weft_init(NULL, &context);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(NULL));
+    struct times times = {.seconds = calloc((size_t)chosen.steps, sizeof *times.seconds),
+                          .warm = (size_t)chosen.warm,
+                          .room = (size_t)chosen.steps};
+    struct train_config config;
+    bool speaks = true;
+    status = times.seconds ? make_config(weft_comm_size(weft_world(context)), &config, error)
+                           : error_memory(error, times.room * sizeof *times.seconds, "a list of times");
+    if (status == WEFT_OK) {
+        config.observe = note_step;
+        config.observer = &times;
+        status = measure(&config, &times, context, call->output, &speaks, error);
+    }
+    free(times.seconds);
+    weft_status end = weft_finalize(context);
+    if (status == WEFT_OK && end != WEFT_OK)
+        return error_set(error, end, "%s", weft_message(NULL));
+    if (status != WEFT_OK && !speaks) {
+        call->exit_code = 1; /* another rank has told the user why */
+        return WEFT_OK;
+    }
+    return status;
+}
+
+const struct command command_bench_train = {
+    .name = "train",
+    .summary = "measure whole training steps",
+    .description =
+        "Steps on random tokens: forward, backward, the sum over ranks, clipping, AdamW. Printed are the median of the "
+        "steps, tokens a second, the share of the processor's peak that the model's arithmetic is (6 operations for "
+        "each "
+        "weight and 12 layers x width x sequence for attention, a token; the peak is measured with multiply-adds in "
+        "registers), and the most memory that a rank used.",
+    .examples = "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"
+                "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};
