@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 static struct {
-    const char *model;
+    const char *model, *precision;
     int64_t batch, micro_batch, sequence, threads, steps, warm;
     uint64_t bucket_bytes;
     bool json;
@@ -20,6 +20,8 @@ static struct {
 #define INTEGER(name, letter, where, start, least, most, text)                                                         \
     CLI_INTEGER(name, letter, "N", &chosen.where, start, least, most, text)
 
+static const char *const precisions[] = {"f32", "bf16", NULL};
+
 static const struct cli_option options[] = {
     CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m", "a size of model by name, as weft train has them"),
     INTEGER("batch", 'b', batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),
@@ -27,6 +29,8 @@ static const struct cli_option options[] = {
             "sequences in one forward and backward pass; 0: a rank's share"),
     INTEGER("sequence", 0, sequence, "64", 1, 1000000, "tokens in a sequence"),
     INTEGER("threads", 't', threads, "1", 1, 1024, "compute threads a rank"),
+    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", precisions,
+               "of products and activations; weights and sums are f32 always"),
     INTEGER("steps", 's', steps, "10", 1, 1e6, "steps that are measured"),
     INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
@@ -72,23 +76,23 @@ static void print_figures(FILE *output, const struct figures *figures)
 {
     if (chosen.json)
         fprintf(output,
-                "{\"model\":\"%s\",\"ranks\":%d,\"threads\":%" PRId64 ",\"precision\":\"f32\",\"batch\":%" PRId64
+                "{\"model\":\"%s\",\"ranks\":%d,\"threads\":%" PRId64 ",\"precision\":\"%s\",\"batch\":%" PRId64
                 ",\"sequence\":%" PRId64 ",\"steps\":%" PRId64
                 ",\"step_ms\":%.3f,\"tokens_per_s\":%.1f,\"model_flops_utilisation\":%.4f,\"peak_flops\":%.4g,"
                 "\"peak_memory_bytes\":%" PRIu64 ",\"kernels\":\"%s\"}\n",
-                chosen.model, figures->ranks, chosen.threads, chosen.batch, chosen.sequence, chosen.steps,
-                figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation, figures->peak_flops,
-                figures->peak_memory_bytes, figures->kernels);
+                chosen.model, figures->ranks, chosen.threads, chosen.precision, chosen.batch, chosen.sequence,
+                chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation,
+                figures->peak_flops, figures->peak_memory_bytes, figures->kernels);
     else
         fprintf(
             output,
-            "%s, %d rank%s of %" PRId64 " thread%s (%s), batches of %" PRId64 " x %" PRId64
+            "%s, %d rank%s of %" PRId64 " thread%s (%s), %s, batches of %" PRId64 " x %" PRId64
             " tokens, median of %" PRId64 " steps:\n"
             "  %.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB "
             "of memory a rank\n",
             chosen.model, figures->ranks, figures->ranks == 1 ? "" : "s", chosen.threads,
-            chosen.threads == 1 ? "" : "s", figures->kernels, chosen.batch, chosen.sequence, chosen.steps,
-            figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation * 100,
+            chosen.threads == 1 ? "" : "s", figures->kernels, chosen.precision, chosen.batch, chosen.sequence,
+            chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation * 100,
             figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0);
 }
 
@@ -149,6 +153,7 @@ static weft_status make_config(int ranks, struct train_config *config, struct er
         .clip = 1,
         .bucket_bytes = chosen.bucket_bytes,
         .threads = chosen.threads,
+        .mixed = strcmp(chosen.precision, "bf16") == 0,
     };
     if (chosen.batch % ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",

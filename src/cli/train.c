@@ -10,10 +10,13 @@
 
 static const char *const scalings[] = {"none", "linear", "root", NULL};
 
+static const char *const precisions[] = {"f32", "bf16", NULL};
+static const char *const recomputes[] = {"nothing", "attention", "all", NULL};
+
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, context, vocabulary;
-    const char *scaling, *trace;
+    const char *scaling, *trace, *precision, *recompute;
     bool quiet;
 } chosen;
 
@@ -62,6 +65,11 @@ static const struct cli_option options[] = {
     NUMBER("temperature", config.temperature, "0.7", 0, 100, "of sampling; 0: always the likeliest token"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "gradient bytes fused into one all-reduce"),
     INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads a rank"),
+    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", precisions,
+               "of products and activations; weights and sums are f32 always"),
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", recomputes,
+               "what backward makes anew instead of keeping it: less memory, more time"),
+    NUMBER("label-smoothing", config.label_smoothing, "0", 0, 0.99, "share of a target spread over all tokens"),
     INTEGER("log-every", 0, "N", config.log_every, "10", 0, 1e12, "steps between progress lines; 0: none"),
     CLI_TEXT("metrics", 0, "FILE", &chosen.config.metrics, NULL, "append figures of every step to FILE, as JSON lines"),
     CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE: see weft trace show"),
@@ -102,6 +110,10 @@ static weft_status resolve(struct error *error)
                          "--prompt is empty; a sample needs at least one character to begin with");
     if (shape->vocabulary != 256)
         config->sample = 0; /* only bytes can be printed as they are */
+    config->mixed = strcmp(chosen.precision, "bf16") == 0;
+    config->recompute = strcmp(chosen.recompute, "all") == 0         ? MODEL_RECOMPUTE_ALL
+                        : strcmp(chosen.recompute, "attention") == 0 ? MODEL_RECOMPUTE_ATTENTION
+                                                                     : MODEL_RECOMPUTE_NOTHING;
     config->scaling = strcmp(chosen.scaling, "linear") == 0 ? LEARNING_RATE_LINEAR
                       : strcmp(chosen.scaling, "root") == 0 ? LEARNING_RATE_ROOT
                                                             : LEARNING_RATE_AS_GIVEN;

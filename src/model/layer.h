@@ -5,6 +5,9 @@
  * A network's description is a list of layers (networks/). A model walks through it: forwards, and backwards in the
  * opposite order (model.c). What a layer computes it computes for `rows` rows, one a token, each of its width.
  *
+ * Rows between layers, the residual stream, are of the device's type, and so are weights and all gradients of weights;
+ * what a layer keeps to itself are activations (tensor/device.h).
+ *
  * A new layer is a file in layers/ with a `struct layer_kind` and a function that appends such a layer to a
  * description.
  */
@@ -21,6 +24,7 @@ struct pass {
     struct device *device;
     const struct model_description *description;
     const void *parameters; /**< the flat array */
+    const void *weights;    /**< the same as activations, for products; it may be the same array */
     void *gradients;        /**< the flat array of gradients; backward only */
     size_t batch;
     size_t sequence;                  /**< rows are positions first to first + sequence - 1 of `batch` sequences */
@@ -55,7 +59,8 @@ struct layer_places {
 
 /** What memory is planned for. */
 struct layer_room {
-    size_t element; /**< bytes of an element */
+    size_t element;    /**< bytes of an element of the device's type */
+    size_t activation; /**< bytes of an activation */
     size_t batch;
     size_t sequence;
     bool training;
@@ -81,7 +86,7 @@ struct layer_kind {
     double (*flops)(const struct layer *layer, size_t sequence);
 
     /** From the rows of x to those of y. The first layer has no x, the last no y unless pass->targets is NULL: then y
-     * receives logits. */
+     * receives logits, which are activations. */
     void (*forward)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
                     const void *x, void *y);
 
@@ -95,8 +100,11 @@ struct layer_kind {
 
 static inline struct layer_room pass_room(const struct pass *pass)
 {
-    return (struct layer_room){weft_type_size(pass->device->type), pass->room_batch, pass->room_sequence,
-                               pass->training};
+    return (struct layer_room){.element = weft_type_size(pass->device->type),
+                               .activation = weft_type_size(pass->device->activations),
+                               .batch = pass->room_batch,
+                               .sequence = pass->room_sequence,
+                               .training = pass->training};
 }
 
 /* ---- building a description ---- */
@@ -145,6 +153,22 @@ static inline void *purse_take(struct purse *purse, size_t bytes)
 static inline void *pass_at(const struct pass *pass, const void *array, size_t index)
 {
     return (char *)array + index * weft_type_size(pass->device->type);
+}
+
+/** Element `index` of an array of activations. */
+static inline void *pass_activation_at(const struct pass *pass, const void *array, size_t index)
+{
+    return (char *)array + index * weft_type_size(pass->device->activations);
+}
+
+/** `count` elements of the residual stream as activations: in `scratch`, or, where both types are one, where they are.
+ */
+static inline const void *pass_narrowed(const struct pass *pass, size_t count, const void *x, void *scratch)
+{
+    if (pass->device->activations == pass->device->type)
+        return x;
+    pass->device->narrow(pass->device, count, x, scratch);
+    return scratch;
 }
 
 /** Parameter number `which` in a flat array. */

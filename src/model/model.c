@@ -15,7 +15,9 @@ struct model {
     struct layer_places *places; /* of each layer */
     void **x;                    /* the rows that enter each layer; none enter the first */
     void *gradient;              /* of the rows between two layers, during a backward pass */
-    void *logits;                /* of one row */
+    void *logits;                /* of one row, activations */
+    void *narrowed;              /* all weights as activations; NULL where they are already */
+    const void *narrowed_from;   /* the array that they were made from last; NULL: they are old */
     int32_t *tokens, *targets;
     double *losses; /* of each row */
     double *host;   /* losses or a row of logits, on their way out */
@@ -45,14 +47,13 @@ static size_t larger(size_t a, size_t b)
 }
 
 /* With a base of NULL, this counts. */
-static void plan_layers(struct model *model, size_t element, struct purse *purse)
+static void plan_layers(struct model *model, const struct layer_room *room, struct purse *purse)
 {
     const struct model_description *description = model->description;
-    const struct layer_room room = {element, model->options.batch, model->options.sequence, model->options.training};
     struct layer_memory shared = {0};
     for (size_t i = 0; i < description->layer_count; i++) {
         const struct layer *layer = &description->layers[i];
-        const struct layer_memory memory = layer->kind->memory(layer, &room);
+        const struct layer_memory memory = layer->kind->memory(layer, room);
         model->places[i] = (struct layer_places){.own = purse_take(purse, memory.own)};
         if (keeps(model, i))
             model->places[i].kept = purse_take(purse, memory.kept);
@@ -68,11 +69,17 @@ static void plan_layers(struct model *model, size_t element, struct purse *purse
     }
 }
 
-static void plan_memory(struct model *model, size_t element, struct purse *purse)
+static void plan_memory(struct model *model, weft_type type, weft_type activations, struct purse *purse)
 {
     const struct model_description *description = model->description;
-    const size_t rows = model->options.batch * model->options.sequence, widest = rows * description->widest * element;
-    plan_layers(model, element, purse);
+    const struct layer_room room = {.element = weft_type_size(type),
+                                    .activation = weft_type_size(activations),
+                                    .batch = model->options.batch,
+                                    .sequence = model->options.sequence,
+                                    .training = model->options.training};
+    const size_t element = room.element, rows = room.batch * room.sequence,
+                 widest = rows * description->widest * element;
+    plan_layers(model, &room, purse);
     model->x[0] = NULL;
     for (size_t i = 1; i < description->layer_count; i++) {
         if (model->options.training)
@@ -81,7 +88,8 @@ static void plan_memory(struct model *model, size_t element, struct purse *purse
             model->x[i] = i < 3 ? purse_take(purse, widest) : model->x[i - 2];
     }
     model->gradient = model->options.training ? purse_take(purse, widest) : NULL;
-    model->logits = purse_take(purse, description->shape.vocabulary * element);
+    model->logits = purse_take(purse, description->shape.vocabulary * room.activation);
+    model->narrowed = activations == type ? NULL : purse_take(purse, description->elements * room.activation);
     model->losses = purse_take(purse, rows * sizeof *model->losses);
     model->tokens = purse_take(purse, rows * sizeof *model->tokens);
     model->targets = purse_take(purse, rows * sizeof *model->targets);
@@ -96,12 +104,13 @@ static weft_status make_lists(struct model *model, struct error *error)
                                      : error_memory(error, layers * sizeof *model->places, "a model's list of layers");
 }
 
-size_t model_memory(const struct model_description *description, weft_type type, const struct model_options *options)
+size_t model_memory(const struct model_description *description, weft_type type, weft_type activations,
+                    const struct model_options *options)
 {
     struct model model = {.description = description, .options = *options};
     struct purse purse = {0};
     if (make_lists(&model, NULL) == WEFT_OK)
-        plan_memory(&model, weft_type_size(type), &purse);
+        plan_memory(&model, type, activations, &purse);
     free(model.places);
     free(model.x);
     return purse.used;
@@ -139,7 +148,6 @@ weft_status model_open(const struct model_description *description, struct devic
     if (!model)
         return error_memory(error, sizeof *model, "a model");
     *model = (struct model){.description = description, .device = device, .options = *options};
-    const size_t size = weft_type_size(device->type);
     const size_t numbers = options->batch * options->sequence + description->shape.vocabulary;
     struct purse purse = {0};
     status = make_lists(model, error);
@@ -147,7 +155,7 @@ weft_status model_open(const struct model_description *description, struct devic
     if (status == WEFT_OK && !model->host)
         status = error_memory(error, numbers * sizeof *model->host, "a model's losses");
     if (status == WEFT_OK) {
-        plan_memory(model, size, &purse);
+        plan_memory(model, device->type, device->activations, &purse);
         model->memory = device->allocate(device, purse.used, "a model's activations", error);
         if (!model->memory)
             status = WEFT_ERROR_MEMORY;
@@ -157,7 +165,7 @@ weft_status model_open(const struct model_description *description, struct devic
         return status;
     }
     purse = (struct purse){.base = model->memory};
-    plan_memory(model, size, &purse);
+    plan_memory(model, device->type, device->activations, &purse);
     *result = model;
     return WEFT_OK;
 }
@@ -175,12 +183,34 @@ void model_close(struct model *model)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-static struct pass pass_of(const struct model *model, const void *parameters)
+/* The weights as activations, made anew if they are old. */
+static const void *weights_of(struct model *model, const void *parameters)
+{
+    if (!model->narrowed)
+        return parameters;
+    if (model->narrowed_from != parameters)
+        model->device->narrow(model->device, model->description->elements, parameters, model->narrowed);
+    model->narrowed_from = parameters;
+    return model->narrowed;
+}
+
+void model_weights_changed(struct model *model)
+{
+    model->narrowed_from = NULL;
+}
+
+void *model_narrowed_weights(struct model *model)
+{
+    return model->narrowed;
+}
+
+static struct pass pass_of(struct model *model, const void *parameters)
 {
     return (struct pass){
         .device = model->device,
         .description = model->description,
         .parameters = parameters,
+        .weights = weights_of(model, parameters),
         .batch = model->options.batch,
         .sequence = model->options.sequence,
         .training = model->options.training,
@@ -258,6 +288,24 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
     return forward(model, parameters, batch, false, loss, error);
 }
 
+static void widen(weft_type type, size_t count, const void *from, double *to)
+{
+    for (size_t i = 0; i < count; i++) {
+        float value;
+        if (type == WEFT_F64) {
+            to[i] = ((const double *)from)[i];
+            continue;
+        }
+        if (type == WEFT_BF16) { /* the upper half of a float */
+            uint32_t bits = (uint32_t)((const uint16_t *)from)[i] << 16;
+            memcpy(&value, &bits, sizeof value);
+        } else {
+            value = ((const float *)from)[i];
+        }
+        to[i] = (double)value;
+    }
+}
+
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error)
 {
@@ -285,10 +333,10 @@ weft_status model_extend(struct model *model, const void *parameters, size_t fir
     head->kind->forward(head, &pass, &model->places[last],
                         pass_at(&pass, model->x[last], (count - 1) * model->description->layers[last - 1].width),
                         model->logits);
-    device->read(device, model->host, model->logits, vocabulary * weft_type_size(device->type));
+    device->read(device, model->host, model->logits, vocabulary * weft_type_size(device->activations));
     status = device->finish(device, error);
-    for (size_t i = 0; status == WEFT_OK && i < vocabulary; i++)
-        logits[i] = device->type == WEFT_F64 ? model->host[i] : (double)((float *)model->host)[i];
+    if (status == WEFT_OK)
+        widen(device->activations, vocabulary, model->host, logits);
     return status;
 }
 

@@ -120,8 +120,10 @@ struct model_options {
     double label_smoothing; /**< share of a target that is spread over all tokens, in training; below 1 */
 };
 
-/** Bytes that a model takes on the device, the weights, gradients and moments not included; 0 if memory is out. */
-size_t model_memory(const struct model_description *description, weft_type type, const struct model_options *options);
+/** Bytes that a model takes on a device of these types, the weights, gradients and moments not included; 0 if memory is
+ * out. */
+size_t model_memory(const struct model_description *description, weft_type type, weft_type activations,
+                    const struct model_options *options);
 
 /**
  * Set all `elements` of the flat array: GPT-2's initial values (normal 0.02; residual projections divided by sqrt(2
@@ -169,6 +171,14 @@ typedef void (*model_ready)(void *context, size_t first, size_t count);
  */
 weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
                            void *context, struct error *error);
+
+/**
+ * On a device whose activations are not of its type, a model keeps a copy of the weights as activations. It is made
+ * when a pass gets another array than the one before, so who changes the array's numbers says so, or lets
+ * model_update() keep the copy up to date: model_narrowed_weights() is its place, NULL where there is none.
+ */
+void model_weights_changed(struct model *model);
+void *model_narrowed_weights(struct model *model);
 
 /** Mean loss without preparing a backward pass. */
 weft_status model_evaluate(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,

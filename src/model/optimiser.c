@@ -23,7 +23,7 @@ static size_t parameter_at(const struct model_description *description, size_t e
  */
 void model_update(const struct model_description *description, struct device *device, const struct adamw *step,
                   size_t first, size_t count, void *parameters, const void *gradients, void *first_moments,
-                  void *second_moments)
+                  void *second_moments, void *narrowed)
 {
     size_t size = weft_type_size(device->type), done = 0;
     struct adamw undecayed = *step;
@@ -36,7 +36,8 @@ void model_update(const struct model_description *description, struct device *de
         size_t end = next < description->parameter_count ? description->parameters[next].offset : description->elements;
         size_t length = (end < first + count ? end : first + count) - (first + done), skip = done * size;
         device->adamw(device, decay ? step : &undecayed, length, (char *)parameters + skip,
-                      (const char *)gradients + skip, (char *)first_moments + skip, (char *)second_moments + skip);
+                      (const char *)gradients + skip, (char *)first_moments + skip, (char *)second_moments + skip,
+                      narrowed ? (char *)narrowed + done * weft_type_size(device->activations) : NULL);
         done += length;
     }
 }

@@ -13,11 +13,11 @@
 /**
  * One AdamW step on elements [first, first + count) of the flat array. Each pointer addresses element `first` of its
  * array (a shard may hold its range only). step->weight_decay is applied to tensors with decay, 0 to others; gaps stay
- * 0.
+ * 0. `narrowed` (model_narrowed_weights(), may be NULL) receives the new weights as activations.
  */
 void model_update(const struct model_description *description, struct device *device, const struct adamw *step,
                   size_t first, size_t count, void *parameters, const void *gradients, void *first_moments,
-                  void *second_moments);
+                  void *second_moments, void *narrowed);
 
 /**
  * The Euclidean norm of `count` elements of a gradient on one rank; `sums` is the caller's scratch of

@@ -85,7 +85,7 @@ double calibration_update(struct calibration *calibration)
         struct adamw step = adamw_step(1, 1e-3, 0.9, 0.99, 1e-8, 0.1, 1);
         model_gradient_norm(device, elements, calibration->gradients, sums);
         model_update(description, device, &step, 0, elements, calibration->parameters, calibration->gradients, moments,
-                     moments + elements);
+                     moments + elements, NULL);
         double seconds = (double)(clock_now() - begin) * 1e-9;
         if (i == 1 || (i > 1 && seconds < best))
             best = seconds;

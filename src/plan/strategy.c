@@ -11,7 +11,7 @@ static uint64_t memory_of(const struct strategy_problem *problem, const struct s
     uint64_t partial_sums = 0;
     for (uint32_t n = strategy->layout.share - 1; n; n >>= 1)
         partial_sums++;
-    uint64_t rank = (4 + partial_sums) * array + model_memory(problem->description, WEFT_F32,
+    uint64_t rank = (4 + partial_sums) * array + model_memory(problem->description, WEFT_F32, WEFT_F32,
                                                               &(struct model_options){.batch = strategy->micro_batch,
                                                                                       .sequence = problem->sequence,
                                                                                       .training = true});

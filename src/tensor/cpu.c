@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processor as a device, in f32: oneDNN for matrix products, our own kernels for the passes between them. This file
+ * The processor as a device: oneDNN for matrix products, our own kernels for the passes between them. This file
  * divides the work of each kernel among the device's threads and puts their parts together.
  */
 #include "base/clock.h"
@@ -153,7 +153,14 @@ static void add_parts(const struct cpu *cpu, int parts, size_t width, const floa
         cpu->kernels->add(width, out, scratch + (size_t)i * stride, out);
 }
 
-#define GRAIN 1024 /* elements; parts do not share cache lines */
+#define GRAIN           1024 /* elements; parts do not share cache lines */
+#define UPDATED_AT_ONCE 1024 /* elements: they are in the first cache when their narrowed copy is made */
+
+/* Element `index` of an array of activations. */
+static void *activation_at(const struct cpu *cpu, const void *array, size_t index)
+{
+    return (char *)array + index * weft_type_size(cpu->kernels->activations);
+}
 
 /* ---- vectors ----------------------------------------------------------------------------------------------------- */
 
@@ -178,6 +185,27 @@ static void cpu_add(struct device *device, size_t count, const void *a, const vo
     }
 }
 
+static void cpu_add_branch(struct device *device, size_t count, const void *x, const void *branch, void *y)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->add_branch(part.count, (const float *)x + part.first, activation_at(cpu, branch, part.first),
+                                 (float *)y + part.first);
+    }
+}
+
+static void cpu_narrow(struct device *device, size_t count, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->narrow(part.count, (const float *)x + part.first, activation_at(cpu, out, part.first));
+    }
+}
+
 static void cpu_scale(struct device *device, size_t count, double factor, void *x)
 {
     struct cpu *cpu = cpu_of(device);
@@ -194,19 +222,25 @@ static void cpu_gelu_forward(struct device *device, size_t count, const void *x,
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(count, GRAIN, i, device->threads);
-        cpu->kernels->gelu_forward(part.count, (const float *)x + part.first, (float *)out + part.first);
+        cpu->kernels->gelu_forward(part.count, activation_at(cpu, x, part.first), activation_at(cpu, out, part.first));
     }
 }
 
 static void cpu_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
-                      const void *gradients, void *first_moments, void *second_moments)
+                      const void *gradients, void *first_moments, void *second_moments, void *narrowed)
 {
     struct cpu *cpu = cpu_of(device);
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(count, GRAIN, i, device->threads);
-        cpu->kernels->adamw(step, part.count, (float *)parameters + part.first, (const float *)gradients + part.first,
-                            (float *)first_moments + part.first, (float *)second_moments + part.first);
+        const size_t end = part.first + part.count;
+        for (size_t first = part.first; first < end; first += UPDATED_AT_ONCE) {
+            size_t block = end - first < UPDATED_AT_ONCE ? end - first : UPDATED_AT_ONCE;
+            cpu->kernels->adamw(step, block, (float *)parameters + first, (const float *)gradients + first,
+                                (float *)first_moments + first, (float *)second_moments + first);
+            if (narrowed)
+                cpu->kernels->narrow(block, (const float *)parameters + first, activation_at(cpu, narrowed, first));
+        }
     }
 }
 
@@ -261,7 +295,7 @@ static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t wi
         struct range part = part_of(rows, 1, i, device->threads);
         size_t skip = part.first * width;
         cpu->kernels->layer_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain, bias,
-                                         (float *)out + skip, (float *)means + part.first,
+                                         activation_at(cpu, out, skip), (float *)means + part.first,
                                          (float *)reciprocals + part.first);
     }
 }
@@ -281,7 +315,7 @@ static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t w
         struct range part = part_of(rows, 1, i, parts);
         size_t skip = part.first * width;
         float *own = scratch + (size_t)i * stride;
-        cpu->kernels->layer_norm_backward(part.count, width, (const float *)gradient_out + skip,
+        cpu->kernels->layer_norm_backward(part.count, width, activation_at(cpu, gradient_out, skip),
                                           (const float *)x + skip, gain, (const float *)means + part.first,
                                           (const float *)reciprocals + part.first, accumulate,
                                           (float *)gradient_x + skip, own, own + parts_width);
@@ -299,7 +333,7 @@ static void cpu_rms_norm_forward(struct device *device, size_t rows, size_t widt
         struct range part = part_of(rows, 1, i, device->threads);
         size_t skip = part.first * width;
         cpu->kernels->rms_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain,
-                                       (float *)out + skip, (float *)reciprocals + part.first);
+                                       activation_at(cpu, out, skip), (float *)reciprocals + part.first);
     }
 }
 
@@ -317,9 +351,9 @@ static void cpu_rms_norm_backward(struct device *device, size_t rows, size_t wid
     for (int i = 0; i < parts; i++) {
         struct range part = part_of(rows, 1, i, parts);
         size_t skip = part.first * width;
-        cpu->kernels->rms_norm_backward(part.count, width, (const float *)gradient_out + skip, (const float *)x + skip,
-                                        gain, (const float *)reciprocals + part.first, accumulate,
-                                        (float *)gradient_x + skip, scratch + (size_t)i * stride);
+        cpu->kernels->rms_norm_backward(part.count, width, activation_at(cpu, gradient_out, skip),
+                                        (const float *)x + skip, gain, (const float *)reciprocals + part.first,
+                                        accumulate, (float *)gradient_x + skip, scratch + (size_t)i * stride);
     }
     add_parts(cpu, parts, width, scratch, stride, gradient_gain);
 }
@@ -337,7 +371,7 @@ static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, 
     for (int i = 0; i < parts; i++) {
         struct range part = part_of(rows, 1, i, parts);
         size_t skip = part.first * width;
-        cpu->kernels->gelu_backward(part.count, width, (const float *)x + skip, (float *)gradient + skip,
+        cpu->kernels->gelu_backward(part.count, width, activation_at(cpu, x, skip), activation_at(cpu, gradient, skip),
                                     scratch + (size_t)i * stride);
     }
     if (gradient_bias)
@@ -350,8 +384,8 @@ static void cpu_swiglu_forward(struct device *device, size_t rows, size_t width,
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(rows, 1, i, device->threads);
-        cpu->kernels->swiglu_forward(part.count, width, (const float *)gate_up + part.first * 2 * width,
-                                     (float *)out + part.first * width);
+        cpu->kernels->swiglu_forward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
+                                     activation_at(cpu, out, part.first * width));
     }
 }
 
@@ -362,9 +396,9 @@ static void cpu_swiglu_backward(struct device *device, size_t rows, size_t width
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(rows, 1, i, device->threads);
-        cpu->kernels->swiglu_backward(part.count, width, (const float *)gate_up + part.first * 2 * width,
-                                      (const float *)gradient_out + part.first * width,
-                                      (float *)gradient_gate_up + part.first * 2 * width);
+        cpu->kernels->swiglu_backward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
+                                      activation_at(cpu, gradient_out, part.first * width),
+                                      activation_at(cpu, gradient_gate_up, part.first * 2 * width));
     }
 }
 
@@ -403,7 +437,7 @@ static void cpu_rotary(struct device *device, const struct rotary *shape, void *
         for (size_t row = part.first; row < part.first + part.count; row++)
             cpu->kernels->rotary(shape->heads, shape->head_width,
                                  table + (shape->first + row % shape->sequence) * shape->head_width, shape->back,
-                                 (float *)x + row * shape->stride);
+                                 activation_at(cpu, x, row * shape->stride));
     }
 }
 
@@ -495,7 +529,7 @@ static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(rows, 1, i, device->threads);
         cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)smoothing, (float)scale,
-                                    (float *)logits + part.first * stride, losses + part.first);
+                                    activation_at(cpu, logits, part.first * stride), losses + part.first);
     }
 }
 
@@ -527,8 +561,9 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         return error_memory(error, sizeof *cpu, "a device");
     cpu->kernels = kernels;
     cpu->device = (struct device){
-        .name = "cpu",
+        .name = kernels->activations == WEFT_BF16 ? "cpu-bf16" : "cpu",
         .type = WEFT_F32,
+        .activations = kernels->activations,
         .threads = threads,
         .kernels = cpu->kernels->name,
         .peak = cpu_peak,
@@ -541,6 +576,8 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .copy = cpu_copy,
         .fill = cpu_fill,
         .add = cpu_add,
+        .add_branch = cpu_add_branch,
+        .narrow = cpu_narrow,
         .scale = cpu_scale,
         .gelu_forward = cpu_gelu_forward,
         .adamw = cpu_adamw,
@@ -561,7 +598,7 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .embedding_backward = cpu_embedding_backward,
         .cross_entropy = cpu_cross_entropy,
     };
-    status = cpu_matmuls_open(&cpu->matmuls, error);
+    status = cpu_matmuls_open(kernels->activations, &cpu->matmuls, error);
     if (status != WEFT_OK) {
         free(cpu);
         return status;
@@ -570,9 +607,19 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
     return WEFT_OK;
 }
 
-weft_status cpu_open(int threads, struct device **device, struct error *error)
+static weft_status open_fastest(weft_type activations, int threads, struct device **device, struct error *error)
 {
     size_t count;
-    const struct kernels *const *tables = kernels_supported(&count);
+    const struct kernels *const *tables = kernels_supported(activations, &count);
     return cpu_open_with(tables[count - 1], threads, device, error);
+}
+
+weft_status cpu_open(int threads, struct device **device, struct error *error)
+{
+    return open_fastest(WEFT_F32, threads, device, error);
+}
+
+weft_status cpu_bf16_open(int threads, struct device **device, struct error *error)
+{
+    return open_fastest(WEFT_BF16, threads, device, error);
 }

@@ -9,7 +9,7 @@
 struct key {
     uint64_t rows, columns, inner;
     uint64_t stride_a, stride_b, stride_c;
-    uint32_t transpose_a, transpose_b, accumulate, bias;
+    uint32_t transpose_a, transpose_b, accumulate, bias, wide, unused;
 };
 
 enum { A, B, BIAS, C, SCRATCHPAD, MEMORIES };
@@ -21,6 +21,7 @@ struct entry {
 };
 
 struct cpu_matmuls {
+    dnnl_data_type_t operands; /* of a and b, and of c unless it is wide */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct entry *entries; /* open addressing, a power of two of places */
@@ -29,19 +30,24 @@ struct cpu_matmuls {
     size_t scratchpad_bytes;
 };
 
-static weft_status onednn_failed(struct error *error, const char *what, const struct key *key, dnnl_status_t status)
+static weft_status onednn_failed(struct error *error, dnnl_data_type_t operands, const char *what,
+                                 const struct key *key, dnnl_status_t status)
 {
+    if (status == dnnl_unimplemented && operands == dnnl_bf16)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "this processor cannot multiply matrices of bf16 (that takes AVX-512); use f32");
     return error_set(error, status == dnnl_out_of_memory ? WEFT_ERROR_MEMORY : WEFT_ERROR_SYSTEM,
                      "oneDNN could not %s a product of %llu x %llu by %llu x %llu: status %d", what,
                      (unsigned long long)key->rows, (unsigned long long)key->inner, (unsigned long long)key->inner,
                      (unsigned long long)key->columns, (int)status);
 }
 
-weft_status cpu_matmuls_open(struct cpu_matmuls **result, struct error *error)
+weft_status cpu_matmuls_open(weft_type activations, struct cpu_matmuls **result, struct error *error)
 {
     struct cpu_matmuls *matmuls = calloc(1, sizeof *matmuls);
     if (!matmuls)
         return error_memory(error, sizeof *matmuls, "matrix products");
+    matmuls->operands = activations == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
     matmuls->places = 64;
     matmuls->entries = calloc(matmuls->places, sizeof *matmuls->entries);
     weft_status status = WEFT_OK;
@@ -124,12 +130,12 @@ static weft_status table_grow(struct cpu_matmuls *matmuls, struct error *error)
 
 /* ---- making a primitive ------------------------------------------------------------------------------------------ */
 
-static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, uint64_t rows, uint64_t columns, uint64_t stride,
-                                     bool transposed)
+static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, dnnl_data_type_t type, uint64_t rows, uint64_t columns,
+                                     uint64_t stride, bool transposed)
 {
     dnnl_dims_t sizes = {(dnnl_dim_t)rows, (dnnl_dim_t)columns};
     dnnl_dims_t strides = {transposed ? 1 : (dnnl_dim_t)stride, transposed ? (dnnl_dim_t)stride : 1};
-    return dnnl_memory_desc_init_by_strides(matrix, 2, sizes, dnnl_f32, strides);
+    return dnnl_memory_desc_init_by_strides(matrix, 2, sizes, type, strides);
 }
 
 static dnnl_status_t make_attributes(const struct key *key, dnnl_primitive_attr_t *attributes)
@@ -169,13 +175,15 @@ static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct key *k
 {
     dnnl_memory_desc_t descriptions[MEMORIES];
     memset(descriptions, 0, sizeof descriptions);
-    dnnl_status_t status = describe_matrix(&descriptions[A], key->rows, key->inner, key->stride_a, key->transpose_a);
+    const dnnl_data_type_t type = matmuls->operands, of_c = key->wide ? dnnl_f32 : type;
+    dnnl_status_t status =
+        describe_matrix(&descriptions[A], type, key->rows, key->inner, key->stride_a, key->transpose_a);
     if (status == dnnl_success)
-        status = describe_matrix(&descriptions[B], key->inner, key->columns, key->stride_b, key->transpose_b);
+        status = describe_matrix(&descriptions[B], type, key->inner, key->columns, key->stride_b, key->transpose_b);
     if (status == dnnl_success)
-        status = describe_matrix(&descriptions[C], key->rows, key->columns, key->stride_c, false);
+        status = describe_matrix(&descriptions[C], of_c, key->rows, key->columns, key->stride_c, false);
     if (status == dnnl_success && key->bias)
-        status = describe_matrix(&descriptions[BIAS], 1, key->columns, key->columns, false);
+        status = describe_matrix(&descriptions[BIAS], dnnl_f32, 1, key->columns, key->columns, false);
     if (status != dnnl_success)
         return status;
 
@@ -227,7 +235,7 @@ static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *k
     struct entry made = {0};
     dnnl_status_t status = entry_make(matmuls, key, &made);
     if (status != dnnl_success) {
-        onednn_failed(error, "prepare", key, status);
+        onednn_failed(error, matmuls->operands, "prepare", key, status);
         goto failed;
     }
     if (made.memories[SCRATCHPAD]) {
@@ -264,6 +272,7 @@ weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *ar
         .transpose_b = arguments->transpose_b,
         .accumulate = arguments->accumulate,
         .bias = arguments->bias != NULL,
+        .wide = arguments->wide,
     };
     struct entry *entry = entry_find(matmuls, &key, error);
     if (!entry)
@@ -292,5 +301,5 @@ weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *ar
         ran = dnnl_primitive_execute(entry->primitive, matmuls->stream, count, executed);
     if (ran == dnnl_success)
         ran = dnnl_stream_wait(matmuls->stream);
-    return ran == dnnl_success ? WEFT_OK : onednn_failed(error, "compute", &key, ran);
+    return ran == dnnl_success ? WEFT_OK : onednn_failed(error, matmuls->operands, "compute", &key, ran);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * f32 matrix products through oneDNN. Making a primitive compiles code (milliseconds), so one is kept for each shape
- * that was asked for; the number of shapes of a model is small and the table only grows. Belongs to one thread at a
- * time; nothing is shared between two of them.
+ * Matrix products through oneDNN, of f32 or of bf16 with sums in f32. Making a primitive compiles code (milliseconds),
+ * so one is kept for each shape that was asked for; the number of shapes of a model is small and the table only grows.
+ * Belongs to one thread at a time; nothing is shared between two of them.
  */
 #ifndef WEFT_TENSOR_CPU_MATMUL_H
 #define WEFT_TENSOR_CPU_MATMUL_H
@@ -11,7 +11,7 @@
 
 struct cpu_matmuls;
 
-weft_status cpu_matmuls_open(struct cpu_matmuls **matmuls, struct error *error);
+weft_status cpu_matmuls_open(weft_type activations, struct cpu_matmuls **matmuls, struct error *error);
 void cpu_matmuls_close(struct cpu_matmuls *matmuls);
 
 /** As device->matmul, on as many OpenMP threads as the caller's omp_get_max_threads(). */

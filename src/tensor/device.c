@@ -13,12 +13,13 @@ static const struct {
     device_opener open;
 } openers[] = {
     {"cpu", cpu_open},
+    {"cpu-bf16", cpu_bf16_open},
     {"reference", reference_f64_open},
     {"reference-f32", reference_f32_open},
 };
 #define OPENERS (sizeof openers / sizeof *openers)
 
-const char *const device_names[OPENERS + 1] = {"cpu", "reference", "reference-f32", NULL};
+const char *const device_names[OPENERS + 1] = {"cpu", "cpu-bf16", "reference", "reference-f32", NULL};
 
 weft_status device_open(const char *name, int threads, struct device **device, struct error *error)
 {
@@ -30,6 +31,6 @@ weft_status device_open(const char *name, int threads, struct device **device, s
             return openers[i].open(threads, device, error);
     const char *nearest = text_nearest(name, device_names, OPENERS);
     return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "there is no device '%s'%s%s%s; there are cpu, reference and reference-f32", name,
+                     "there is no device '%s'%s%s%s; there are cpu, cpu-bf16, reference and reference-f32", name,
                      nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }

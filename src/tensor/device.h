@@ -3,9 +3,9 @@
  * A device: one table of numeric kernels, with its name and element type first.
  *
  * Models call kernels through this table only, so that the same forward and backward run in f32 on the processor's fast
- * path ("cpu"), in plain C in double precision ("reference", made for gradient checks) or in plain C in single
- * precision ("reference-f32", which the fast path is tested against). A further device is a library that fills the same
- * table.
+ * path ("cpu"), there in mixed precision ("cpu-bf16"), in plain C in double precision ("reference", made for gradient
+ * checks) or in plain C in single precision ("reference-f32", which the fast path is tested against). A further device
+ * is a library that fills the same table.
  *
  *     struct device *device;
  *     weft_status status = device_open("cpu", 1, &device, error);
@@ -15,9 +15,12 @@
  *
  * ## Arrays
  *
- * `void *` arrays hold elements of `type`; token and class numbers are int32_t; statistics that leave the device are
- * double. Matrices are row-major; `rows x width` means `rows` rows of `width` elements without gaps unless a stride is
- * given. Arrays of one call must not overlap except where "in place" is said. Any alignment gives the same bits; 64
+ * `void *` arrays hold elements of `type`, or, where [a] stands, of `activations`, the type of what layers pass to each
+ * other within a branch: on "cpu-bf16" that is bf16, with weights, their gradients, the residual stream and statistics
+ * in f32 and all sums in f32 (Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019, "A study of
+ * bfloat16"); elsewhere both types are the same. Token and class numbers are int32_t; statistics that leave the device
+ * are double. Matrices are row-major; `rows x width` means `rows` rows of `width` elements without gaps unless a stride
+ * is given. Arrays of one call must not overlap except where "in place" is said. Any alignment gives the same bits; 64
  * bytes is fastest.
  *
  * ## Errors
@@ -46,7 +49,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** c = a b + bias, or c += a b + bias. A stride is the distance in elements of two stored rows; 0: no gaps. */
+/** c = a b + bias, or c += a b + bias, where a, b [a] and, unless `wide`, c [a] are activations. A stride is the
+ * distance in elements of two stored rows; 0: no gaps. */
 struct matmul {
     size_t rows;      /**< of c, and of a after transposition */
     size_t columns;   /**< of c, and of b after transposition */
@@ -54,6 +58,7 @@ struct matmul {
     bool transpose_a; /**< a is stored inner x rows */
     bool transpose_b; /**< b is stored columns x inner */
     bool accumulate;  /**< add to what is in c; otherwise c is overwritten */
+    bool wide;        /**< c is of the device's `type` */
     const void *a;
     const void *b;
     const void *bias; /**< `columns` elements added to every row; NULL: none; not together with accumulate */
@@ -122,13 +127,14 @@ struct adamw {
 #define DEVICE_SQUARES_BLOCK 4096
 
 struct device {
-    const char *name;    /**< "cpu" */
-    weft_type type;      /**< of elements: WEFT_F32 or WEFT_F64 */
-    int threads;         /**< compute threads of one kernel */
-    const char *kernels; /**< which instruction set the kernels use ("avx512"), for people */
+    const char *name;      /**< "cpu" */
+    weft_type type;        /**< of elements: WEFT_F32 or WEFT_F64 */
+    weft_type activations; /**< `type`, or WEFT_BF16 */
+    int threads;           /**< compute threads of one kernel */
+    const char *kernels;   /**< which instruction set the kernels use ("avx512"), for people */
 
-    /** Floating-point operations a second that the device's threads do in fused multiply-adds that wait for nothing:
-     * what no kernel can exceed. Takes some tens of milliseconds. */
+    /** Floating-point operations a second that the device's threads do in fused multiply-adds of activations that wait
+     * for nothing: what no kernel can exceed. Takes some tens of milliseconds. */
     double (*peak)(struct device *device);
 
     /* ---- life and memory
@@ -155,13 +161,18 @@ struct device {
     void (*fill)(struct device *device, size_t count, double value, void *x);
     /** out = a + b; out may be a or b. */
     void (*add)(struct device *device, size_t count, const void *a, const void *b, void *out);
+    /** y = x + branch [a]; y may be x. */
+    void (*add_branch)(struct device *device, size_t count, const void *x, const void *branch, void *y);
+    /** out [a] = x, rounded. */
+    void (*narrow)(struct device *device, size_t count, const void *x, void *out);
     /** x = x factor. */
     void (*scale)(struct device *device, size_t count, double factor, void *x);
-    /** out = gelu(x), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */
+    /** out [a] = gelu(x [a]), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */
     void (*gelu_forward)(struct device *device, size_t count, const void *x, void *out);
-    /** One optimiser step on `count` elements, with the given step's constants. */
+    /** One optimiser step on `count` elements, with the given step's constants; unless it is NULL, narrowed [a]
+     * receives the new parameters, rounded. */
     void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
-                  const void *gradients, void *first_moments, void *second_moments);
+                  const void *gradients, void *first_moments, void *second_moments, void *narrowed);
 
     /* ---- sums
      * -------------------------------------------------------------------------------------------------------- */
@@ -171,7 +182,7 @@ struct device {
      * block in one fixed order: the same bits whichever rank computes it, with any number of threads.
      */
     void (*sum_of_squares)(struct device *device, size_t count, const void *x, double *sums);
-    /** out[j] = sum over rows of x[i][j]. */
+    /** out[j] = sum over rows of x[i][j] [a]. */
     void (*column_sums)(struct device *device, size_t rows, size_t width, const void *x, void *out);
 
     /* ---- layers
@@ -180,22 +191,22 @@ struct device {
     void (*matmul)(struct device *device, const struct matmul *arguments);
 
     /**
-     * out = (x - mean) reciprocal gain + bias for each row, with reciprocal = 1 / sqrt(variance + epsilon) (Ba, Kiros,
-     * Hinton 2016, "Layer normalization"). `means` and `reciprocals`, one a row, are kept for the backward pass.
+     * out [a] = (x - mean) reciprocal gain + bias for each row, with reciprocal = 1 / sqrt(variance + epsilon) (Ba,
+     * Kiros, Hinton 2016, "Layer normalization"). `means` and `reciprocals`, one a row, are kept for the backward pass.
      */
     void (*layer_norm_forward)(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
                                const void *gain, const void *bias, void *out, void *means, void *reciprocals);
     /**
-     * Adds the gradient of x to `gradient_x` (overwrites it if `accumulate` is false); overwrites gradient_gain and
-     * gradient_bias.
+     * From gradient_out [a]. Adds the gradient of x to `gradient_x` (overwrites it if `accumulate` is false);
+     * overwrites gradient_gain and gradient_bias.
      */
     void (*layer_norm_backward)(struct device *device, size_t rows, size_t width, const void *gradient_out,
                                 const void *x, const void *gain, const void *means, const void *reciprocals,
                                 bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias);
 
     /**
-     * out = x reciprocal gain for each row, with reciprocal = 1 / sqrt(mean of squares + epsilon) (Zhang and Sennrich
-     * 2019, "Root mean square layer normalization").
+     * out [a] = x reciprocal gain for each row, with reciprocal = 1 / sqrt(mean of squares + epsilon) (Zhang and
+     * Sennrich 2019, "Root mean square layer normalization").
      */
     void (*rms_norm_forward)(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
                              const void *gain, void *out, void *reciprocals);
@@ -204,30 +215,30 @@ struct device {
                               const void *gain, const void *reciprocals, bool accumulate, void *gradient_x,
                               void *gradient_gain);
 
-    /** gradient = gradient gelu'(x) in place, and its sums over rows (the bias's gradient) in gradient_bias, unless
-     * that is NULL. */
+    /** gradient [a] = gradient gelu'(x [a]) in place, and its sums over rows (the bias's gradient) in gradient_bias,
+     * unless that is NULL. */
     void (*gelu_backward)(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
                           void *gradient_bias);
 
     /**
-     * out = silu(gate) up, with silu(x) = x / (1 + e^-x) (Shazeer 2020, "GLU variants improve transformer"); a row of
-     * `gate_up` holds `width` elements of gate, then of up.
+     * out [a] = silu(gate) up, with silu(x) = x / (1 + e^-x) (Shazeer 2020, "GLU variants improve transformer"); a row
+     * of `gate_up` [a] holds `width` elements of gate, then of up.
      */
     void (*swiglu_forward)(struct device *device, size_t rows, size_t width, const void *gate_up, void *out);
-    /** Overwrites gradient_gate_up, which may be gate_up. */
+    /** From gradient_out [a]. Overwrites gradient_gate_up [a], which may be gate_up. */
     void (*swiglu_backward)(struct device *device, size_t rows, size_t width, const void *gate_up,
                             const void *gradient_out, void *gradient_gate_up);
 
-    /** Turn the queries and keys in x, in place. */
+    /** Turn the queries and keys in x [a], in place. */
     void (*rotary)(struct device *device, const struct rotary *shape, void *x);
 
     /**
-     * `logsums` (batch x heads x sequence elements: log of the sum of exponentials of each row of scores) is kept for
-     * the backward pass; NULL where there will be none.
+     * From qkv [a] to out [a]. `logsums` (batch x heads x sequence elements: log of the sum of exponentials of each row
+     * of scores) is kept for the backward pass; NULL where there will be none.
      */
     void (*attention_forward)(struct device *device, const struct attention *shape, const void *qkv, void *out,
                               void *logsums);
-    /** Overwrites gradient_qkv. */
+    /** From gradient_out [a]. Overwrites gradient_qkv [a]. */
     void (*attention_backward)(struct device *device, const struct attention *shape, const void *qkv, const void *out,
                                const void *logsums, const void *gradient_out, void *gradient_qkv);
 
@@ -242,8 +253,8 @@ struct device {
                                void *gradient_positions);
 
     /**
-     * losses[i] = -log softmax(logits of row i)[targets[i]], in double. With label smoothing, a share `smoothing` of
-     * the target is spread evenly over all classes (Szegedy et al. 2016, "Rethinking the Inception architecture").
+     * losses[i] = -log softmax(logits [a] of row i)[targets[i]], in double. With label smoothing, a share `smoothing`
+     * of the target is spread evenly over all classes (Szegedy et al. 2016, "Rethinking the Inception architecture").
      * Where `scale` is not 0, the row of logits is replaced by its gradient times `scale`: (softmax - target) scale;
      * with 0 the logits are left alone.
      */

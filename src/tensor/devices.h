@@ -13,6 +13,7 @@ struct kernels;
 weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error);
 /** The processor with the fastest one. */
 weft_status cpu_open(int threads, struct device **device, struct error *error);
+weft_status cpu_bf16_open(int threads, struct device **device, struct error *error);
 weft_status reference_f32_open(int threads, struct device **device, struct error *error);
 weft_status reference_f64_open(int threads, struct device **device, struct error *error);
 

@@ -71,6 +71,19 @@ static void reference_add(struct device *device, size_t count, const void *a_, c
         out[i] = a[i] + b[i];
 }
 
+static void reference_add_branch(struct device *device, size_t count, const void *x_, const void *branch_, void *y_)
+{
+    const REAL *x = x_, *branch = branch_;
+    REAL *y = y_;
+    for (size_t i = 0; i < count; i++)
+        y[i] = x[i] + branch[i];
+}
+
+static void reference_narrow(struct device *device, size_t count, const void *x, void *out)
+{
+    memcpy(out, x, count * sizeof(REAL));
+}
+
 static void reference_scale(struct device *device, size_t count, double factor, void *x_)
 {
     REAL *x = x_;
@@ -89,7 +102,7 @@ static void reference_gelu_forward(struct device *device, size_t count, const vo
 }
 
 static void reference_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters_,
-                            const void *gradients_, void *first_moments_, void *second_moments_)
+                            const void *gradients_, void *first_moments_, void *second_moments_, void *narrowed)
 {
     REAL *p = parameters_, *m = first_moments_, *v = second_moments_;
     const REAL *gradients = gradients_;
@@ -100,6 +113,8 @@ static void reference_adamw(struct device *device, const struct adamw *step, siz
         double direction = m[i] * step->correction1 / (sqrt(v[i] * step->correction2) + step->epsilon);
         p[i] = (REAL)(p[i] - step->rate * step->weight_decay * p[i] - step->rate * direction);
     }
+    if (narrowed)
+        memcpy(narrowed, p, count * sizeof *p);
 }
 
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
@@ -458,6 +473,7 @@ weft_status REFERENCE_OPEN(int threads, struct device **device, struct error *er
     *reference = (struct device){
         .name = REFERENCE_NAME,
         .type = REAL_TYPE,
+        .activations = REAL_TYPE,
         .threads = 1,
         .kernels = "plain C",
         .peak = reference_peak,
@@ -470,6 +486,8 @@ weft_status REFERENCE_OPEN(int threads, struct device **device, struct error *er
         .copy = reference_copy,
         .fill = reference_fill,
         .add = reference_add,
+        .add_branch = reference_add_branch,
+        .narrow = reference_narrow,
         .scale = reference_scale,
         .gelu_forward = reference_gelu_forward,
         .adamw = reference_adamw,

@@ -40,8 +40,11 @@ struct train_config {
 
     uint64_t bucket_bytes; /**< gradient bytes fused into one all-reduce */
     int64_t threads;       /**< compute threads a rank */
-    int64_t log_every;     /**< steps between progress lines */
-    const char *metrics;   /**< file of JSON lines, written by rank 0; NULL: none */
+    bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
+    enum model_recompute recompute;
+    double label_smoothing;
+    int64_t log_every;   /**< steps between progress lines */
+    const char *metrics; /**< file of JSON lines, written by rank 0; NULL: none */
 
     /** Called on every rank after each step; NULL: nobody listens. */
     void (*observe)(void *observer, const struct report_step *step);

@@ -90,7 +90,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
         status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
     if (status != WEFT_OK)
         return status;
-    if ((status = device_open("cpu", (int)config->threads, &trainer->device, error)) != WEFT_OK)
+    if ((status = device_open(config->mixed ? "cpu-bf16" : "cpu", (int)config->threads, &trainer->device, error)) !=
+        WEFT_OK)
         return status;
     if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
         return status;
@@ -106,7 +107,9 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     if ((status = model_open(trainer->description, trainer->device,
                              &(struct model_options){.batch = (size_t)config->micro_batch,
                                                      .sequence = (size_t)config->sequence,
-                                                     .training = true},
+                                                     .training = true,
+                                                     .recompute = config->recompute,
+                                                     .label_smoothing = config->label_smoothing},
                              &trainer->model, error)) != WEFT_OK)
         return status;
     if ((status = training_state_open(&trainer->state, trainer->context, trainer->description, error)) != WEFT_OK)
@@ -179,8 +182,8 @@ static void describe(const struct trainer *trainer)
         fprintf(trainer->out, "; %.1f MiB of gradients all-reduced in buckets of %.2f MiB while backward goes on",
                 (double)(trainer->description->elements * sizeof(float)) / 1048576.0,
                 (double)(trainer->parallel.buckets.bucket_elements * sizeof(float)) / 1048576.0);
-    fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s)\n", config->threads,
-            config->threads == 1 ? "" : "s", trainer->device->kernels);
+    fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
+            config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
     if (trainer->state.step)
         fprintf(trainer->out, "resume after step %" PRIu64 " from %s\n", trainer->state.step, config->resume);
     fflush(trainer->out);
@@ -319,7 +322,7 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
     struct adamw step = adamw_step(state->step + 1, rate, config->beta1, config->beta2, config->epsilon,
                                    config->weight_decay, mean * clip);
     model_update(trainer->description, trainer->device, &step, 0, elements, state->parameters, gradients,
-                 state->first_moments, state->second_moments);
+                 state->first_moments, state->second_moments, model_narrowed_weights(trainer->model));
     if ((status = trainer->device->finish(trainer->device, error)) != WEFT_OK)
         return status;
     state->step++;

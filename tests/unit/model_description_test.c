@@ -168,12 +168,13 @@ static void costs(void **state)
         .batch = 1, .sequence = 64, .training = true, .recompute = MODEL_RECOMPUTE_ATTENTION};
     const struct model_options all_again = {
         .batch = 1, .sequence = 64, .training = true, .recompute = MODEL_RECOMPUTE_ALL};
-    size_t small = model_memory(gpt2, WEFT_F32, &one), large = model_memory(gpt2, WEFT_F32, &two);
+    size_t small = model_memory(gpt2, WEFT_F32, WEFT_F32, &one), large = model_memory(gpt2, WEFT_F32, WEFT_F32, &two);
     assert_true(large > small * 3 / 2 && large < small * 2);
-    assert_true(model_memory(gpt2, WEFT_F32, &reading) < small / 2);
-    assert_true(model_memory(gpt2, WEFT_F64, &one) > small);
-    assert_true(model_memory(gpt2, WEFT_F32, &attention_again) < small);
-    assert_true(model_memory(gpt2, WEFT_F32, &all_again) < model_memory(gpt2, WEFT_F32, &attention_again));
+    assert_true(model_memory(gpt2, WEFT_F32, WEFT_F32, &reading) < small / 2);
+    assert_true(model_memory(gpt2, WEFT_F64, WEFT_F64, &one) > small);
+    assert_true(model_memory(gpt2, WEFT_F32, WEFT_F32, &attention_again) < small);
+    assert_true(model_memory(gpt2, WEFT_F32, WEFT_F32, &all_again) <
+                model_memory(gpt2, WEFT_F32, WEFT_F32, &attention_again));
     model_description_free(gpt2);
 }
 

@@ -280,7 +280,7 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
             size_t count = run == 0 ? elements : 1 + random_below(7, i, 500);
             count = count < elements - first ? count : elements - first;
             model_update(fixture->description, device, &step, first, count, arrays[run][0] + first,
-                         fixture->gradients + first, arrays[run][1] + first, arrays[run][2] + first);
+                         fixture->gradients + first, arrays[run][1] + first, arrays[run][2] + first, NULL);
             first += count;
         }
     }
@@ -298,7 +298,7 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
     device->fill(device, elements, 0, arrays[0][1]);
     device->fill(device, elements, 0, arrays[0][2]);
     model_update(fixture->description, device, &step, 0, elements, arrays[0][0], fixture->gradients, arrays[0][1],
-                 arrays[0][2]);
+                 arrays[0][2], NULL);
     assert_true(*gain == gain_before);
     assert_true(fabsf(*matrix - matrix_before * (float)(1 - 1e-2 * 0.5)) <= fabsf(matrix_before) * 1e-6f);
     for (int run = 0; run < 2; run++)

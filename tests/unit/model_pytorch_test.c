@@ -139,6 +139,13 @@ static void the_reference_device_agrees_with_pytorch(void **state)
     compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "reference", 1e-12);
 }
 
+/* To what eight bits of activations leave. */
+static void mixed_precision_agrees_with_pytorch(void **state)
+{
+    compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "cpu-bf16", 0.03);
+    compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "cpu-bf16", 0.03);
+}
+
 static void the_fast_device_agrees_with_pytorch(void **state)
 {
     compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "cpu", 1e-5);
@@ -150,6 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_reference_device_agrees_with_pytorch),
         cmocka_unit_test(the_fast_device_agrees_with_pytorch),
+        cmocka_unit_test(mixed_precision_agrees_with_pytorch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,8 @@ static void training_run(struct training *training, int steps)
         double norm = model_gradient_norm(training->device, elements, training->gradients, sums);
         struct adamw step = adamw_step((uint64_t)i + 1, 3e-3, 0.9, 0.95, 1e-8, 0.01, norm > 1 ? 1 / norm : 1);
         model_update(training->description, training->device, &step, 0, elements, training->parameters,
-                     training->gradients, training->first_moments, training->second_moments);
+                     training->gradients, training->first_moments, training->second_moments,
+                     model_narrowed_weights(training->model));
     }
     free(sums);
 }
@@ -118,6 +119,28 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     training_close(&one);
 }
 
+/* In mixed precision the same text is learned, and the copy of the weights that training keeps is the one that a model
+ * makes for itself. */
+static void mixed_precision_learns_as_well(void **state)
+{
+    struct training training;
+    struct model *reader;
+    training_open(&training, "cpu-bf16", 1);
+    training_run(&training, STEPS);
+    if (!(training.last_loss < 0.03))
+        fail_msg("the loss stayed at %g", training.last_loss);
+    const struct model_options options = {.batch = BATCH, .sequence = SEQUENCE, .training = true};
+    assert_int_equal(model_open(training.description, training.device, &options, &reader, NULL), WEFT_OK);
+    int32_t tokens[BATCH * SEQUENCE] = {0};
+    const struct model_batch batch = {tokens, tokens};
+    double kept, made;
+    assert_int_equal(model_evaluate(training.model, training.parameters, &batch, &kept, NULL), WEFT_OK);
+    assert_int_equal(model_evaluate(reader, training.parameters, &batch, &made, NULL), WEFT_OK);
+    assert_true(kept == made);
+    model_close(reader);
+    training_close(&training);
+}
+
 static void fast_and_reference_devices_learn_alike(void **state)
 {
     struct training fast, exact;
@@ -136,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_text_is_learned_by_heart_and_said_back),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(mixed_precision_learns_as_well),
         cmocka_unit_test(fast_and_reference_devices_learn_alike),
     };
     static const struct model_shape *const shapes[] = {&gpt, &llama};

@@ -113,7 +113,7 @@ static void adamw_does_not_depend_on_how_a_range_is_cut(void **state)
             size_t count = run == 0 ? COUNT : 1 + random_below(7, i, 300);
             count = count < COUNT - first ? count : COUNT - first;
             device->adamw(device, &step, count, arrays[run][0] + first, arrays[run][1] + first, arrays[run][2] + first,
-                          arrays[run][3] + first);
+                          arrays[run][3] + first, NULL);
             first += count;
         }
         device->close(device);

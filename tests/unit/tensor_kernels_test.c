@@ -91,8 +91,8 @@ static void adamw(void **state)
         }
         for (uint64_t number = 1; number < 4; number++) {
             struct adamw step = adamw_step(number, 1e-2, 0.9, 0.95, 1e-8, 0.1, 0.5);
-            fast->adamw(fast, &step, n, p[0].fast, p[1].fast, p[2].fast, p[3].fast);
-            exact->adamw(exact, &step, n, p[0].exact, p[1].exact, p[2].exact, p[3].exact);
+            fast->adamw(fast, &step, n, p[0].fast, p[1].fast, p[2].fast, p[3].fast, NULL);
+            exact->adamw(exact, &step, n, p[0].exact, p[1].exact, p[2].exact, p[3].exact, NULL);
         }
         expect_near(p[0], n, 1e-6, "adamw parameters", n, 1, 1);
         expect_near(p[2], n, 1e-6, "adamw first moments", n, 1, 1);
@@ -391,7 +391,7 @@ int main(void)
         cmocka_unit_test(cross_entropy),   cmocka_unit_test(a_logit_that_is_no_number_makes_a_loss_that_is_none),
     };
     size_t count;
-    const struct kernels *const *tables = kernels_supported(&count);
+    const struct kernels *const *tables = kernels_supported(WEFT_F32, &count);
     int failed = 0;
     exact = open_device("reference", 1);
     for (size_t i = 0; i < count; i++)

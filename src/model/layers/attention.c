@@ -2,14 +2,14 @@
 #include "model/layers/layers.h"
 
 /*
- * Arrays have a row for each token. Outside of training the rows of qkv stay for as long as the model lives: their keys
- * and values are what a sequence that is extended attends to.
+ * Arrays have a row of activations for each token. Outside of training the rows of qkv stay for as long as the model
+ * lives: their keys and values are what a sequence that is extended attends to.
  */
 struct attention_arrays {
     struct norm_kept norm;
     void *qkv;
     void *attended; /* heads x head_width */
-    void *logsums;  /* heads */
+    void *logsums;  /* heads, of the device's type */
 };
 
 static struct attention attention_shape(const struct attention_layer *attention)
@@ -29,11 +29,11 @@ static void plan(const struct attention_layer *attention, const struct layer_roo
                  struct purse *kept, struct attention_arrays *arrays)
 {
     const struct attention shape = attention_shape(attention);
-    const size_t column = room->batch * room->sequence * room->element;
+    const size_t rows = room->batch * room->sequence, column = rows * room->activation;
     norm_plan(&attention->norm, room, kept, &arrays->norm);
     arrays->qkv = purse_take(room->training ? kept : own, column * attention_row(&shape));
     arrays->attended = purse_take(kept, column * heads_width(attention));
-    arrays->logsums = purse_take(kept, column * attention->heads);
+    arrays->logsums = purse_take(kept, rows * attention->heads * room->element);
 }
 
 static struct attention_arrays arrays_of(const struct attention_layer *attention, const struct pass *pass,
@@ -49,12 +49,12 @@ static struct layer_memory attention_memory(const struct layer *layer, const str
 {
     const struct attention_layer *attention = layer->settings;
     const struct attention shape = attention_shape(attention);
-    const size_t column = room->batch * room->sequence * room->element;
-    const size_t row = room->training ? attention_row(&shape) + heads_width(attention) : 0;
+    const size_t column = room->batch * room->sequence * room->activation;
+    const size_t row = room->training ? layer->width + attention_row(&shape) + heads_width(attention) : 0;
     struct attention_arrays arrays;
     struct purse own = {0}, kept = {0};
     plan(attention, room, &own, &kept, &arrays);
-    return (struct layer_memory){own.used, kept.used, column * (attention->norm.width + row) + 2 * 64};
+    return (struct layer_memory){own.used, kept.used, column * (layer->width + row) + 3 * 64};
 }
 
 static double attention_flops(const struct layer *layer, size_t sequence)
@@ -111,17 +111,17 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
     shape.sequence = pass->first + pass->sequence;
     shape.first = pass->first;
     const size_t row = attention_row(&shape);
-    void *qkv = pass_at(pass, arrays.qkv, pass->first * row), *branch = places->scratch;
+    void *qkv = pass_activation_at(pass, arrays.qkv, pass->first * row), *branch = places->scratch;
 
     norm_forward(pass, &attention->norm, x, &arrays.norm);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
-        linear_forward(pass, parts[i].linear, arrays.norm.out, pass_at(pass, qkv, parts[i].first), row);
+        linear_forward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, qkv, parts[i].first), row);
     turn(attention, pass, false, qkv);
     device->attention_forward(device, &shape, arrays.qkv, arrays.attended, pass->prepare ? arrays.logsums : NULL);
-    linear_forward(pass, &attention->out, pass_at(pass, arrays.attended, pass->first * heads_width(attention)), branch,
-                   0);
-    device->add(device, pass_rows(pass) * layer->width, x, branch, y);
+    linear_forward(pass, &attention->out,
+                   pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
+    device->add_branch(device, pass_rows(pass) * layer->width, x, branch, y);
 }
 
 static void attention_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
@@ -133,19 +133,22 @@ static void attention_backward(const struct layer *layer, const struct pass *pas
     struct attention shape = attention_shape(attention);
     shape.batch = pass->batch;
     shape.sequence = pass->sequence;
-    const size_t rows = pass_rows(pass), row = attention_row(&shape), element = weft_type_size(device->type);
+    const size_t rows = pass_rows(pass), row = attention_row(&shape);
+    const size_t column = rows * weft_type_size(device->activations);
     struct purse scratch = {.base = places->scratch};
-    void *to_norm = purse_take(&scratch, rows * layer->width * element);
-    void *to_attended = purse_take(&scratch, rows * heads_width(attention) * element);
-    void *to_qkv = purse_take(&scratch, rows * row * element);
+    void *narrowed = purse_take(&scratch, column * layer->width);
+    void *to_norm = purse_take(&scratch, column * layer->width);
+    void *to_attended = purse_take(&scratch, column * heads_width(attention));
+    void *to_qkv = purse_take(&scratch, column * row);
+    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, narrowed);
 
-    linear_backward(pass, &attention->out, arrays.attended, gradient, 0, false, to_attended);
+    linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, to_attended);
     device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, to_attended, to_qkv);
     turn(attention, pass, true, to_qkv);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
-        linear_backward(pass, parts[i].linear, arrays.norm.out, pass_at(pass, to_qkv, parts[i].first), row, i > 0,
-                        to_norm);
+        linear_backward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, to_qkv, parts[i].first), row,
+                        i > 0, to_norm);
     norm_backward(pass, &attention->norm, &arrays.norm, x, to_norm, true, gradient);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "model/layers/layers.h"
 
-/* A row for each token. */
+/* A row of activations for each token. */
 struct feed_forward_arrays {
     struct norm_kept norm;
     void *hidden; /* up, or gate and up */
@@ -16,7 +16,7 @@ static size_t hidden_row(const struct feed_forward *feed_forward)
 static void plan(const struct feed_forward *feed_forward, const struct layer_room *room, struct purse *kept,
                  struct feed_forward_arrays *arrays)
 {
-    const size_t column = room->batch * room->sequence * room->element;
+    const size_t column = room->batch * room->sequence * room->activation;
     norm_plan(&feed_forward->norm, room, kept, &arrays->norm);
     arrays->hidden = purse_take(kept, column * hidden_row(feed_forward));
     arrays->active = purse_take(kept, column * feed_forward->hidden);
@@ -34,12 +34,12 @@ static struct feed_forward_arrays arrays_of(const struct feed_forward *feed_forw
 static struct layer_memory feed_forward_memory(const struct layer *layer, const struct layer_room *room)
 {
     const struct feed_forward *feed_forward = layer->settings;
-    const size_t column = room->batch * room->sequence * room->element;
-    const size_t row = room->training ? feed_forward->hidden + hidden_row(feed_forward) : 0;
+    const size_t column = room->batch * room->sequence * room->activation;
+    const size_t row = room->training ? layer->width + feed_forward->hidden + hidden_row(feed_forward) : 0;
     struct feed_forward_arrays arrays;
     struct purse kept = {0};
     plan(feed_forward, room, &kept, &arrays);
-    return (struct layer_memory){0, kept.used, column * (layer->width + row) + 2 * 64};
+    return (struct layer_memory){0, kept.used, column * (layer->width + row) + 3 * 64};
 }
 
 static double feed_forward_flops(const struct layer *layer, size_t sequence)
@@ -58,14 +58,15 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
     norm_forward(pass, &feed_forward->norm, x, &arrays.norm);
     if (feed_forward->gated) {
         linear_forward(pass, &feed_forward->gate, arrays.norm.out, arrays.hidden, 2 * hidden);
-        linear_forward(pass, &feed_forward->up, arrays.norm.out, pass_at(pass, arrays.hidden, hidden), 2 * hidden);
+        linear_forward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, arrays.hidden, hidden),
+                       2 * hidden);
         device->swiglu_forward(device, rows, hidden, arrays.hidden, arrays.active);
     } else {
         linear_forward(pass, &feed_forward->up, arrays.norm.out, arrays.hidden, 0);
         device->gelu_forward(device, rows * hidden, arrays.hidden, arrays.active);
     }
     linear_forward(pass, &feed_forward->down, arrays.active, places->scratch, 0);
-    device->add(device, rows * layer->width, x, places->scratch, y);
+    device->add_branch(device, rows * layer->width, x, places->scratch, y);
 }
 
 static void feed_forward_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
@@ -74,18 +75,21 @@ static void feed_forward_backward(const struct layer *layer, const struct pass *
     const struct feed_forward *feed_forward = layer->settings;
     const struct feed_forward_arrays arrays = arrays_of(feed_forward, pass, places);
     struct device *device = pass->device;
-    const size_t rows = pass_rows(pass), hidden = feed_forward->hidden, element = weft_type_size(device->type);
+    const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
+    const size_t column = rows * weft_type_size(device->activations);
     struct purse scratch = {.base = places->scratch};
-    void *to_norm = purse_take(&scratch, rows * layer->width * element);
-    void *to_active = purse_take(&scratch, rows * hidden * element);
+    void *narrowed = purse_take(&scratch, column * layer->width);
+    void *to_norm = purse_take(&scratch, column * layer->width);
+    void *to_active = purse_take(&scratch, column * hidden);
+    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, narrowed);
 
-    linear_backward(pass, &feed_forward->down, arrays.active, gradient, 0, false, to_active);
+    linear_backward(pass, &feed_forward->down, arrays.active, to_branch, 0, false, to_active);
     if (feed_forward->gated) {
-        void *to_hidden = purse_take(&scratch, rows * 2 * hidden * element);
+        void *to_hidden = purse_take(&scratch, column * 2 * hidden);
         device->swiglu_backward(device, rows, hidden, arrays.hidden, to_active, to_hidden);
         linear_backward(pass, &feed_forward->gate, arrays.norm.out, to_hidden, 2 * hidden, false, to_norm);
-        linear_backward(pass, &feed_forward->up, arrays.norm.out, pass_at(pass, to_hidden, hidden), 2 * hidden, true,
-                        to_norm);
+        linear_backward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, to_hidden, hidden),
+                        2 * hidden, true, to_norm);
     } else {
         const size_t bias = feed_forward->up.bias;
         device->gelu_backward(device, rows, hidden, arrays.hidden, to_active,

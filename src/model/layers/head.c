@@ -4,8 +4,8 @@
 #define LOGITS_OUTSIDE_TRAINING ((size_t)4 << 20) /* elements */
 
 /*
- * A row for each token. In training the logits of all tokens are kept, and become their gradients; else they are made a
- * part at a time.
+ * A row of activations for each token. In training the logits of all tokens are kept, and become their gradients; else
+ * they are made a part at a time.
  */
 struct head_arrays {
     struct norm_kept norm;
@@ -21,7 +21,7 @@ static void plan(const struct head *head, const struct layer_room *room, struct 
     arrays->logit_rows = LOGITS_OUTSIDE_TRAINING / arrays->logit_stride + 1;
     if (room->training || arrays->logit_rows > rows)
         arrays->logit_rows = rows;
-    arrays->logits = purse_take(kept, arrays->logit_rows * arrays->logit_stride * room->element);
+    arrays->logits = purse_take(kept, arrays->logit_rows * arrays->logit_stride * room->activation);
 }
 
 static struct head_arrays arrays_of(const struct head *head, const struct pass *pass, const struct layer_places *places)
@@ -38,8 +38,8 @@ static struct layer_memory head_memory(const struct layer *layer, const struct l
     struct head_arrays arrays;
     struct purse kept = {0};
     plan(head, room, &kept, &arrays);
-    return (struct layer_memory){0, kept.used,
-                                 room->training ? room->batch * room->sequence * head->norm.width * room->element : 0};
+    return (struct layer_memory){
+        0, kept.used, room->training ? room->batch * room->sequence * head->norm.width * room->activation : 0};
 }
 
 static double head_flops(const struct layer *layer, size_t sequence)
@@ -64,8 +64,8 @@ static void head_forward(const struct layer *layer, const struct pass *pass, con
         struct pass part = *pass;
         part.batch = 1;
         part.sequence = rows - first < arrays.logit_rows ? rows - first : arrays.logit_rows;
-        linear_forward(&part, &head->logits, pass_at(pass, arrays.norm.out, first * head->norm.width), arrays.logits,
-                       arrays.logit_stride);
+        linear_forward(&part, &head->logits, pass_activation_at(pass, arrays.norm.out, first * head->norm.width),
+                       arrays.logits, arrays.logit_stride);
         device->cross_entropy(device, part.sequence, head->vocabulary, arrays.logit_stride, pass->targets + first,
                               pass->smoothing, pass->prepare ? 1.0 / (double)rows : 0, arrays.logits,
                               pass->losses + first);

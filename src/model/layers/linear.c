@@ -14,6 +14,11 @@ weft_status linear_add(struct model_description *description, struct linear *lin
     return status;
 }
 
+static const void *weight_of(const struct pass *pass, const struct linear *linear)
+{
+    return pass_activation_at(pass, pass->weights, pass->description->parameters[linear->weight].offset);
+}
+
 void linear_forward(const struct pass *pass, const struct linear *linear, const void *x, void *y, size_t stride)
 {
     struct device *device = pass->device;
@@ -24,7 +29,7 @@ void linear_forward(const struct pass *pass, const struct linear *linear, const 
                        .inner = linear->inputs,
                        .transpose_b = linear->outputs_first,
                        .a = x,
-                       .b = pass_tensor(pass, pass->parameters, linear->weight),
+                       .b = weight_of(pass, linear),
                        .bias = linear->bias == NO_PARAMETER ? NULL : pass_tensor(pass, pass->parameters, linear->bias),
                        .c = y,
                        .stride_c = stride,
@@ -42,6 +47,7 @@ void linear_backward_weight(const struct pass *pass, const struct linear *linear
         .transpose_a = true,
         .a = x,
         .b = gradient_y,
+        .wide = true,
         .c = pass_tensor(pass, pass->gradients, linear->weight),
         .stride_b = stride,
     };
@@ -63,7 +69,7 @@ void linear_backward_weight(const struct pass *pass, const struct linear *linear
                                .transpose_b = !linear->outputs_first,
                                .accumulate = accumulate,
                                .a = gradient_y,
-                               .b = pass_tensor(pass, pass->parameters, linear->weight),
+                               .b = weight_of(pass, linear),
                                .c = gradient_x,
                                .stride_a = stride,
                            });

@@ -21,7 +21,7 @@ struct linear {
 weft_status linear_add(struct model_description *description, struct linear *linear, double deviation,
                        const char *prefix, const char *weight, const char *bias, struct error *error);
 
-/** The outputs of row i begin at y + i `stride`. */
+/** x, y and their gradients are activations. The outputs of row i begin at y + i `stride`. */
 void linear_forward(const struct pass *pass, const struct linear *linear, const void *x, void *y, size_t stride);
 
 /**

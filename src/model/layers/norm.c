@@ -4,7 +4,7 @@
 void norm_plan(const struct norm *norm, const struct layer_room *room, struct purse *purse, struct norm_kept *kept)
 {
     const size_t column = room->batch * room->sequence * room->element;
-    kept->out = purse_take(purse, column * norm->width);
+    kept->out = purse_take(purse, room->batch * room->sequence * norm->width * room->activation);
     kept->means = norm->bias == NO_PARAMETER ? NULL : purse_take(purse, column);
     kept->reciprocals = purse_take(purse, column);
 }

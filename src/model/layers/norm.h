@@ -14,7 +14,7 @@ struct norm {
 
 /** What a norm keeps for its backward pass, and gives to what comes behind it. */
 struct norm_kept {
-    void *out; /**< rows x width */
+    void *out; /**< rows x width activations */
     void *means, *reciprocals;
 };
 

@@ -54,42 +54,48 @@ static size_t attention_scratch(const struct attention *shape)
     return 7 * head.length * head.padded + 2 * head.width * head.span + 2 * ATTENTION_QUERIES * head.span;
 }
 
-/* to = from factor */
-static void attention_scaled(const float *restrict from, float factor, size_t width, float *restrict to)
+/* to = from factor, out of a row of the arrays and into one */
+static void attention_take(const activation *from, float factor, size_t width, float *to)
 {
-    for (size_t d = 0; d < width; d++)
-        to[d] = from[d] * factor;
+    for (size_t d = 0; d < width; d += LANES)
+        vector_store_part(to + d, activation_load_part(from + d, width - d, 0) * vector_of(factor), width - d);
+}
+
+static void attention_give(const float *from, float factor, size_t width, activation *to)
+{
+    for (size_t d = 0; d < width; d += LANES)
+        activation_store_part(to + d, vector_load_part(from + d, width - d, 0) * vector_of(factor), width - d);
 }
 
 /* to[t] = from[t] factor for positions [first, length), rows of `to` padded with zeros. */
-static void attention_copy(const struct head *head, const float *from, size_t stride, size_t first, float factor,
+static void attention_copy(const struct head *head, const activation *from, size_t stride, size_t first, float factor,
                            float *to)
 {
     for (size_t t = first; t < head->length; t++) {
-        attention_scaled(from + t * stride, factor, head->width, to + t * head->padded);
+        attention_take(from + t * stride, factor, head->width, to + t * head->padded);
         for (size_t d = head->width; d < head->padded; d++)
             to[t * head->padded + d] = 0;
     }
 }
 
 /* to[d][t] = from[t][d], padded with zeros. */
-static void attention_transpose(const struct head *head, const float *from, size_t stride, float *to)
+static void attention_transpose(const struct head *head, const activation *from, size_t stride, float *to)
 {
     const size_t span = head->span;
     size_t t = 0;
     for (; t + 4 <= head->length; t += 4) {
-        const float *row = from + t * stride;
+        const activation *row = from + t * stride;
         for (size_t d = 0; d < head->width; d++) {
             float *place = to + d * span + t;
-            place[0] = row[d];
-            place[1] = row[stride + d];
-            place[2] = row[2 * stride + d];
-            place[3] = row[3 * stride + d];
+            place[0] = activation_value(row[d]);
+            place[1] = activation_value(row[stride + d]);
+            place[2] = activation_value(row[2 * stride + d]);
+            place[3] = activation_value(row[3 * stride + d]);
         }
     }
     for (; t < span; t++)
         for (size_t d = 0; d < head->width; d++)
-            to[d * span + t] = t < head->length ? from[t * stride + d] : 0;
+            to[d * span + t] = t < head->length ? activation_value(from[t * stride + d]) : 0;
 }
 
 /* How many keys the `rows` queries from position t on see together. */
@@ -188,13 +194,15 @@ static size_t attention_seen(const struct head *head, size_t first, size_t last,
     return head->causal ? t + 1 : head->length;
 }
 
-static void attention_forward(const struct attention *shape, size_t sequence, size_t number, const float *qkv,
-                              float *out, float *logsums, float *scratch)
+static void attention_forward(const struct attention *shape, size_t sequence, size_t number, const void *qkv_,
+                              void *out_, float *logsums, float *scratch)
 {
+    const activation *qkv = qkv_;
+    activation *out = out_;
     const struct head head = attention_head(shape);
     const size_t length = head.length, size = length * head.padded;
-    const float *rows = qkv + sequence * length * head.row;
-    const float *keys = rows + head.all + number / head.group * head.width;
+    const activation *rows = qkv + sequence * length * head.row;
+    const activation *keys = rows + head.all + number / head.group * head.width;
     float *q = scratch, *v = q + size, *k_columns = v + size, *scores = k_columns + head.width * head.span;
     attention_copy(&head, rows + number * head.width, head.row, shape->first, head.factor, q);
     attention_copy(&head, keys + head.values, head.row, 0, 1, v);
@@ -215,8 +223,8 @@ static void attention_forward(const struct attention *shape, size_t sequence, si
         attention_gather(&head, first, last, scores, v,
                          q); /* the block's queries are done with: the result takes their place */
         for (size_t t = first; t < last; t++)
-            attention_scaled(q + t * head.padded, inverse[t - first], head.width,
-                             out + (sequence * length + t) * head.all + number * head.width);
+            attention_give(q + t * head.padded, inverse[t - first], head.width,
+                           out + (sequence * length + t) * head.all + number * head.width);
     }
 }
 
@@ -238,8 +246,8 @@ struct attention_work {
 };
 
 /* One head of queries: its gradient, and its part of the gradients of keys and values. */
-static void attention_backward_queries(const struct head *head, const struct attention_work *work, const float *out,
-                                       const float *logsums, const float *gradient_out)
+static void attention_backward_queries(const struct head *head, const struct attention_work *work,
+                                       const activation *out, const float *logsums, const activation *gradient_out)
 {
     for (size_t first = 0; first < head->length; first += ATTENTION_QUERIES) {
         size_t last = first + ATTENTION_QUERIES < head->length ? first + ATTENTION_QUERIES : head->length;
@@ -258,10 +266,14 @@ static void attention_backward_queries(const struct head *head, const struct att
     }
 }
 
-static void attention_backward(const struct attention *shape, size_t sequence, size_t number, const float *qkv,
-                               const float *out, const float *logsums, const float *gradient_out, float *gradient_qkv,
+static void attention_backward(const struct attention *shape, size_t sequence, size_t number, const void *qkv_,
+                               const void *out_, const float *logsums, const void *gradient_out_, void *gradient_qkv_,
                                float *scratch)
 {
+    const activation *qkv = qkv_;
+    const activation *out = out_;
+    const activation *gradient_out = gradient_out_;
+    activation *gradient_qkv = gradient_qkv_;
     const struct head head = attention_head(shape);
     const size_t length = head.length, size = length * head.padded, columns = head.width * head.span;
     struct attention_work work = {.q = scratch, .k = scratch + size, .gradient = scratch + 2 * size};
@@ -273,8 +285,9 @@ static void attention_backward(const struct attention *shape, size_t sequence, s
     work.probabilities = work.v_columns + columns;
     work.slopes = work.probabilities + ATTENTION_QUERIES * head.span;
 
-    const float *rows = qkv + sequence * length * head.row, *keys = rows + head.all + number * head.width;
-    float *to_rows = gradient_qkv + sequence * length * head.row, *to_keys = to_rows + head.all + number * head.width;
+    const activation *rows = qkv + sequence * length * head.row, *keys = rows + head.all + number * head.width;
+    activation *to_rows = gradient_qkv + sequence * length * head.row,
+               *to_keys = to_rows + head.all + number * head.width;
     attention_copy(&head, keys, head.row, 0, 1, work.k);
     attention_transpose(&head, keys, head.row, work.k_columns);
     attention_transpose(&head, keys + head.values, head.row, work.v_columns);
@@ -286,12 +299,12 @@ static void attention_backward(const struct attention *shape, size_t sequence, s
         attention_copy(&head, gradient_out + place, head.all, 0, 1, work.gradient);
         attention_backward_queries(&head, &work, out + place, logsums + (sequence * shape->heads + query) * length,
                                    gradient_out + place);
-        float *to_queries = to_rows + query * head.width;
+        activation *to_queries = to_rows + query * head.width;
         for (size_t t = 0; t < length; t++)
-            attention_scaled(work.gradient_q + t * head.padded, head.factor, head.width, to_queries + t * head.row);
+            attention_give(work.gradient_q + t * head.padded, head.factor, head.width, to_queries + t * head.row);
     }
     for (size_t t = 0; t < length; t++, to_keys += head.row) { /* of the keys' factor: q was scaled already */
-        attention_scaled(work.gradient_k + t * head.padded, 1, head.width, to_keys);
-        attention_scaled(work.gradient_v + t * head.padded, 1, head.width, to_keys + head.values);
+        attention_give(work.gradient_k + t * head.padded, 1, head.width, to_keys);
+        attention_give(work.gradient_v + t * head.padded, 1, head.width, to_keys + head.values);
     }
 }

@@ -11,16 +11,26 @@ static double multiply_adds(size_t rounds)
     vector sum[SUMS], total = {0};
     for (size_t k = 0; k < SUMS; k++) /* all different, or they would be computed once */
         sum[k] = vector_of((float)k);
+#if defined(KERNELS_BF16) && defined(__AVX512BF16__)
+    const size_t each = 2; /* products that one instruction adds to a lane */
+    const __m512bh a = (__m512bh)_mm512_set1_epi16(0x3f80), b = (__m512bh)_mm512_set1_epi16(0x3c00);
+    for (size_t i = 0; i < rounds; i++)
+#pragma GCC unroll 12
+        for (size_t k = 0; k < SUMS; k++)
+            sum[k] = (vector)_mm512_dpbf16_ps((__m512)sum[k], a, b);
+#else
+    const size_t each = 1;
     const vector a = vector_of(1.0f - 0x1p-20f), b = vector_of(0x1p-20f);
     for (size_t i = 0; i < rounds; i++)
 #pragma GCC unroll 12
         for (size_t k = 0; k < SUMS; k++)
             sum[k] = vector_multiply_add(sum[k], a, b);
+#endif
     for (size_t k = 0; k < SUMS; k++)
         total += sum[k];
     volatile float kept = vector_sum(total); /* or nothing need be computed */
     (void)kept;
-    return 2.0 * SUMS * LANES * (double)rounds;
+    return 2.0 * SUMS * LANES * (double)(each * rounds);
 }
 
 static void fill(size_t count, float value, float *x)
@@ -35,6 +45,23 @@ static void add(size_t count, const float *a, const float *b, float *out)
         vector sum = vector_load_part(a + i, count - i, 0) + vector_load_part(b + i, count - i, 0);
         vector_store_part(out + i, sum, count - i);
     }
+}
+
+/* y = x + branch: the residual stream stays in floats. */
+static void add_branch(size_t count, const float *x, const void *branch_, float *y)
+{
+    const activation *branch = branch_;
+    for (size_t i = 0; i < count; i += LANES) {
+        vector sum = vector_load_part(x + i, count - i, 0) + activation_load_part(branch + i, count - i, 0);
+        vector_store_part(y + i, sum, count - i);
+    }
+}
+
+static void narrow(size_t count, const float *x, void *out_)
+{
+    activation *out = out_;
+    for (size_t i = 0; i < count; i += LANES)
+        activation_store_part(out + i, vector_load_part(x + i, count - i, 0), count - i);
 }
 
 static void scale(size_t count, float factor, float *x)
@@ -54,11 +81,13 @@ VECTOR_FUNCTION vector gelu_sigmoid(vector x)
     return vector_of(1.0f) / (vector_of(1.0f) + vector_exponential(u2));
 }
 
-static void gelu_forward(size_t count, const float *x, float *out)
+static void gelu_forward(size_t count, const void *x_, void *out_)
 {
+    const activation *x = x_;
+    activation *out = out_;
     for (size_t i = 0; i < count; i += LANES) {
-        vector v = vector_load_part(x + i, count - i, 0);
-        vector_store_part(out + i, v * gelu_sigmoid(v), count - i);
+        vector v = activation_load_part(x + i, count - i, 0);
+        activation_store_part(out + i, v * gelu_sigmoid(v), count - i);
     }
 }
 
@@ -77,48 +106,55 @@ VECTOR_FUNCTION vector sigmoid(vector x)
     return vector_of(1.0f) / (vector_of(1.0f) + vector_exponential(-x));
 }
 
-static void swiglu_forward(size_t rows, size_t width, const float *gate_up, float *out)
+static void swiglu_forward(size_t rows, size_t width, const void *gate_up_, void *out_)
 {
+    const activation *gate_up = gate_up_;
+    activation *out = out_;
     for (size_t i = 0; i < rows; i++) {
-        const float *gate = gate_up + i * 2 * width, *up = gate + width;
+        const activation *gate = gate_up + i * 2 * width, *up = gate + width;
         for (size_t j = 0; j < width; j += LANES) {
-            vector g = vector_load_part(gate + j, width - j, 0), u = vector_load_part(up + j, width - j, 0);
-            vector_store_part(out + i * width + j, g * sigmoid(g) * u, width - j);
+            vector g = activation_load_part(gate + j, width - j, 0), u = activation_load_part(up + j, width - j, 0);
+            activation_store_part(out + i * width + j, g * sigmoid(g) * u, width - j);
         }
     }
 }
 
 /* silu'(g) = s + g s (1 - s) with s = 1 / (1 + e^-g). */
-static void swiglu_backward(size_t rows, size_t width, const float *gate_up, const float *gradient_out,
-                            float *gradient_gate_up)
+static void swiglu_backward(size_t rows, size_t width, const void *gate_up_, const void *gradient_out_,
+                            void *gradient_gate_up_)
 {
+    const activation *gate_up = gate_up_;
+    const activation *gradient_out = gradient_out_;
+    activation *gradient_gate_up = gradient_gate_up_;
     for (size_t i = 0; i < rows; i++) {
-        const float *gate = gate_up + i * 2 * width, *up = gate + width;
-        float *to_gate = gradient_gate_up + i * 2 * width, *to_up = to_gate + width;
+        const activation *gate = gate_up + i * 2 * width, *up = gate + width;
+        activation *to_gate = gradient_gate_up + i * 2 * width, *to_up = to_gate + width;
         for (size_t j = 0; j < width; j += LANES) {
             size_t rest = width - j;
-            vector g = vector_load_part(gate + j, rest, 0), u = vector_load_part(up + j, rest, 0), s = sigmoid(g);
-            vector d = vector_load_part(gradient_out + i * width + j, rest, 0);
-            vector_store_part(to_gate + j, d * u * vector_multiply_add(g * s, vector_of(1.0f) - s, s), rest);
-            vector_store_part(to_up + j, d * g * s, rest);
+            vector g = activation_load_part(gate + j, rest, 0), u = activation_load_part(up + j, rest, 0),
+                   s = sigmoid(g);
+            vector d = activation_load_part(gradient_out + i * width + j, rest, 0);
+            activation_store_part(to_gate + j, d * u * vector_multiply_add(g * s, vector_of(1.0f) - s, s), rest);
+            activation_store_part(to_up + j, d * g * s, rest);
         }
     }
 }
 
 /* ---- rotary positions ---- */
 
-static void rotary(size_t heads, size_t head_width, const float *turns, bool back, float *row)
+static void rotary(size_t heads, size_t head_width, const float *turns, bool back, void *row_)
 {
+    activation *row = row_;
     const size_t half = head_width / 2;
     const vector direction = vector_of(back ? -1.0f : 1.0f);
     for (size_t head = 0; head < heads; head++, row += head_width)
         for (size_t i = 0; i < half; i += LANES) {
             size_t rest = half - i;
-            vector a = vector_load_part(row + i, rest, 0), b = vector_load_part(row + half + i, rest, 0);
+            vector a = activation_load_part(row + i, rest, 0), b = activation_load_part(row + half + i, rest, 0);
             vector cosine = vector_load_part(turns + i, rest, 0);
             vector sine = direction * vector_load_part(turns + half + i, rest, 0);
-            vector_store_part(row + i, vector_multiply_add(a, cosine, -b * sine), rest);
-            vector_store_part(row + half + i, vector_multiply_add(b, cosine, a * sine), rest);
+            activation_store_part(row + i, vector_multiply_add(a, cosine, -b * sine), rest);
+            activation_store_part(row + half + i, vector_multiply_add(b, cosine, a * sine), rest);
         }
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled once for each instruction set, with KERNELS the table's symbol and KERNELS_NAME its name (meson.build).
+ * Compiled for each instruction set and type of activations, with KERNELS the table's symbol and KERNELS_NAME the
+ * instruction set's name (meson.build).
  * Everything else is static, so that no code for one instruction set can be linked in place of another's.
  */
 #include "tensor/kernels/kernels.h"
+#include "tensor/kernels/activation.h"
 #include "tensor/kernels/vector.h"
 
 #include <math.h>
@@ -17,9 +19,12 @@
 
 const struct kernels KERNELS = {
     .name = KERNELS_NAME,
+    .activations = ACTIVATION_TYPE,
     .multiply_adds = multiply_adds,
     .fill = fill,
     .add = add,
+    .add_branch = add_branch,
+    .narrow = narrow,
     .scale = scale,
     .gelu_forward = gelu_forward,
     .adamw = adamw,
