@@ -16,7 +16,7 @@ static const char *const recomputes[] = {"nothing", "attention", "all", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, context, vocabulary;
-    const char *scaling, *trace, *precision, *recompute;
+    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *recompute;
     bool quiet;
 } chosen;
 
@@ -47,10 +47,17 @@ static const struct cli_option options[] = {
     INTEGER("warmup", 0, "N", config.warmup, "0", 0, 1e12, "steps in which the learning rate rises"),
     CLI_CHOICE("scale-rate", 0, "HOW", &chosen.scaling, "none", scalings,
                "how the learning rate follows the number of ranks"),
-    NUMBER("beta1", config.beta1, "0.9", 0, 0.999999, "AdamW: decay of the first moment"),
-    NUMBER("beta2", config.beta2, "0.99", 0, 0.999999, "AdamW: decay of the second moment"),
-    NUMBER("epsilon", config.epsilon, "1e-8", 1e-30, 1, "AdamW: added to the root of the second moment"),
-    NUMBER("weight-decay", config.weight_decay, "0.1", 0, 100, "AdamW: decoupled weight decay"),
+    CLI_CHOICE("rate-shape", 0, "SHAPE", &chosen.rate_shape, "cosine", learning_rate_shapes,
+               "how the learning rate falls after warm-up; wsd: at the end only"),
+    CLI_CHOICE("optimizer", 0, "NAME", &chosen.optimiser, "adamw", optimiser_names, "how weights follow gradients"),
+    NUMBER("beta1", config.optimiser.beta1, "0.9", 0, 0.999999, "adamw, lamb: decay of the first moment"),
+    NUMBER("beta2", config.optimiser.beta2, "0.99", 0, 0.999999, "adamw, lamb: decay of the second moment"),
+    NUMBER("epsilon", config.optimiser.epsilon, "1e-8", 1e-30, 1,
+           "adamw, lamb: added to the root of the second moment"),
+    NUMBER("momentum", config.optimiser.momentum, "0.9", 0, 0.999999, "sgd, lars: decay of the moment"),
+    NUMBER("trust", config.optimiser.trust, "1e-3", 1e-12, 1, "lars: how far a tensor may go, as a share of its norm"),
+    NUMBER("weight-decay", config.optimiser.weight_decay, "0.1", 0, 100,
+           "pulls matrices towards 0; gains and biases are left alone"),
     NUMBER("clip", config.clip, "1", 0, 1e30, "largest norm of the gradient; 0: no clipping"),
     INTEGER("evaluate-every", 0, "N", config.evaluate_every, "0", 0, 1e12, "steps between evaluations; 0: at the end"),
     INTEGER("evaluate-sequences", 0, "N", config.evaluate_sequences, "64", 0, 1e9,
@@ -84,6 +91,15 @@ static void ask_to_stop(int signal_number)
     signal(signal_number, SIG_DFL); /* the second one is meant */
 }
 
+/* The place of a choice in its list, which is that of its enumeration. */
+static int index_of(const char *choice, const char *const *list)
+{
+    int i = 0;
+    while (strcmp(list[i], choice) != 0)
+        i++;
+    return i;
+}
+
 static weft_status resolve(struct error *error)
 {
     struct train_config *config = &chosen.config;
@@ -110,13 +126,11 @@ static weft_status resolve(struct error *error)
                          "--prompt is empty; a sample needs at least one character to begin with");
     if (shape->vocabulary != 256)
         config->sample = 0; /* only bytes can be printed as they are */
+    config->rate_shape = (enum learning_rate_shape)index_of(chosen.rate_shape, learning_rate_shapes);
+    config->optimiser.kind = (enum optimiser_kind)index_of(chosen.optimiser, optimiser_names);
     config->mixed = strcmp(chosen.precision, "bf16") == 0;
-    config->recompute = strcmp(chosen.recompute, "all") == 0         ? MODEL_RECOMPUTE_ALL
-                        : strcmp(chosen.recompute, "attention") == 0 ? MODEL_RECOMPUTE_ATTENTION
-                                                                     : MODEL_RECOMPUTE_NOTHING;
-    config->scaling = strcmp(chosen.scaling, "linear") == 0 ? LEARNING_RATE_LINEAR
-                      : strcmp(chosen.scaling, "root") == 0 ? LEARNING_RATE_ROOT
-                                                            : LEARNING_RATE_AS_GIVEN;
+    config->recompute = (enum model_recompute)index_of(chosen.recompute, recomputes);
+    config->scaling = (enum learning_rate_scaling)index_of(chosen.scaling, scalings);
     return WEFT_OK;
 }
 

@@ -3,6 +3,107 @@
 
 #include <math.h>
 
+const char *const optimiser_names[] = {"adamw", "sgd", "lamb", "lars", NULL};
+
+bool optimiser_has_second_moments(enum optimiser_kind kind)
+{
+    return kind == OPTIMISER_ADAMW || kind == OPTIMISER_LAMB;
+}
+
+double model_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums)
+{
+    device->sum_of_squares(device, count, gradients, sums);
+    return sqrt(tree_sum(sums, tree_blocks(count)));
+}
+
+/* ---- pieces with one weight decay -------------------------------------------------------------------------------- */
+
+/* Elements whose parameters all have weight decay, or all have none; for lamb and lars, one tensor. */
+struct piece {
+    struct device *device;
+    const struct optimiser *optimiser;
+    const struct optimiser_step *step;
+    size_t count;
+    struct optimiser_arrays arrays;
+    bool decays;
+};
+
+static struct adamw adamw_of(const struct piece *piece)
+{
+    const struct optimiser *optimiser = piece->optimiser;
+    return adamw_step(piece->step->number, piece->step->rate, optimiser->beta1, optimiser->beta2, optimiser->epsilon,
+                      piece->decays ? optimiser->weight_decay : 0, piece->step->gradient_scale);
+}
+
+static double decay_of(const struct piece *piece)
+{
+    return piece->decays ? piece->optimiser->weight_decay : 0;
+}
+
+/* How far the parameters may go, by how large they and their direction are. */
+static double trust_ratio(const struct piece *piece, double trust)
+{
+    if (!piece->decays)
+        return 1;
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    double of_parameters = model_gradient_norm(piece->device, piece->count, arrays->parameters, arrays->sums);
+    double of_direction = model_gradient_norm(piece->device, piece->count, arrays->gradients, arrays->sums);
+    return of_parameters > 0 && of_direction > 0 ? trust * of_parameters / of_direction : 1;
+}
+
+static void narrow(const struct piece *piece)
+{
+    if (piece->arrays.narrowed)
+        piece->device->narrow(piece->device, piece->count, piece->arrays.parameters, piece->arrays.narrowed);
+}
+
+static void update_adamw(const struct piece *piece)
+{
+    const struct adamw step = adamw_of(piece);
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    piece->device->adamw(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
+                         arrays->first_moments, arrays->second_moments, arrays->narrowed);
+}
+
+static void update_sgd(const struct piece *piece)
+{
+    const struct sgd step = {.rate = piece->step->rate,
+                             .momentum = piece->optimiser->momentum,
+                             .weight_decay = decay_of(piece),
+                             .gradient_scale = piece->step->gradient_scale};
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    piece->device->sgd(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
+                       arrays->first_moments);
+    narrow(piece);
+}
+
+static void update_lamb(const struct piece *piece)
+{
+    const struct adamw step = adamw_of(piece);
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    struct device *device = piece->device;
+    device->adamw_direction(device, &step, piece->count, arrays->parameters, arrays->gradients, arrays->first_moments,
+                            arrays->second_moments);
+    device->combine(device, piece->count, 1, arrays->parameters, -step.rate * trust_ratio(piece, 1), arrays->gradients,
+                    arrays->parameters);
+    narrow(piece);
+}
+
+static void update_lars(const struct piece *piece)
+{
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    struct device *device = piece->device;
+    device->combine(device, piece->count, piece->step->gradient_scale, arrays->gradients, decay_of(piece),
+                    arrays->parameters, arrays->gradients);
+    device->combine(device, piece->count, piece->optimiser->momentum, arrays->first_moments,
+                    piece->step->rate * trust_ratio(piece, piece->optimiser->trust), arrays->gradients,
+                    arrays->first_moments);
+    device->combine(device, piece->count, 1, arrays->parameters, -1, arrays->first_moments, arrays->parameters);
+    narrow(piece);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
 /* The number of the last parameter that begins at or before `element`; the flat array begins with the first. */
 static size_t parameter_at(const struct model_description *description, size_t element)
 {
@@ -18,32 +119,49 @@ static size_t parameter_at(const struct model_description *description, size_t e
 }
 
 /*
- * A gap belongs to the parameter before it: its weights and gradients are 0 and AdamW keeps them so. Neighbours with
- * the same decay are updated in one call.
+ * Where the piece ends that begins with parameter `i`. A gap belongs to the parameter before it: its weights and
+ * gradients are 0 and stay so. Neighbours with the same decay are updated in one call where tensors do not matter.
  */
-void model_update(const struct model_description *description, struct device *device, const struct adamw *step,
-                  size_t first, size_t count, void *parameters, const void *gradients, void *first_moments,
-                  void *second_moments, void *narrowed)
+static size_t end_of_piece(const struct model_description *description, size_t i, bool one_tensor)
 {
-    size_t size = weft_type_size(device->type), done = 0;
-    struct adamw undecayed = *step;
-    undecayed.weight_decay = 0;
-    while (done < count) {
-        size_t i = parameter_at(description, first + done), next = i + 1;
-        bool decay = description->parameters[i].decay;
-        while (next < description->parameter_count && description->parameters[next].decay == decay)
-            next++;
-        size_t end = next < description->parameter_count ? description->parameters[next].offset : description->elements;
-        size_t length = (end < first + count ? end : first + count) - (first + done), skip = done * size;
-        device->adamw(device, decay ? step : &undecayed, length, (char *)parameters + skip,
-                      (const char *)gradients + skip, (char *)first_moments + skip, (char *)second_moments + skip,
-                      narrowed ? (char *)narrowed + done * weft_type_size(device->activations) : NULL);
-        done += length;
-    }
+    size_t next = i + 1;
+    while (!one_tensor && next < description->parameter_count &&
+           description->parameters[next].decay == description->parameters[i].decay)
+        next++;
+    return next < description->parameter_count ? description->parameters[next].offset : description->elements;
 }
 
-double model_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums)
+static void *at(void *array, size_t element, weft_type type)
 {
-    device->sum_of_squares(device, count, gradients, sums);
-    return sqrt(tree_sum(sums, tree_blocks(count)));
+    return array ? (char *)array + element * weft_type_size(type) : NULL;
+}
+
+void model_update(const struct model_description *description, struct device *device, const struct optimiser *optimiser,
+                  const struct optimiser_step *step, size_t first, size_t count, const struct optimiser_arrays *arrays)
+{
+    static void (*const updates[])(const struct piece *) = {[OPTIMISER_ADAMW] = update_adamw,
+                                                            [OPTIMISER_SGD] = update_sgd,
+                                                            [OPTIMISER_LAMB] = update_lamb,
+                                                            [OPTIMISER_LARS] = update_lars};
+    const bool one_tensor = optimiser->kind == OPTIMISER_LAMB || optimiser->kind == OPTIMISER_LARS;
+    for (size_t done = 0; done < count;) {
+        const size_t i = parameter_at(description, first + done);
+        const size_t end = end_of_piece(description, i, one_tensor);
+        const size_t length = (end < first + count ? end : first + count) - (first + done);
+        const struct piece piece = {
+            .device = device,
+            .optimiser = optimiser,
+            .step = step,
+            .count = length,
+            .decays = description->parameters[i].decay,
+            .arrays = {.parameters = at(arrays->parameters, done, device->type),
+                       .gradients = at(arrays->gradients, done, device->type),
+                       .first_moments = at(arrays->first_moments, done, device->type),
+                       .second_moments = at(arrays->second_moments, done, device->type),
+                       .narrowed = at(arrays->narrowed, done, device->activations),
+                       .sums = arrays->sums},
+        };
+        updates[optimiser->kind](&piece);
+        done += length;
+    }
 }

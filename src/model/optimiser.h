@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The optimiser over ranges of a model's flat array: AdamW with weight decay for the tensors that have it, and the norm
- * of the gradient. Results do not depend on how the array is cut into ranges, so a shard is a range.
+ * Optimisers over ranges of a model's flat array, and the norm of the gradient. With g the gradient times its scale, p
+ * the parameters and w the weight decay (0 for gains, biases and whatever else has none):
+ *
+ *     adamw   tensor/adamw.h
+ *     sgd     m = momentum m + g + w p;   p = p - rate m
+ *     lamb    r = AdamW's direction + w p;   p = p - rate (|p| / |r|) r        (You et al. 2020, algorithm 2)
+ *     lars    r = g + w p;   m = momentum m + rate trust (|p| / |r|) r;   p = p - m   (You et al. 2017, algorithm 1)
+ *
+ * The norms are those of one tensor; tensors without weight decay, and those where either norm is 0, are not scaled by
+ * them (the ratio, trust included, is 1). Norms are canonical trees over blocks (tensor/tree.h) that begin with the
+ * tensor.
+ *
+ * Results of adamw and sgd do not depend on how the array is cut into ranges, so a shard is a range; ranges for the
+ * other two must hold whole tensors.
  */
 #ifndef WEFT_MODEL_OPTIMISER_H
 #define WEFT_MODEL_OPTIMISER_H
@@ -10,14 +22,48 @@
 #include "tensor/adamw.h"
 #include "tensor/tree.h"
 
-/**
- * One AdamW step on elements [first, first + count) of the flat array. Each pointer addresses element `first` of its
- * array (a shard may hold its range only). step->weight_decay is applied to tensors with decay, 0 to others; gaps stay
- * 0. `narrowed` (model_narrowed_weights(), may be NULL) receives the new weights as activations.
- */
-void model_update(const struct model_description *description, struct device *device, const struct adamw *step,
-                  size_t first, size_t count, void *parameters, const void *gradients, void *first_moments,
-                  void *second_moments, void *narrowed);
+enum optimiser_kind {
+    OPTIMISER_ADAMW,
+    OPTIMISER_SGD,
+    OPTIMISER_LAMB,
+    OPTIMISER_LARS,
+};
+
+/** "adamw", "sgd", "lamb", "lars", in the enumeration's order; ends with NULL. */
+extern const char *const optimiser_names[];
+
+struct optimiser {
+    enum optimiser_kind kind;
+    double beta1;    /**< adamw, lamb: decay of the first moment */
+    double beta2;    /**< adamw, lamb: decay of the second moment */
+    double epsilon;  /**< adamw, lamb: added to the root of the second moment */
+    double momentum; /**< sgd, lars */
+    double trust;    /**< lars */
+    double weight_decay;
+};
+
+/** Whether there are second moments. */
+bool optimiser_has_second_moments(enum optimiser_kind kind);
+
+struct optimiser_step {
+    uint64_t number; /**< from 1 */
+    double rate;
+    double gradient_scale; /**< averaging and clipping in one */
+};
+
+/** A range of the arrays: each pointer addresses its first element. */
+struct optimiser_arrays {
+    void *parameters;
+    void *gradients; /**< lamb and lars overwrite them */
+    void *first_moments;
+    void *second_moments; /**< NULL where there are none */
+    void *narrowed;       /**< model_narrowed_weights(): receives the new weights as activations; may be NULL */
+    double *sums;         /**< scratch of tree_blocks() of the largest tensor, for lamb and lars */
+};
+
+/** One step on elements [first, first + count) of the flat array. Gaps stay 0. */
+void model_update(const struct model_description *description, struct device *device, const struct optimiser *optimiser,
+                  const struct optimiser_step *step, size_t first, size_t count, const struct optimiser_arrays *arrays);
 
 /**
  * The Euclidean norm of `count` elements of a gradient on one rank; `sums` is the caller's scratch of

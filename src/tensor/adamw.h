@@ -7,6 +7,8 @@
  *     v = beta2 v + (1 - beta2) g g               second moment
  *     p = p - rate weight_decay p - rate (m correction1) / (sqrt(v correction2) + epsilon)
  *
+ * Its direction, as LAMB takes it, is (m correction1) / (sqrt(v correction2) + epsilon) + weight_decay p.
+ *
  * Every element is computed alone, so a range gives the same bits however it is cut into calls, ranks or threads.
  * Constants are rounded to the device's type once; the arithmetic is in that type.
  */

@@ -244,6 +244,43 @@ static void cpu_adamw(struct device *device, const struct adamw *step, size_t co
     }
 }
 
+static void cpu_adamw_direction(struct device *device, const struct adamw *step, size_t count, const void *parameters,
+                                void *gradients, void *first_moments, void *second_moments)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->adamw_direction(step, part.count, (const float *)parameters + part.first,
+                                      (float *)gradients + part.first, (float *)first_moments + part.first,
+                                      (float *)second_moments + part.first);
+    }
+}
+
+static void cpu_sgd(struct device *device, const struct sgd *step, size_t count, void *parameters,
+                    const void *gradients, void *moments)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->sgd(step, part.count, (float *)parameters + part.first, (const float *)gradients + part.first,
+                          (float *)moments + part.first);
+    }
+}
+
+static void cpu_combine(struct device *device, size_t count, double a, const void *x, double b, const void *y,
+                        void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->combine(part.count, (float)a, (const float *)x + part.first, (float)b,
+                              (const float *)y + part.first, (float *)out + part.first);
+    }
+}
+
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static void cpu_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
@@ -581,6 +618,9 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .scale = cpu_scale,
         .gelu_forward = cpu_gelu_forward,
         .adamw = cpu_adamw,
+        .adamw_direction = cpu_adamw_direction,
+        .sgd = cpu_sgd,
+        .combine = cpu_combine,
         .sum_of_squares = cpu_sum_of_squares,
         .column_sums = cpu_column_sums,
         .matmul = cpu_matmul,

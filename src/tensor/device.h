@@ -123,6 +123,14 @@ struct adamw {
     double gradient_scale; /**< the gradient is multiplied by this first: averaging and clipping in one */
 };
 
+/** One step of stochastic gradient descent; the formula is in model/optimiser.h. */
+struct sgd {
+    double rate;
+    double momentum;
+    double weight_decay;
+    double gradient_scale;
+};
+
 /** Elements in one block of sum_of_squares(); see tensor/tree.h. */
 #define DEVICE_SQUARES_BLOCK 4096
 
@@ -173,6 +181,15 @@ struct device {
      * receives the new parameters, rounded. */
     void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
                   const void *gradients, void *first_moments, void *second_moments, void *narrowed);
+
+    /** gradients = the direction of AdamW's step with weight_decay times the parameters added; moments as in adamw().
+     */
+    void (*adamw_direction)(struct device *device, const struct adamw *step, size_t count, const void *parameters,
+                            void *gradients, void *first_moments, void *second_moments);
+    void (*sgd)(struct device *device, const struct sgd *step, size_t count, void *parameters, const void *gradients,
+                void *moments);
+    /** out = a x + b y; out may be x or y. */
+    void (*combine)(struct device *device, size_t count, double a, const void *x, double b, const void *y, void *out);
 
     /* ---- sums
      * -------------------------------------------------------------------------------------------------------- */

@@ -117,6 +117,42 @@ static void reference_adamw(struct device *device, const struct adamw *step, siz
         memcpy(narrowed, p, count * sizeof *p);
 }
 
+static void reference_adamw_direction(struct device *device, const struct adamw *step, size_t count,
+                                      const void *parameters_, void *gradients_, void *first_moments_,
+                                      void *second_moments_)
+{
+    const REAL *p = parameters_;
+    REAL *gradients = gradients_, *m = first_moments_, *v = second_moments_;
+    for (size_t i = 0; i < count; i++) {
+        REAL g = gradients[i] * (REAL)step->gradient_scale;
+        m[i] = (REAL)(step->beta1 * m[i] + (1 - step->beta1) * g);
+        v[i] = (REAL)(step->beta2 * v[i] + (1 - step->beta2) * g * g);
+        double direction = m[i] * step->correction1 / (sqrt(v[i] * step->correction2) + step->epsilon);
+        gradients[i] = (REAL)(direction + step->weight_decay * p[i]);
+    }
+}
+
+static void reference_sgd(struct device *device, const struct sgd *step, size_t count, void *parameters_,
+                          const void *gradients_, void *moments_)
+{
+    const REAL *gradients = gradients_;
+    REAL *p = parameters_, *m = moments_;
+    for (size_t i = 0; i < count; i++) {
+        double g = gradients[i] * step->gradient_scale + step->weight_decay * p[i];
+        m[i] = (REAL)(step->momentum * m[i] + g);
+        p[i] = (REAL)(p[i] - step->rate * m[i]);
+    }
+}
+
+static void reference_combine(struct device *device, size_t count, double a, const void *x_, double b, const void *y_,
+                              void *out_)
+{
+    const REAL *x = x_, *y = y_;
+    REAL *out = out_;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (REAL)(a * x[i] + b * y[i]);
+}
+
 /* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static void reference_sum_of_squares(struct device *device, size_t count, const void *x_, double *sums)
@@ -491,6 +527,9 @@ weft_status REFERENCE_OPEN(int threads, struct device **device, struct error *er
         .scale = reference_scale,
         .gelu_forward = reference_gelu_forward,
         .adamw = reference_adamw,
+        .adamw_direction = reference_adamw_direction,
+        .sgd = reference_sgd,
+        .combine = reference_combine,
         .sum_of_squares = reference_sum_of_squares,
         .column_sums = reference_column_sums,
         .matmul = reference_matmul,

@@ -4,6 +4,7 @@
 #define WEFT_TRAIN_CONFIG_H
 
 #include "model/model.h"
+#include "model/optimiser.h"
 #include "train/learning_rate.h"
 #include "train/report.h"
 
@@ -23,7 +24,8 @@ struct train_config {
     double floor_share; /**< the last step's rate as a share of the peak */
     int64_t warmup;     /**< steps */
     enum learning_rate_scaling scaling;
-    double beta1, beta2, epsilon, weight_decay;
+    enum learning_rate_shape rate_shape;
+    struct optimiser optimiser;
     double clip; /**< largest gradient norm; 0: no clipping */
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The learning rate of each step: linear warm-up, then a cosine down to a floor (Loshchilov and Hutter 2017, "SGDR").
- */
+/** The learning rate of each step: linear warm-up to the peak, then down to a floor in one of several shapes. */
 #ifndef WEFT_TRAIN_LEARNING_RATE_H
 #define WEFT_TRAIN_LEARNING_RATE_H
 
@@ -13,7 +12,21 @@ enum learning_rate_scaling {
     LEARNING_RATE_ROOT,     /**< times the square root of the ranks, as suits Adam */
 };
 
+enum learning_rate_shape {
+    LEARNING_RATE_COSINE,   /**< half a wave (Loshchilov and Hutter 2017, "SGDR") */
+    LEARNING_RATE_STRAIGHT, /**< a line */
+    LEARNING_RATE_STAIRS,   /**< a third at the peak, a third at the geometric mean of both, a third at the floor */
+    LEARNING_RATE_STABLE, /**< at the peak, then a line over the last LEARNING_RATE_DECAY of the steps (Hu et al. 2024,
+                               "MiniCPM": warm-up, stable, decay) */
+};
+
+#define LEARNING_RATE_DECAY 0.2
+
+/** "cosine", "linear", "step", "wsd", in the enumeration's order; ends with NULL. */
+extern const char *const learning_rate_shapes[];
+
 struct learning_rate {
+    enum learning_rate_shape shape;
     double peak;     /**< after warm-up, scaling included */
     double floor;    /**< at the last step */
     uint64_t warmup; /**< steps of linear rise */

@@ -10,14 +10,14 @@
 #include <string.h>
 
 weft_status training_state_open(struct training_state *state, weft_context *context,
-                                const struct model_description *description, struct error *error)
+                                const struct model_description *description, bool second_moments, struct error *error)
 {
     *state = (struct training_state){.context = context, .description = description};
     size_t bytes = description->elements * sizeof(float);
     state->parameters = weft_alloc(context, bytes);
     state->first_moments = state->parameters ? weft_alloc(context, bytes) : NULL;
-    state->second_moments = state->first_moments ? weft_alloc(context, bytes) : NULL;
-    if (state->second_moments)
+    state->second_moments = state->first_moments && second_moments ? weft_alloc(context, bytes) : NULL;
+    if (state->first_moments && (state->second_moments || !second_moments))
         return WEFT_OK;
     training_state_close(state);
     return error_set(error, WEFT_ERROR_MEMORY, "%s", weft_message(context));
@@ -83,8 +83,10 @@ static weft_status list_state(const struct training_state *state, struct tensor_
     if (status != WEFT_OK)
         return status;
     list_add(weights, state->description, state->parameters, "");
-    list_add(moments, state->description, state->first_moments, ".exp_avg");
-    list_add(moments, state->description, state->second_moments, ".exp_avg_sq");
+    list_add(moments, state->description, state->first_moments,
+             state->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
+    if (state->second_moments)
+        list_add(moments, state->description, state->second_moments, ".exp_avg_sq");
     return WEFT_OK;
 }
 
@@ -108,7 +110,7 @@ static cJSON *model_configuration(const struct model_shape *shape)
 static cJSON *training_configuration(const struct train_config *config)
 {
     cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "optimizer", "adamw");
+    cJSON_AddStringToObject(object, "optimizer", optimiser_names[config->optimiser.kind]);
     cJSON_AddStringToObject(object, "data", config->data);
     cJSON_AddNumberToObject(object, "steps", (double)config->steps);
     cJSON_AddNumberToObject(object, "batch", (double)config->batch);
@@ -117,10 +119,12 @@ static cJSON *training_configuration(const struct train_config *config)
     cJSON_AddNumberToObject(object, "learning_rate", config->rate);
     cJSON_AddNumberToObject(object, "floor_share", config->floor_share);
     cJSON_AddNumberToObject(object, "warmup", (double)config->warmup);
-    cJSON_AddNumberToObject(object, "beta1", config->beta1);
-    cJSON_AddNumberToObject(object, "beta2", config->beta2);
-    cJSON_AddNumberToObject(object, "epsilon", config->epsilon);
-    cJSON_AddNumberToObject(object, "weight_decay", config->weight_decay);
+    cJSON_AddNumberToObject(object, "beta1", config->optimiser.beta1);
+    cJSON_AddNumberToObject(object, "beta2", config->optimiser.beta2);
+    cJSON_AddNumberToObject(object, "epsilon", config->optimiser.epsilon);
+    cJSON_AddNumberToObject(object, "momentum", config->optimiser.momentum);
+    cJSON_AddNumberToObject(object, "trust", config->optimiser.trust);
+    cJSON_AddNumberToObject(object, "weight_decay", config->optimiser.weight_decay);
     cJSON_AddNumberToObject(object, "clip", config->clip);
     return object;
 }

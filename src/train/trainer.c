@@ -112,7 +112,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
                                                      .label_smoothing = config->label_smoothing},
                              &trainer->model, error)) != WEFT_OK)
         return status;
-    if ((status = training_state_open(&trainer->state, trainer->context, trainer->description, error)) != WEFT_OK)
+    if ((status = training_state_open(&trainer->state, trainer->context, trainer->description,
+                                      optimiser_has_second_moments(config->optimiser.kind), error)) != WEFT_OK)
         return status;
     size_t length = (size_t)(config->micro_batch * config->sequence), elements = trainer->description->elements;
     trainer->tokens = malloc(length * sizeof *trainer->tokens);
@@ -149,7 +150,7 @@ static weft_status share_first_state(struct trainer *trainer, struct error *erro
         {&state->step, sizeof state->step},
         {state->parameters, bytes},
         {state->first_moments, bytes},
-        {state->second_moments, bytes},
+        {state->second_moments, state->second_moments ? bytes : 0},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         weft_status status = data_parallel_broadcast(&trainer->parallel, parts[i].array, parts[i].bytes, error);
@@ -222,6 +223,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
 
     double peak = learning_rate_scaled(config->rate, config->scaling, trainer->ranks);
     trainer->schedule = (struct learning_rate){
+        .shape = config->rate_shape,
         .peak = peak,
         .floor = peak * config->floor_share,
         .warmup = (uint64_t)config->warmup,
@@ -319,10 +321,14 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
     double norm = mean * model_gradient_norm(trainer->device, elements, gradients, trainer->square_sums);
     double clip = config->clip > 0 && norm > config->clip ? config->clip / norm : 1.0;
     double rate = learning_rate_at(&trainer->schedule, state->step);
-    struct adamw step = adamw_step(state->step + 1, rate, config->beta1, config->beta2, config->epsilon,
-                                   config->weight_decay, mean * clip);
-    model_update(trainer->description, trainer->device, &step, 0, elements, state->parameters, gradients,
-                 state->first_moments, state->second_moments, model_narrowed_weights(trainer->model));
+    const struct optimiser_step step = {.number = state->step + 1, .rate = rate, .gradient_scale = mean * clip};
+    const struct optimiser_arrays arrays = {.parameters = state->parameters,
+                                            .gradients = trainer->parallel.gradients,
+                                            .first_moments = state->first_moments,
+                                            .second_moments = state->second_moments,
+                                            .narrowed = model_narrowed_weights(trainer->model),
+                                            .sums = trainer->square_sums};
+    model_update(trainer->description, trainer->device, &config->optimiser, &step, 0, elements, &arrays);
     if ((status = trainer->device->finish(trainer->device, error)) != WEFT_OK)
         return status;
     state->step++;

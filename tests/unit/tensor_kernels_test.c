@@ -101,6 +101,31 @@ static void adamw(void **state)
     }
 }
 
+static void other_optimisers(void **state)
+{
+    for (size_t i = 0; i < WIDTHS; i++) {
+        size_t n = widths[i];
+        struct pair p[] = {pair_random(n, 1, 1), pair_random(n, 1, 2), pair_random(n, 0.1, 3), pair_random(n, 0.1, 4)};
+        for (size_t k = 0; k < n; k++) { /* second moments are squares */
+            put(fast, p[3].fast, k, fabs(get(fast, p[3].fast, k)));
+            put(exact, p[3].exact, k, fabs(get(exact, p[3].exact, k)));
+        }
+        const struct adamw direction = adamw_step(3, 1e-2, 0.9, 0.95, 1e-8, 0.1, 0.5);
+        const struct sgd step = {.rate = 0.1, .momentum = 0.9, .weight_decay = 0.01, .gradient_scale = 0.5};
+        fast->sgd(fast, &step, n, p[0].fast, p[1].fast, p[2].fast);
+        exact->sgd(exact, &step, n, p[0].exact, p[1].exact, p[2].exact);
+        expect_near(p[0], n, 1e-6, "sgd parameters", n, 1, 1);
+        expect_near(p[2], n, 1e-6, "sgd moments", n, 1, 1);
+        fast->adamw_direction(fast, &direction, n, p[0].fast, p[1].fast, p[2].fast, p[3].fast);
+        exact->adamw_direction(exact, &direction, n, p[0].exact, p[1].exact, p[2].exact, p[3].exact);
+        expect_near(p[1], n, 1e-6, "adamw_direction", n, 1, 1);
+        fast->combine(fast, n, 0.3, p[0].fast, -2, p[1].fast, p[1].fast);
+        exact->combine(exact, n, 0.3, p[0].exact, -2, p[1].exact, p[1].exact);
+        expect_near(p[1], n, 1e-6, "combine", n, 1, 1);
+        pair_release(p, 4);
+    }
+}
+
 static void sums(void **state)
 {
     static const size_t counts[] = {1, 7, 8, 9, 4095, 4096, 4097, 10000};
@@ -382,13 +407,21 @@ static void a_logit_that_is_no_number_makes_a_loss_that_is_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors),         cmocka_unit_test(gelu_of_extreme_values),
-        cmocka_unit_test(adamw),           cmocka_unit_test(sums),
-        cmocka_unit_test(matrix_products), cmocka_unit_test(layer_norm),
-        cmocka_unit_test(rms_norm),        cmocka_unit_test(swiglu),
-        cmocka_unit_test(rotary),          cmocka_unit_test(gelu_backward),
-        cmocka_unit_test(attention),       cmocka_unit_test(embedding),
-        cmocka_unit_test(cross_entropy),   cmocka_unit_test(a_logit_that_is_no_number_makes_a_loss_that_is_none),
+        cmocka_unit_test(vectors),
+        cmocka_unit_test(gelu_of_extreme_values),
+        cmocka_unit_test(adamw),
+        cmocka_unit_test(other_optimisers),
+        cmocka_unit_test(sums),
+        cmocka_unit_test(matrix_products),
+        cmocka_unit_test(layer_norm),
+        cmocka_unit_test(rms_norm),
+        cmocka_unit_test(swiglu),
+        cmocka_unit_test(rotary),
+        cmocka_unit_test(gelu_backward),
+        cmocka_unit_test(attention),
+        cmocka_unit_test(embedding),
+        cmocka_unit_test(cross_entropy),
+        cmocka_unit_test(a_logit_that_is_no_number_makes_a_loss_that_is_none),
     };
     size_t count;
     const struct kernels *const *tables = kernels_supported(WEFT_F32, &count);

@@ -178,3 +178,42 @@ static void adamw(const struct adamw *step, size_t count, float *restrict parame
         parameters[i] = keep * parameters[i] - correction1 * m / (sqrtf(v * correction2) + epsilon);
     }
 }
+
+static void adamw_direction(const struct adamw *step, size_t count, const float *restrict parameters,
+                            float *restrict gradients, float *restrict first_moments, float *restrict second_moments)
+{
+    const float gradient_scale = (float)step->gradient_scale, epsilon = (float)step->epsilon;
+    const float beta1 = (float)step->beta1, rest1 = (float)(1 - step->beta1);
+    const float beta2 = (float)step->beta2, rest2 = (float)(1 - step->beta2);
+    const float correction1 = (float)step->correction1, correction2 = (float)step->correction2;
+    const float decay = (float)step->weight_decay;
+    for (size_t i = 0; i < count; i++) {
+        float g = gradients[i] * gradient_scale;
+        float m = beta1 * first_moments[i] + rest1 * g;
+        float v = beta2 * second_moments[i] + rest2 * (g * g);
+        first_moments[i] = m;
+        second_moments[i] = v;
+        gradients[i] = correction1 * m / (sqrtf(v * correction2) + epsilon) + decay * parameters[i];
+    }
+}
+
+static void sgd(const struct sgd *step, size_t count, float *restrict parameters, const float *restrict gradients,
+                float *restrict moments)
+{
+    const float gradient_scale = (float)step->gradient_scale, decay = (float)step->weight_decay;
+    const float momentum = (float)step->momentum, rate = (float)step->rate;
+    for (size_t i = 0; i < count; i++) {
+        float m = momentum * moments[i] + (gradients[i] * gradient_scale + decay * parameters[i]);
+        moments[i] = m;
+        parameters[i] -= rate * m;
+    }
+}
+
+static void combine(size_t count, float a, const float *x, float b, const float *y, float *out)
+{
+    const vector of_x = vector_of(a), of_y = vector_of(b);
+    for (size_t i = 0; i < count; i += LANES) {
+        vector sum = of_x * vector_load_part(x + i, count - i, 0) + of_y * vector_load_part(y + i, count - i, 0);
+        vector_store_part(out + i, sum, count - i);
+    }
+}

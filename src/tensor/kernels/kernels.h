@@ -29,6 +29,10 @@ struct kernels {
     void (*gelu_forward)(size_t count, const void *x, void *out);
     void (*adamw)(const struct adamw *step, size_t count, float *parameters, const float *gradients,
                   float *first_moments, float *second_moments);
+    void (*adamw_direction)(const struct adamw *step, size_t count, const float *parameters, float *gradients,
+                            float *first_moments, float *second_moments);
+    void (*sgd)(const struct sgd *step, size_t count, float *parameters, const float *gradients, float *moments);
+    void (*combine)(size_t count, float a, const float *x, float b, const float *y, float *out);
     double (*sum_of_squares)(size_t count, const float *x);
 
     /** Sums of columns [first, last) over all rows. */

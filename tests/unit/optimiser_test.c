@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One step of each optimiser on a whole network is what its formula says, tensor by tensor, in double precision. */
+#include "model/optimiser.h"
+
+#include "tensor_support.h"
+
+static const struct model_shape shape = {
+    .kind = "gpt", .layers = 1, .heads = 1, .width = 6, .context = 5, .vocabulary = 9};
+
+enum { PARAMETERS, GRADIENTS, FIRST, SECOND, ARRAYS };
+
+static const struct optimiser_step step = {.number = 3, .rate = 0.02, .gradient_scale = 0.25};
+
+static double norm_of(const double *x, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += x[i] * x[i];
+    return sqrt(sum);
+}
+
+/* AdamW's direction and new moments of one element. */
+static double adam(const struct optimiser *optimiser, double gradient, double *first, double *second)
+{
+    *first = optimiser->beta1 * *first + (1 - optimiser->beta1) * gradient;
+    *second = optimiser->beta2 * *second + (1 - optimiser->beta2) * gradient * gradient;
+    double unbiased_first = *first / (1 - pow(optimiser->beta1, (double)step.number));
+    double unbiased_second = *second / (1 - pow(optimiser->beta2, (double)step.number));
+    return unbiased_first / (sqrt(unbiased_second) + optimiser->epsilon);
+}
+
+/* The formulas of model/optimiser.h, one tensor in plain loops; `direction` is scratch. */
+static void expected_step(const struct optimiser *optimiser, bool decays, size_t count, double *p, const double *g,
+                          double *first, double *second, double *direction)
+{
+    const double decay = decays ? optimiser->weight_decay : 0;
+    const bool is_adam = optimiser_has_second_moments(optimiser->kind);
+    for (size_t i = 0; i < count; i++) {
+        double gradient = g[i] * step.gradient_scale;
+        direction[i] = (is_adam ? adam(optimiser, gradient, &first[i], &second[i]) : gradient) + decay * p[i];
+    }
+    double ratio = decays ? norm_of(p, count) / norm_of(direction, count) : 1;
+    for (size_t i = 0; i < count; i++) {
+        switch (optimiser->kind) {
+        case OPTIMISER_ADAMW:
+            p[i] -= step.rate * direction[i];
+            break;
+        case OPTIMISER_SGD:
+            first[i] = optimiser->momentum * first[i] + direction[i];
+            p[i] -= step.rate * first[i];
+            break;
+        case OPTIMISER_LAMB:
+            p[i] -= step.rate * ratio * direction[i];
+            break;
+        case OPTIMISER_LARS:
+            first[i] =
+                optimiser->momentum * first[i] + step.rate * (decays ? optimiser->trust * ratio : 1) * direction[i];
+            p[i] -= first[i];
+            break;
+        }
+    }
+}
+
+static void every_step_is_its_formula(void **state)
+{
+    struct device *device = open_device("reference", 1);
+    struct model_description *description;
+    assert_int_equal(model_describe(&shape, &description, NULL), WEFT_OK);
+    const size_t elements = description->elements;
+    double *sums = calloc(tree_blocks(elements), sizeof *sums), *direction = calloc(elements, sizeof *direction);
+    for (enum optimiser_kind kind = OPTIMISER_ADAMW; kind <= OPTIMISER_LARS; kind++) {
+        const struct optimiser optimiser = {.kind = kind,
+                                            .beta1 = 0.9,
+                                            .beta2 = 0.95,
+                                            .epsilon = 1e-8,
+                                            .momentum = 0.8,
+                                            .trust = 0.01,
+                                            .weight_decay = 0.1};
+        double *found[ARRAYS], *expected[ARRAYS];
+        for (uint64_t i = 0; i < ARRAYS; i++) {
+            found[i] = make_array(device, elements);
+            expected[i] = make_array(device, elements);
+            for (size_t j = 0; j < description->parameter_count; j++) /* gaps are 0 */
+                for (size_t k = 0; k < description->parameters[j].count; k++) {
+                    size_t at = description->parameters[j].offset + k;
+                    double value = random_normal(i, at);
+                    found[i][at] = expected[i][at] = i == SECOND ? value * value : value;
+                }
+        }
+        const struct optimiser_arrays arrays = {.parameters = found[PARAMETERS],
+                                                .gradients = found[GRADIENTS],
+                                                .first_moments = found[FIRST],
+                                                .second_moments = found[SECOND],
+                                                .sums = sums};
+        model_update(description, device, &optimiser, &step, 0, elements, &arrays);
+        for (size_t j = 0; j < description->parameter_count; j++) {
+            const struct model_parameter *parameter = &description->parameters[j];
+            const size_t at = parameter->offset;
+            expected_step(&optimiser, parameter->decay, parameter->count, expected[PARAMETERS] + at,
+                          expected[GRADIENTS] + at, expected[FIRST] + at, expected[SECOND] + at, direction);
+        }
+        static const size_t compared[] = {PARAMETERS, FIRST, SECOND};
+        for (size_t i = 0; i < 3; i++)
+            for (size_t k = 0; k < elements; k++)
+                if (!(fabs(found[compared[i]][k] - expected[compared[i]][k]) <= 1e-12))
+                    fail_msg("%s: array %zu, element %zu is %g, not %g", optimiser_names[kind], compared[i], k,
+                             found[compared[i]][k], expected[compared[i]][k]);
+        for (size_t i = 0; i < ARRAYS; i++) {
+            device->release(device, found[i]);
+            device->release(device, expected[i]);
+        }
+    }
+    free(sums);
+    free(direction);
+    model_description_free(description);
+    device->close(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_step_is_its_formula),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
