@@ -12,7 +12,7 @@
 
 static struct {
     const char *model, *precision;
-    int64_t batch, micro_batch, sequence, threads, steps, warm;
+    int64_t batch, micro_batch, sequence, threads, steps, warm, zero;
     uint64_t bucket_bytes;
     bool json;
 } chosen;
@@ -33,6 +33,7 @@ static const struct cli_option options[] = {
                "of products and activations; weights and sums are f32 always"),
     INTEGER("steps", 's', steps, "10", 1, 1e6, "steps that are measured"),
     INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not"),
+    INTEGER("zero", 0, zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
 };
@@ -76,13 +77,13 @@ static void print_figures(FILE *output, const struct figures *figures)
 {
     if (chosen.json)
         fprintf(output,
-                "{\"model\":\"%s\",\"ranks\":%d,\"threads\":%" PRId64 ",\"precision\":\"%s\",\"batch\":%" PRId64
-                ",\"sequence\":%" PRId64 ",\"steps\":%" PRId64
+                "{\"model\":\"%s\",\"ranks\":%d,\"threads\":%" PRId64 ",\"precision\":\"%s\",\"zero\":%" PRId64
+                ",\"batch\":%" PRId64 ",\"sequence\":%" PRId64 ",\"steps\":%" PRId64
                 ",\"step_ms\":%.3f,\"tokens_per_s\":%.1f,\"model_flops_utilisation\":%.4f,\"peak_flops\":%.4g,"
                 "\"peak_memory_bytes\":%" PRIu64 ",\"kernels\":\"%s\"}\n",
-                chosen.model, figures->ranks, chosen.threads, chosen.precision, chosen.batch, chosen.sequence,
-                chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation,
-                figures->peak_flops, figures->peak_memory_bytes, figures->kernels);
+                chosen.model, figures->ranks, chosen.threads, chosen.precision, chosen.zero, chosen.batch,
+                chosen.sequence, chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second,
+                figures->utilisation, figures->peak_flops, figures->peak_memory_bytes, figures->kernels);
     else
         fprintf(
             output,
@@ -148,6 +149,7 @@ static weft_status make_config(int ranks, struct train_config *config, struct er
         .floor_share = 1,
         .optimiser = {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
         .clip = 1,
+        .zero = chosen.zero,
         .bucket_bytes = chosen.bucket_bytes,
         .threads = chosen.threads,
         .mixed = strcmp(chosen.precision, "bf16") == 0,

@@ -70,6 +70,7 @@ static const struct cli_option options[] = {
     INTEGER("sample", 0, "N", config.sample, "200", 0, 1e6, "tokens to sample from the model at the end; 0: none"),
     CLI_TEXT("prompt", 0, "TEXT", &chosen.config.prompt, "And God said", "what the sample begins with"),
     NUMBER("temperature", config.temperature, "0.7", 0, 100, "of sampling; 0: always the likeliest token"),
+    INTEGER("zero", 0, "LEVEL", config.zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "gradient bytes fused into one all-reduce"),
     INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads a rank"),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", precisions,

@@ -98,8 +98,3 @@ weft_status data_parallel_end(struct data_parallel *parallel, struct error *erro
     parallel->index = last ? 0 : parallel->index + 1;
     return WEFT_OK;
 }
-
-weft_status data_parallel_broadcast(struct data_parallel *parallel, void *array, size_t bytes, struct error *error)
-{
-    return library_error(parallel, weft_broadcast(array, bytes, WEFT_U8, 0, parallel->comm), error);
-}

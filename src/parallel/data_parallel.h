@@ -50,7 +50,4 @@ void data_parallel_ready(void *parallel, size_t first, size_t count);
 /** After the backward pass. After the last local micro-batch the sum is complete on return. */
 weft_status data_parallel_end(struct data_parallel *parallel, struct error *error);
 
-/** Give `bytes` at `array` on rank 0 of `comm` to all of its ranks. */
-weft_status data_parallel_broadcast(struct data_parallel *parallel, void *array, size_t bytes, struct error *error);
-
 #endif

@@ -10,11 +10,12 @@
 #include <string.h>
 
 weft_status training_state_open(struct training_state *state, weft_context *context,
-                                const struct model_description *description, bool second_moments, struct error *error)
+                                const struct model_description *description, size_t moments, bool second_moments,
+                                struct error *error)
 {
     *state = (struct training_state){.context = context, .description = description};
-    size_t bytes = description->elements * sizeof(float);
-    state->parameters = weft_alloc(context, bytes);
+    const size_t bytes = (moments ? moments : 1) * sizeof(float); /* a shard may be empty */
+    state->parameters = weft_alloc(context, description->elements * sizeof(float));
     state->first_moments = state->parameters ? weft_alloc(context, bytes) : NULL;
     state->second_moments = state->first_moments && second_moments ? weft_alloc(context, bytes) : NULL;
     if (state->first_moments && (state->second_moments || !second_moments))

@@ -13,15 +13,16 @@
 struct training_state {
     weft_context *context;
     const struct model_description *description;
-    float *parameters; /**< description->elements, as the next two */
-    float *first_moments;
+    float *parameters;     /**< description->elements */
+    float *first_moments;  /**< of this rank's shard */
     float *second_moments; /**< NULL: the optimiser has none */
     uint64_t step;         /**< steps taken */
 };
 
-/** Memory for a state, zeroed, with second moments or without. `description` is borrowed. */
+/** Memory for a state, zeroed, with so many moments, and second moments or none. `description` is borrowed. */
 weft_status training_state_open(struct training_state *state, weft_context *context,
-                                const struct model_description *description, bool second_moments, struct error *error);
+                                const struct model_description *description, size_t moments, bool second_moments,
+                                struct error *error);
 void training_state_close(struct training_state *state);
 
 /** Write a checkpoint of `state` below `folder`, whole or not at all; `path` receives its place. One rank calls this.

@@ -11,6 +11,7 @@
 #include "train/evaluation.h"
 #include "train/report.h"
 #include "train/state.h"
+#include "train/whole_state.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -37,6 +38,7 @@ struct trainer {
     struct dataset *dataset;
     struct model *model;
     struct training_state state;
+    struct shards shards;
     struct data_parallel parallel;
     bool parallel_is_open;
     struct report report;
@@ -73,6 +75,12 @@ static weft_status check_config(const struct train_config *config, struct error 
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
                          config->shape.context);
+    if (config->zero > 0 && config->optimiser.kind != OPTIMISER_ADAMW && config->optimiser.kind != OPTIMISER_SGD)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--zero %" PRId64
+                         " cuts tensors into shards, but %s needs the norm of whole ones; use adamw or "
+                         "sgd, or --zero 0",
+                         config->zero, optimiser_names[config->optimiser.kind]);
     if (config->warmup > config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
                          config->warmup, config->steps);
@@ -112,7 +120,10 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
                                                      .label_smoothing = config->label_smoothing},
                              &trainer->model, error)) != WEFT_OK)
         return status;
-    if ((status = training_state_open(&trainer->state, trainer->context, trainer->description,
+    if ((status = shards_open(&trainer->shards, trainer->context, trainer->comm, trainer->description->elements,
+                              config->zero > 0, error)) != WEFT_OK)
+        return status;
+    if ((status = training_state_open(&trainer->state, trainer->context, trainer->description, trainer->shards.count,
                                       optimiser_has_second_moments(config->optimiser.kind), error)) != WEFT_OK)
         return status;
     size_t length = (size_t)(config->micro_batch * config->sequence), elements = trainer->description->elements;
@@ -124,40 +135,33 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     return report_open(&trainer->report, trainer->out, trainer->rank == 0 ? config->metrics : NULL, error);
 }
 
-/* The state that rank 0 begins with. */
-static weft_status make_first_state(struct trainer *trainer, struct error *error)
+/* The state that the run begins with, on rank 0. */
+static weft_status make_first_state(struct trainer *trainer, struct training_state *state, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     if (!config->resume)
-        return model_initialise(trainer->description, trainer->device, trainer->state.parameters,
-                                (uint64_t)config->seed, error);
-    weft_status status = training_state_load(&trainer->state, config, config->resume, error);
-    if (status == WEFT_OK && trainer->state.step > (uint64_t)config->steps)
+        return model_initialise(trainer->description, trainer->device, state->parameters, (uint64_t)config->seed,
+                                error);
+    weft_status status = training_state_load(state, config, config->resume, error);
+    if (status == WEFT_OK && state->step > (uint64_t)config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64,
-                         config->resume, trainer->state.step, config->steps);
+                         config->resume, state->step, config->steps);
     return status;
 }
 
-static weft_status share_first_state(struct trainer *trainer, struct error *error)
+/* Rank 0 makes or reads it, and all get theirs of it. */
+static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
 {
-    struct training_state *state = &trainer->state;
-    size_t bytes = trainer->description->elements * sizeof(float);
-    struct {
-        void *array;
-        size_t bytes;
-    } parts[] = {
-        {&state->step, sizeof state->step},
-        {state->parameters, bytes},
-        {state->first_moments, bytes},
-        {state->second_moments, state->second_moments ? bytes : 0},
-    };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        weft_status status = data_parallel_broadcast(&trainer->parallel, parts[i].array, parts[i].bytes, error);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
+    struct whole_state whole;
+    weft_status status = whole_state_open(&whole, &trainer->state, &trainer->shards, error);
+    if (status == WEFT_OK && trainer->rank == 0)
+        status = make_first_state(trainer, &whole.state, error);
+    status = agree(trainer, status, speaks, error);
+    if (status == WEFT_OK)
+        status = whole_state_deal(&whole, &trainer->state, &trainer->shards, error);
+    whole_state_close(&whole);
+    return status;
 }
 
 static void describe(const struct trainer *trainer)
@@ -183,6 +187,8 @@ static void describe(const struct trainer *trainer)
         fprintf(trainer->out, "; %.1f MiB of gradients all-reduced in buckets of %.2f MiB while backward goes on",
                 (double)(trainer->description->elements * sizeof(float)) / 1048576.0,
                 (double)(trainer->parallel.buckets.bucket_elements * sizeof(float)) / 1048576.0);
+    if (trainer->shards.sharded)
+        fprintf(trainer->out, "; optimiser state in %u shards", trainer->ranks);
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
     if (trainer->state.step)
@@ -214,10 +220,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     if (status != WEFT_OK)
         goto fail;
     trainer->parallel_is_open = true;
-    status = trainer->rank == 0 ? make_first_state(trainer, error) : WEFT_OK;
-    status = agree(trainer, status, speaks, error);
-    if (status == WEFT_OK)
-        status = share_first_state(trainer, error);
+    status = begin_state(trainer, speaks, error);
     if (status != WEFT_OK)
         goto fail;
 
@@ -264,6 +267,7 @@ void trainer_close(struct trainer *trainer)
     free(trainer->targets);
     free(trainer->square_sums);
     training_state_close(&trainer->state);
+    shards_close(&trainer->shards);
     model_close(trainer->model);
     dataset_close(trainer->dataset);
     model_description_free(trainer->description);
@@ -304,6 +308,37 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
     return WEFT_OK;
 }
 
+/* Take an optimiser's step on this rank's shard. */
+static void update(struct trainer *trainer, const struct optimiser_step *step)
+{
+    const struct training_state *state = &trainer->state;
+    const struct shards *shards = &trainer->shards;
+    struct device *device = trainer->device;
+    char *narrowed = model_narrowed_weights(trainer->model);
+    const struct optimiser_arrays arrays = {
+        .parameters = state->parameters + shards->first,
+        .gradients = trainer->parallel.gradients + shards->first,
+        .first_moments = state->first_moments,
+        .second_moments = state->second_moments,
+        .narrowed = narrowed ? narrowed + shards->first * weft_type_size(device->activations) : NULL,
+        .sums = trainer->square_sums};
+    model_update(trainer->description, device, &trainer->config.optimiser, step, shards->first, shards->count, &arrays);
+}
+
+/* What came from other ranks has no narrowed copy yet. */
+static void narrow_the_others(struct trainer *trainer)
+{
+    const struct shards *shards = &trainer->shards;
+    struct device *device = trainer->device;
+    char *narrowed = model_narrowed_weights(trainer->model);
+    const size_t end = shards->first + shards->count;
+    if (!narrowed || !shards->sharded)
+        return;
+    device->narrow(device, shards->first, trainer->state.parameters, narrowed);
+    device->narrow(device, shards->elements - end, trainer->state.parameters + end,
+                   narrowed + end * weft_type_size(device->activations));
+}
+
 /* One step; *stopping tells whether some rank wants to end. */
 static weft_status take_step(struct trainer *trainer, bool *stopping, struct error *error)
 {
@@ -322,15 +357,14 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
     double clip = config->clip > 0 && norm > config->clip ? config->clip / norm : 1.0;
     double rate = learning_rate_at(&trainer->schedule, state->step);
     const struct optimiser_step step = {.number = state->step + 1, .rate = rate, .gradient_scale = mean * clip};
-    const struct optimiser_arrays arrays = {.parameters = state->parameters,
-                                            .gradients = trainer->parallel.gradients,
-                                            .first_moments = state->first_moments,
-                                            .second_moments = state->second_moments,
-                                            .narrowed = model_narrowed_weights(trainer->model),
-                                            .sums = trainer->square_sums};
-    model_update(trainer->description, trainer->device, &config->optimiser, &step, 0, elements, &arrays);
+    update(trainer, &step);
     if ((status = trainer->device->finish(trainer->device, error)) != WEFT_OK)
         return status;
+    uint64_t shared = clock_now();
+    if ((status = shards_share(&trainer->shards, state->parameters, error)) != WEFT_OK)
+        return status;
+    shared = clock_now() - shared;
+    narrow_the_others(trainer);
     state->step++;
     *stopping = extras[EXTRA_STOP] > 0;
 
@@ -340,7 +374,7 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
         .rate = rate,
         .gradient_norm = norm,
         .seconds = (double)(clock_now() - begin) * 1e-9,
-        .wait_seconds = trainer->parallel.buckets.wait_seconds - waited,
+        .wait_seconds = trainer->parallel.buckets.wait_seconds - waited + (double)shared * 1e-9,
     };
     report_step(&trainer->report, &report);
     if (config->observe)
@@ -379,10 +413,17 @@ static weft_status evaluate(struct trainer *trainer, struct error *error)
 static weft_status save(struct trainer *trainer, bool *speaks, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = WEFT_OK;
-    if (trainer->rank == 0)
-        status = training_state_save(&trainer->state, &trainer->config, trainer->config.checkpoint_dir, path, error);
-    status = agree(trainer, status, speaks, error);
+    struct whole_state whole;
+    weft_status status = whole_state_open(&whole, &trainer->state, &trainer->shards, error);
+    if (trainer->shards.sharded)
+        status = agree(trainer, status, speaks, error);
+    if (status == WEFT_OK)
+        status = whole_state_gather(&whole, &trainer->state, &trainer->shards, error);
+    if (status == WEFT_OK && trainer->rank == 0)
+        status = training_state_save(&whole.state, &trainer->config, trainer->config.checkpoint_dir, path, error);
+    whole_state_close(&whole);
+    if (!trainer->agreed)
+        status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK && trainer->out) {
         fprintf(trainer->out, "checkpoint %s\n", path);
         fflush(trainer->out);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "parallel/shards.h"
+
+#include "tensor/tree.h"
+
+#include <stdlib.h>
+
+/* The library's own sentence, passed on. */
+static weft_status library_error(const struct shards *shards, weft_status status, struct error *error)
+{
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(shards->context));
+}
+
+weft_status shards_open(struct shards *shards, weft_context *context, weft_comm *comm, size_t elements, bool sharded,
+                        struct error *error)
+{
+    *shards = (struct shards){.context = context,
+                              .comm = comm,
+                              .rank = (uint32_t)weft_comm_rank(comm),
+                              .ranks = (uint32_t)weft_comm_size(comm),
+                              .elements = elements,
+                              .count = elements};
+    shards->sharded = sharded && shards->ranks > 1;
+    if (!shards->sharded)
+        return WEFT_OK;
+    shards->firsts = calloc(shards->ranks, sizeof *shards->firsts);
+    shards->counts = calloc(shards->ranks, sizeof *shards->counts);
+    if (!shards->firsts || !shards->counts) {
+        shards_close(shards);
+        return error_memory(error, 2 * shards->ranks * sizeof *shards->firsts, "a list of shards");
+    }
+    const size_t blocks = tree_blocks(elements), each = blocks / shards->ranks, more = blocks % shards->ranks;
+    for (size_t r = 0, block = 0; r < shards->ranks; r++) {
+        size_t first = block * DEVICE_SQUARES_BLOCK, last = (block += each + (r < more)) * DEVICE_SQUARES_BLOCK;
+        shards->firsts[r] = first < elements ? first : elements;
+        shards->counts[r] = (last < elements ? last : elements) - shards->firsts[r];
+    }
+    shards->first = shards->firsts[shards->rank];
+    shards->count = shards->counts[shards->rank];
+    return WEFT_OK;
+}
+
+void shards_close(struct shards *shards)
+{
+    free(shards->firsts);
+    free(shards->counts);
+    *shards = (struct shards){0};
+}
+
+weft_status shards_share(const struct shards *shards, float *array, struct error *error)
+{
+    if (!shards->sharded)
+        return WEFT_OK;
+    return library_error(
+        shards, weft_allgatherv(array + shards->first, array, shards->counts, shards->firsts, WEFT_F32, shards->comm),
+        error);
+}
+
+weft_status shards_gather(const struct shards *shards, const float *part, float *whole, struct error *error)
+{
+    if (!shards->sharded)
+        return WEFT_OK;
+    return library_error(shards, weft_gatherv(part, whole, shards->counts, shards->firsts, WEFT_F32, 0, shards->comm),
+                         error);
+}
+
+weft_status shards_deal(const struct shards *shards, const float *whole, float *part, struct error *error)
+{
+    if (!shards->sharded)
+        return library_error(shards, weft_broadcast(part, shards->elements, WEFT_F32, 0, shards->comm), error);
+    size_t *numbers = calloc(4 * shards->ranks, sizeof *numbers);
+    if (!numbers)
+        return error_memory(error, 4 * shards->ranks * sizeof *numbers, "a list of shards");
+    /* Only rank 0 sends, and only it is received from. */
+    size_t *sent = numbers, *sent_from = sent + shards->ranks;
+    size_t *received = sent_from + shards->ranks, *received_at = received + shards->ranks;
+    for (uint32_t r = 0; shards->rank == 0 && r < shards->ranks; r++) {
+        sent[r] = shards->counts[r];
+        sent_from[r] = shards->firsts[r];
+    }
+    received[0] = shards->count;
+    weft_status status = library_error(
+        shards, weft_alltoallv(whole, sent, sent_from, part, received, received_at, WEFT_F32, shards->comm), error);
+    free(numbers);
+    return status;
+}
