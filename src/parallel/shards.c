@@ -23,15 +23,17 @@ weft_status shards_open(struct shards *shards, weft_context *context, weft_comm 
     shards->sharded = sharded && shards->ranks > 1;
     if (!shards->sharded)
         return WEFT_OK;
-    shards->firsts = calloc(shards->ranks, sizeof *shards->firsts);
-    shards->counts = calloc(shards->ranks, sizeof *shards->counts);
-    if (!shards->firsts || !shards->counts) {
-        shards_close(shards);
-        return error_memory(error, 2 * shards->ranks * sizeof *shards->firsts, "a list of shards");
-    }
+    shards->firsts = calloc(4 * shards->ranks, sizeof *shards->firsts);
+    if (!shards->firsts)
+        return error_memory(error, 4 * shards->ranks * sizeof *shards->firsts, "a list of shards");
+    shards->counts = shards->firsts + shards->ranks;
+    shards->block_firsts = shards->counts + shards->ranks;
+    shards->block_counts = shards->block_firsts + shards->ranks;
     const size_t blocks = tree_blocks(elements), each = blocks / shards->ranks, more = blocks % shards->ranks;
-    for (size_t r = 0, block = 0; r < shards->ranks; r++) {
-        size_t first = block * DEVICE_SQUARES_BLOCK, last = (block += each + (r < more)) * DEVICE_SQUARES_BLOCK;
+    for (size_t r = 0, block = 0; r < shards->ranks; block += shards->block_counts[r++]) {
+        shards->block_firsts[r] = block;
+        shards->block_counts[r] = each + (r < more);
+        size_t first = block * DEVICE_SQUARES_BLOCK, last = first + shards->block_counts[r] * DEVICE_SQUARES_BLOCK;
         shards->firsts[r] = first < elements ? first : elements;
         shards->counts[r] = (last < elements ? last : elements) - shards->firsts[r];
     }
@@ -42,8 +44,7 @@ weft_status shards_open(struct shards *shards, weft_context *context, weft_comm 
 
 void shards_close(struct shards *shards)
 {
-    free(shards->firsts);
-    free(shards->counts);
+    free(shards->firsts); /* and the other lists behind it */
     *shards = (struct shards){0};
 }
 
@@ -54,6 +55,16 @@ weft_status shards_share(const struct shards *shards, float *array, struct error
     return library_error(
         shards, weft_allgatherv(array + shards->first, array, shards->counts, shards->firsts, WEFT_F32, shards->comm),
         error);
+}
+
+weft_status shards_share_sums(const struct shards *shards, double *sums, struct error *error)
+{
+    if (!shards->sharded)
+        return WEFT_OK;
+    return library_error(shards,
+                         weft_allgatherv(sums + shards->block_firsts[shards->rank], sums, shards->block_counts,
+                                         shards->block_firsts, WEFT_F64, shards->comm),
+                         error);
 }
 
 weft_status shards_gather(const struct shards *shards, const float *part, float *whole, struct error *error)

@@ -21,9 +21,10 @@ struct shards {
     weft_comm *comm; /**< borrowed */
     bool sharded;
     uint32_t rank, ranks;
-    size_t elements;         /**< of the whole array */
-    size_t first, count;     /**< this rank's range */
-    size_t *firsts, *counts; /**< every rank's, where sharded */
+    size_t elements;                     /**< of the whole array */
+    size_t first, count;                 /**< this rank's range */
+    size_t *firsts, *counts;             /**< every rank's, where sharded */
+    size_t *block_firsts, *block_counts; /**< the same in blocks of DEVICE_SQUARES_BLOCK elements */
 };
 
 weft_status shards_open(struct shards *shards, weft_context *context, weft_comm *comm, size_t elements, bool sharded,
@@ -32,6 +33,10 @@ void shards_close(struct shards *shards);
 
 /** All ranges of `array` from the ranks that they belong to. Collective. */
 weft_status shards_share(const struct shards *shards, float *array, struct error *error);
+
+/** All blocks' `sums` (device->sum_of_squares() of the whole array) from the ranks whose ranges they are. Collective.
+ */
+weft_status shards_share_sums(const struct shards *shards, double *sums, struct error *error);
 
 /** Every rank's `part` (its range alone) into `whole` at rank 0. Collective where sharded. */
 weft_status shards_gather(const struct shards *shards, const float *part, float *whole, struct error *error);

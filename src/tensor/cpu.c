@@ -43,13 +43,13 @@ static void cpu_close(struct device *device)
     free(cpu);
 }
 
-#define PEAK_ROUNDS 1000000
+#define PEAK_ROUNDS 4000000 /* some ten milliseconds: threads must have found cores of their own */
 
 static double cpu_peak(struct device *device)
 {
     struct cpu *cpu = cpu_of(device);
     double best = 0;
-    for (int attempt = 0; attempt < 5; attempt++) {
+    for (int attempt = 0; attempt < 8; attempt++) {
         double operations = 0;
         uint64_t begin = clock_now();
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) reduction(+ : operations)

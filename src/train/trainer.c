@@ -308,6 +308,17 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
     return WEFT_OK;
 }
 
+/* The norm of the summed gradient: each rank looks at its shard. */
+static weft_status measure_gradient(struct trainer *trainer, double *norm, struct error *error)
+{
+    const struct shards *shards = &trainer->shards;
+    trainer->device->sum_of_squares(trainer->device, shards->count, trainer->parallel.gradients + shards->first,
+                                    trainer->square_sums + shards->first / DEVICE_SQUARES_BLOCK);
+    weft_status status = shards_share_sums(shards, trainer->square_sums, error);
+    *norm = sqrt(tree_sum(trainer->square_sums, tree_blocks(trainer->description->elements)));
+    return status;
+}
+
 /* Take an optimiser's step on this rank's shard. */
 static void update(struct trainer *trainer, const struct optimiser_step *step)
 {
@@ -353,7 +364,10 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
     size_t elements = trainer->description->elements;
     const float *gradients = trainer->parallel.gradients, *extras = gradients + elements;
     double mean = 1.0 / trainer->parallel.layout.total;
-    double norm = mean * model_gradient_norm(trainer->device, elements, gradients, trainer->square_sums);
+    double norm;
+    if ((status = measure_gradient(trainer, &norm, error)) != WEFT_OK)
+        return status;
+    norm *= mean;
     double clip = config->clip > 0 && norm > config->clip ? config->clip / norm : 1.0;
     double rate = learning_rate_at(&trainer->schedule, state->step);
     const struct optimiser_step step = {.number = state->step + 1, .rate = rate, .gradient_scale = mean * clip};
