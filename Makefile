@@ -90,6 +90,11 @@ bench:
 	@bench/rails --build $(BUILD) --repetitions 3 --min 4M --max 16M
 	@bench/training --build $(BUILD)
 
+bench-train:
+	@deps/install build bench
+	@$(MAKE) --no-print-directory all
+	@bench/train_steps --build $(BUILD) --precisions f32,bf16
+
 install: all
 	@meson configure $(BUILD) --prefix=$(PREFIX)
 	@ninja -C $(BUILD) --quiet >/dev/null
