@@ -9,28 +9,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-weft_status training_state_open(struct training_state *state, weft_context *context,
+weft_status training_state_open(struct training_state *state, weft_context *context, struct device *device,
                                 const struct model_description *description, size_t moments, bool second_moments,
                                 struct error *error)
 {
-    *state = (struct training_state){.context = context, .description = description};
+    *state = (struct training_state){.context = context, .device = device, .description = description};
     const size_t bytes = (moments ? moments : 1) * sizeof(float); /* a shard may be empty */
+    weft_status status = WEFT_OK;
     state->parameters = weft_alloc(context, description->elements * sizeof(float));
-    state->first_moments = state->parameters ? weft_alloc(context, bytes) : NULL;
-    state->second_moments = state->first_moments && second_moments ? weft_alloc(context, bytes) : NULL;
-    if (state->first_moments && (state->second_moments || !second_moments))
-        return WEFT_OK;
-    training_state_close(state);
-    return error_set(error, WEFT_ERROR_MEMORY, "%s", weft_message(context));
+    if (!state->parameters)
+        status = error_set(error, WEFT_ERROR_MEMORY, "%s", weft_message(context));
+    if (status == WEFT_OK && !(state->first_moments = device->allocate(device, bytes, "an optimizer's moments", error)))
+        status = WEFT_ERROR_MEMORY;
+    if (status == WEFT_OK && second_moments &&
+        !(state->second_moments = device->allocate(device, bytes, "an optimizer's second moments", error)))
+        status = WEFT_ERROR_MEMORY;
+    if (status != WEFT_OK)
+        training_state_close(state);
+    return status;
 }
 
 void training_state_close(struct training_state *state)
 {
     if (!state->context)
         return;
-    weft_free(state->context, state->parameters);
-    weft_free(state->context, state->first_moments);
-    weft_free(state->context, state->second_moments);
+    if (state->parameters)
+        weft_free(state->context, state->parameters);
+    state->device->release(state->device, state->first_moments);
+    state->device->release(state->device, state->second_moments);
     *state = (struct training_state){0};
 }
 

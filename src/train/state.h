@@ -12,15 +12,17 @@
 
 struct training_state {
     weft_context *context;
+    struct device *device;
     const struct model_description *description;
-    float *parameters;     /**< description->elements */
+    float *parameters;     /**< description->elements, from weft_alloc() */
     float *first_moments;  /**< of this rank's shard */
     float *second_moments; /**< NULL: the optimiser has none */
     uint64_t step;         /**< steps taken */
 };
 
-/** Memory for a state, zeroed, with so many moments, and second moments or none. `description` is borrowed. */
-weft_status training_state_open(struct training_state *state, weft_context *context,
+/** Memory for a state, zeroed, with so many moments on the device, and second moments or none. `description` is
+ * borrowed. */
+weft_status training_state_open(struct training_state *state, weft_context *context, struct device *device,
                                 const struct model_description *description, size_t moments, bool second_moments,
                                 struct error *error);
 void training_state_close(struct training_state *state);

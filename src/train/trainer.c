@@ -123,8 +123,9 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     if ((status = shards_open(&trainer->shards, trainer->context, trainer->comm, trainer->description->elements,
                               config->zero > 0, error)) != WEFT_OK)
         return status;
-    if ((status = training_state_open(&trainer->state, trainer->context, trainer->description, trainer->shards.count,
-                                      optimiser_has_second_moments(config->optimiser.kind), error)) != WEFT_OK)
+    if ((status = training_state_open(&trainer->state, trainer->context, trainer->device, trainer->description,
+                                      trainer->shards.count, optimiser_has_second_moments(config->optimiser.kind),
+                                      error)) != WEFT_OK)
         return status;
     size_t length = (size_t)(config->micro_batch * config->sequence), elements = trainer->description->elements;
     trainer->tokens = malloc(length * sizeof *trainer->tokens);
