@@ -4,6 +4,7 @@
 #include "cli/bench_print.h"
 #include "cli/bench_progress.h"
 #include "cli/bench_sweep.h"
+#include "cli/bench_train.h"
 #include "cli/command.h"
 
 #include <inttypes.h>
@@ -48,14 +49,6 @@ static const struct cli_option options[] = {
                 "turns that each algorithm of a sweep has at each size"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each size"),
 };
-
-static int index_of(const char *name, const char *const *names)
-{
-    int index = 0;
-    while (names[index] && strcmp(names[index], name) != 0)
-        index++;
-    return index;
-}
 
 /* Start this command again in N ranks, by `weft run`; returns only if that fails. */
 static weft_status launch(const struct command_call *call, struct error *error)
@@ -258,8 +251,8 @@ static weft_status run(struct command_call *call, struct error *error)
 {
     weft_context *context = NULL;
     struct bench_case what = {
-        .type = (weft_type)index_of(chosen.type, types),
-        .op = {(weft_op_kind)index_of(chosen.op, ops), strcmp(chosen.op, "scaled-sum") == 0 ? 0.5 : 1.0},
+        .type = (weft_type)cli_choice_index(chosen.type, types),
+        .op = {(weft_op_kind)cli_choice_index(chosen.op, ops), strcmp(chosen.op, "scaled-sum") == 0 ? 0.5 : 1.0},
         .root = (int)chosen.root,
         .registered = strcmp(chosen.buffers, "registered") == 0,
     };
@@ -289,8 +282,6 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_finalize(context);
     return status;
 }
-
-extern const struct command command_bench_train;
 
 static const struct command *const subcommands[] = {&command_bench_train};
 

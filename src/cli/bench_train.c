@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft bench train`: how long whole training steps take, and what share of the processor's arithmetic that is. */
-#include "cli/command.h"
+#include "cli/bench_train.h"
+
+#include "cli/training.h"
 #include "train/trainer.h"
 
+#include "base/json.h"
 #include "model/model.h"
 
 #include <inttypes.h>
@@ -21,8 +24,6 @@ static struct {
 #define INTEGER(name, letter, where, start, least, most, text)                                                         \
     CLI_INTEGER(name, letter, "N", &chosen.where, start, least, most, text)
 
-static const char *const precisions[] = {"f32", "bf16", NULL};
-
 static const struct cli_option options[] = {
     CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m", "a size of model by name, as weft train has them"),
     INTEGER("batch", 'b', batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),
@@ -30,7 +31,7 @@ static const struct cli_option options[] = {
             "sequences in one forward and backward pass; 0: a rank's share"),
     INTEGER("sequence", 0, sequence, "64", 1, 1000000, "tokens in a sequence"),
     INTEGER("threads", 't', threads, "1", 1, 1024, "compute threads a rank"),
-    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", precisions,
+    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "of products and activations; weights and sums are f32 always"),
     INTEGER("steps", 's', steps, "10", 1, 1e6, "steps that are measured"),
     INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not"),
@@ -74,20 +75,36 @@ struct figures {
     const char *kernels;
 };
 
-static void print_figures(FILE *output, const struct figures *figures)
+static weft_status print_json(FILE *output, const struct figures *figures, struct error *error)
+{
+    struct json_writer writer;
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "model", chosen.model);
+    json_put_integer(&writer, "ranks", figures->ranks);
+    json_put_integer(&writer, "threads", chosen.threads);
+    json_put_text(&writer, "precision", chosen.precision);
+    json_put_integer(&writer, "zero", chosen.zero);
+    json_put_integer(&writer, "batch", chosen.batch);
+    json_put_integer(&writer, "sequence", chosen.sequence);
+    json_put_integer(&writer, "steps", chosen.steps);
+    json_put_number(&writer, "step_ms", figures->step_seconds * 1e3);
+    json_put_number(&writer, "tokens_per_s", figures->tokens_per_second);
+    json_put_number(&writer, "model_flops_utilisation", figures->utilisation);
+    json_put_number(&writer, "peak_flops", figures->peak_flops);
+    json_put_unsigned(&writer, "peak_memory_bytes", figures->peak_memory_bytes);
+    json_put_text(&writer, "kernels", figures->kernels);
+    json_close(&writer);
+    weft_status status = json_print(&writer, output, error);
+    json_end(&writer);
+    return status;
+}
+
+static weft_status print_figures(FILE *output, const struct figures *figures, struct error *error)
 {
     if (chosen.json)
-        fprintf(output,
-                "{\"model\":\"%s\",\"ranks\":%d,\"threads\":%" PRId64 ",\"precision\":\"%s\",\"zero\":%" PRId64
-                ",\"batch\":%" PRId64 ",\"sequence\":%" PRId64 ",\"steps\":%" PRId64
-                ",\"step_ms\":%.3f,\"tokens_per_s\":%.1f,\"model_flops_utilisation\":%.4f,\"peak_flops\":%.4g,"
-                "\"peak_memory_bytes\":%" PRIu64 ",\"kernels\":\"%s\"}\n",
-                chosen.model, figures->ranks, chosen.threads, chosen.precision, chosen.zero, chosen.batch,
-                chosen.sequence, chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second,
-                figures->utilisation, figures->peak_flops, figures->peak_memory_bytes, figures->kernels);
-    else
-        fprintf(
-            output,
+        return print_json(output, figures, error);
+    fprintf(output,
             "%s, %d rank%s of %" PRId64 " thread%s (%s), %s, batches of %" PRId64 " x %" PRId64
             " tokens, median of %" PRId64 " steps:\n"
             "  %.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB "
@@ -96,6 +113,7 @@ static void print_figures(FILE *output, const struct figures *figures)
             chosen.threads == 1 ? "" : "s", figures->kernels, chosen.precision, chosen.batch, chosen.sequence,
             chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation * 100,
             figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0);
+    return WEFT_OK;
 }
 
 /* Figures of this rank become those of all: the slowest step, the sum of the peaks, the most memory. */
@@ -131,7 +149,7 @@ static weft_status measure(const struct train_config *config, struct times *time
         figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.step_seconds;
         figures.utilisation = trainer_step_flops(trainer) / figures.step_seconds / figures.peak_flops;
         if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
-            print_figures(output, &figures);
+            status = print_figures(output, &figures, error);
     }
     trainer_close(trainer);
     return status;
@@ -154,7 +172,7 @@ static weft_status make_config(int ranks, struct train_config *config, struct er
         .zero = chosen.zero,
         .bucket_bytes = chosen.bucket_bytes,
         .threads = chosen.threads,
-        .mixed = strcmp(chosen.precision, "bf16") == 0,
+        .mixed = training_is_mixed(chosen.precision),
     };
     if (chosen.batch % ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
@@ -181,14 +199,7 @@ static weft_status run(struct command_call *call, struct error *error)
         status = measure(&config, &times, context, call->output, &speaks, error);
     }
     free(times.seconds);
-    weft_status end = weft_finalize(context);
-    if (status == WEFT_OK && end != WEFT_OK)
-        return error_set(error, end, "%s", weft_message(NULL));
-    if (status != WEFT_OK && !speaks) {
-        call->exit_code = 1; /* another rank has told the user why */
-        return WEFT_OK;
-    }
-    return status;
+    return training_leave(call, context, status, speaks, error);
 }
 
 const struct command command_bench_train = {

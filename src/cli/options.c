@@ -226,3 +226,11 @@ char *cli_option_range(const struct cli_option *option, char *buffer, size_t siz
     }
     return buffer;
 }
+
+int cli_choice_index(const char *choice, const char *const *choices)
+{
+    int index = 0;
+    while (choices[index] && strcmp(choices[index], choice) != 0)
+        index++;
+    return index;
+}

@@ -118,4 +118,8 @@ void cli_rest_free(struct cli_rest *rest);
 /** The range, choices or unit of an option as people read it ("1 to 64", "registered, ordinary"), or "". */
 char *cli_option_range(const struct cli_option *option, char *buffer, size_t size);
 
+/** The place of `choice` in the list of an option of CLI_KIND_CHOICE: its number, where the list is in an enumeration's
+ * order. */
+int cli_choice_index(const char *choice, const char *const *choices);
+
 #endif

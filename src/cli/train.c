@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft train`: train a model on a dataset, on however many ranks it was launched with. */
-#include "cli/command.h"
+#include "cli/training.h"
 
 #include "train/trainer.h"
 
@@ -10,7 +10,6 @@
 
 static const char *const scalings[] = {"none", "linear", "root", NULL};
 
-static const char *const precisions[] = {"f32", "bf16", NULL};
 static const char *const recomputes[] = {"nothing", "attention", "all", NULL};
 
 static struct {
@@ -73,7 +72,7 @@ static const struct cli_option options[] = {
     INTEGER("zero", 0, "LEVEL", config.zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "gradient bytes fused into one all-reduce"),
     INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads a rank"),
-    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", precisions,
+    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "of products and activations; weights and sums are f32 always"),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", recomputes,
                "what backward makes anew instead of keeping it: less memory, more time"),
@@ -90,15 +89,6 @@ static void ask_to_stop(int signal_number)
 {
     stop_asked = 1;
     signal(signal_number, SIG_DFL); /* the second one is meant */
-}
-
-/* The place of a choice in its list, which is that of its enumeration. */
-static int index_of(const char *choice, const char *const *list)
-{
-    int i = 0;
-    while (strcmp(list[i], choice) != 0)
-        i++;
-    return i;
 }
 
 static weft_status resolve(struct error *error)
@@ -127,11 +117,11 @@ static weft_status resolve(struct error *error)
                          "--prompt is empty; a sample needs at least one character to begin with");
     if (shape->vocabulary != 256)
         config->sample = 0; /* only bytes can be printed as they are */
-    config->rate_shape = (enum learning_rate_shape)index_of(chosen.rate_shape, learning_rate_shapes);
-    config->optimiser.kind = (enum optimiser_kind)index_of(chosen.optimiser, optimiser_names);
-    config->mixed = strcmp(chosen.precision, "bf16") == 0;
-    config->recompute = (enum model_recompute)index_of(chosen.recompute, recomputes);
-    config->scaling = (enum learning_rate_scaling)index_of(chosen.scaling, scalings);
+    config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
+    config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
+    config->mixed = training_is_mixed(chosen.precision);
+    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, recomputes);
+    config->scaling = (enum learning_rate_scaling)cli_choice_index(chosen.scaling, scalings);
     return WEFT_OK;
 }
 
@@ -156,14 +146,7 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status == WEFT_OK)
         status = trainer_run(trainer, &speaks, error);
     trainer_close(trainer);
-    weft_status end = weft_finalize(context);
-    if (status == WEFT_OK && end != WEFT_OK)
-        return error_set(error, end, "%s", weft_message(NULL));
-    if (status != WEFT_OK && !speaks) {
-        call->exit_code = 1; /* another rank has told the user why */
-        return WEFT_OK;
-    }
-    return status;
+    return training_leave(call, context, status, speaks, error);
 }
 
 const struct command command_train = {
