@@ -63,6 +63,7 @@ weft_status model_shape_find(const char *name, struct model_shape *shape, struct
     }
     const char *nearest = text_nearest(name, names, SIZES);
     return error_set(
-        error, WEFT_ERROR_ARGUMENT, "there is no model size '%s'%s%s%s; the smallest is %s and the largest %s", name,
-        nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "", names[0], names[SIZES - 1]);
+        error, WEFT_ERROR_ARGUMENT,
+        "there is no model size '%s'%s%s%s; sizes go from gpt-nano to gpt2-xl and from llama-micro to tinyllama", name,
+        nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }

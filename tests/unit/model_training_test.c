@@ -147,6 +147,15 @@ static void mixed_precision_learns_as_well(void **state)
     assert_int_equal(model_evaluate(training.model, training.parameters, &batch, &kept, NULL), WEFT_OK);
     assert_int_equal(model_evaluate(reader, training.parameters, &batch, &made, NULL), WEFT_OK);
     assert_true(kept == made);
+    /* Who changes weights by other means says so. */
+    float *parameters = training.parameters;
+    parameters[training.description->elements / 2] += 1;
+    model_weights_changed(training.model);
+    model_weights_changed(reader);
+    assert_int_equal(model_evaluate(training.model, training.parameters, &batch, &made, NULL), WEFT_OK);
+    assert_true(kept != made);
+    assert_int_equal(model_evaluate(reader, training.parameters, &batch, &kept, NULL), WEFT_OK);
+    assert_true(kept == made);
     model_close(reader);
     training_close(&training);
 }
@@ -156,10 +165,8 @@ static void every_optimiser_learns(void **state)
     static const struct {
         enum optimiser_kind kind;
         double rate, at_most;
-    } all[] = {{OPTIMISER_ADAMW, 3e-3, 0.05},
-               {OPTIMISER_SGD, 0.3, 3},
-               {OPTIMISER_LAMB, 1e-2, 0.1},
-               {OPTIMISER_LARS, 10, 3}};
+    } all[] = {
+        {OPTIMISER_ADAMW, 3e-3, 0.05}, {OPTIMISER_SGD, 0.3, 3}, {OPTIMISER_LAMB, 1e-2, 0.1}, {OPTIMISER_LARS, 10, 3}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct training training;
         training_open(&training, "cpu", 1);

@@ -36,6 +36,34 @@ static void plan(const struct attention_layer *attention, const struct layer_roo
     arrays->logsums = purse_take(kept, rows * attention->heads * room->element);
 }
 
+/* What one call works on: forwards the branch alone; gradients backwards. */
+struct attention_scratch {
+    void *branch; /* width; backwards the gradient of the branch's output */
+    void *to_norm, *to_attended, *to_qkv;
+};
+
+static void plan_scratch(const struct attention_layer *attention, const struct layer_room *room, struct purse *purse,
+                         struct attention_scratch *scratch)
+{
+    const struct attention shape = attention_shape(attention);
+    const size_t column = room->batch * room->sequence * room->activation;
+    scratch->branch = purse_take(purse, column * attention->norm.width);
+    if (!room->training)
+        return;
+    scratch->to_norm = purse_take(purse, column * attention->norm.width);
+    scratch->to_attended = purse_take(purse, column * heads_width(attention));
+    scratch->to_qkv = purse_take(purse, column * attention_row(&shape));
+}
+
+static struct attention_scratch scratch_of(const struct attention_layer *attention, const struct pass *pass,
+                                           const struct layer_places *places)
+{
+    struct attention_scratch scratch = {0};
+    const struct layer_room room = pass_room(pass);
+    plan_scratch(attention, &room, &(struct purse){.base = places->scratch}, &scratch);
+    return scratch;
+}
+
 static struct attention_arrays arrays_of(const struct attention_layer *attention, const struct pass *pass,
                                          const struct layer_places *places)
 {
@@ -48,13 +76,12 @@ static struct attention_arrays arrays_of(const struct attention_layer *attention
 static struct layer_memory attention_memory(const struct layer *layer, const struct layer_room *room)
 {
     const struct attention_layer *attention = layer->settings;
-    const struct attention shape = attention_shape(attention);
-    const size_t column = room->batch * room->sequence * room->activation;
-    const size_t row = room->training ? layer->width + attention_row(&shape) + heads_width(attention) : 0;
     struct attention_arrays arrays;
-    struct purse own = {0}, kept = {0};
+    struct attention_scratch places;
+    struct purse own = {0}, kept = {0}, scratch = {0};
     plan(attention, room, &own, &kept, &arrays);
-    return (struct layer_memory){own.used, kept.used, column * (layer->width + row) + 3 * 64};
+    plan_scratch(attention, room, &scratch, &places);
+    return (struct layer_memory){own.used, kept.used, scratch.used};
 }
 
 static double attention_flops(const struct layer *layer, size_t sequence)
@@ -111,7 +138,8 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
     shape.sequence = pass->first + pass->sequence;
     shape.first = pass->first;
     const size_t row = attention_row(&shape);
-    void *qkv = pass_activation_at(pass, arrays.qkv, pass->first * row), *branch = places->scratch;
+    void *qkv = pass_activation_at(pass, arrays.qkv, pass->first * row),
+         *branch = scratch_of(attention, pass, places).branch;
 
     norm_forward(pass, &attention->norm, x, &arrays.norm);
     struct part parts[3];
@@ -134,22 +162,18 @@ static void attention_backward(const struct layer *layer, const struct pass *pas
     shape.batch = pass->batch;
     shape.sequence = pass->sequence;
     const size_t rows = pass_rows(pass), row = attention_row(&shape);
-    const size_t column = rows * weft_type_size(device->activations);
-    struct purse scratch = {.base = places->scratch};
-    void *narrowed = purse_take(&scratch, column * layer->width);
-    void *to_norm = purse_take(&scratch, column * layer->width);
-    void *to_attended = purse_take(&scratch, column * heads_width(attention));
-    void *to_qkv = purse_take(&scratch, column * row);
-    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, narrowed);
+    const struct attention_scratch scratch = scratch_of(attention, pass, places);
+    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, scratch.branch);
 
-    linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, to_attended);
-    device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, to_attended, to_qkv);
-    turn(attention, pass, true, to_qkv);
+    linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, scratch.to_attended);
+    device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, scratch.to_attended,
+                               scratch.to_qkv);
+    turn(attention, pass, true, scratch.to_qkv);
     struct part parts[3];
     for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
-        linear_backward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, to_qkv, parts[i].first), row,
-                        i > 0, to_norm);
-    norm_backward(pass, &attention->norm, &arrays.norm, x, to_norm, true, gradient);
+        linear_backward(pass, parts[i].linear, arrays.norm.out,
+                        pass_activation_at(pass, scratch.to_qkv, parts[i].first), row, i > 0, scratch.to_norm);
+    norm_backward(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, true, gradient);
 }
 
 static const struct layer_kind attention_kind = {

@@ -22,6 +22,34 @@ static void plan(const struct feed_forward *feed_forward, const struct layer_roo
     arrays->active = purse_take(kept, column * feed_forward->hidden);
 }
 
+/* What one call works on: forwards the branch alone; gradients backwards. */
+struct feed_forward_scratch {
+    void *branch; /* width; backwards the gradient of the branch's output */
+    void *to_norm, *to_active, *to_hidden;
+};
+
+static void plan_scratch(const struct feed_forward *feed_forward, const struct layer_room *room, struct purse *purse,
+                         struct feed_forward_scratch *scratch)
+{
+    const size_t column = room->batch * room->sequence * room->activation;
+    scratch->branch = purse_take(purse, column * feed_forward->norm.width);
+    if (!room->training)
+        return;
+    scratch->to_norm = purse_take(purse, column * feed_forward->norm.width);
+    scratch->to_active = purse_take(purse, column * feed_forward->hidden);
+    scratch->to_hidden =
+        feed_forward->gated ? purse_take(purse, column * hidden_row(feed_forward)) : scratch->to_active;
+}
+
+static struct feed_forward_scratch scratch_of(const struct feed_forward *feed_forward, const struct pass *pass,
+                                              const struct layer_places *places)
+{
+    struct feed_forward_scratch scratch = {0};
+    const struct layer_room room = pass_room(pass);
+    plan_scratch(feed_forward, &room, &(struct purse){.base = places->scratch}, &scratch);
+    return scratch;
+}
+
 static struct feed_forward_arrays arrays_of(const struct feed_forward *feed_forward, const struct pass *pass,
                                             const struct layer_places *places)
 {
@@ -34,12 +62,12 @@ static struct feed_forward_arrays arrays_of(const struct feed_forward *feed_forw
 static struct layer_memory feed_forward_memory(const struct layer *layer, const struct layer_room *room)
 {
     const struct feed_forward *feed_forward = layer->settings;
-    const size_t column = room->batch * room->sequence * room->activation;
-    const size_t row = room->training ? layer->width + feed_forward->hidden + hidden_row(feed_forward) : 0;
     struct feed_forward_arrays arrays;
-    struct purse kept = {0};
+    struct feed_forward_scratch places;
+    struct purse kept = {0}, scratch = {0};
     plan(feed_forward, room, &kept, &arrays);
-    return (struct layer_memory){0, kept.used, column * (layer->width + row) + 3 * 64};
+    plan_scratch(feed_forward, room, &scratch, &places);
+    return (struct layer_memory){0, kept.used, scratch.used};
 }
 
 static double feed_forward_flops(const struct layer *layer, size_t sequence)
@@ -65,8 +93,9 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
         linear_forward(pass, &feed_forward->up, arrays.norm.out, arrays.hidden, 0);
         device->gelu_forward(device, rows * hidden, arrays.hidden, arrays.active);
     }
-    linear_forward(pass, &feed_forward->down, arrays.active, places->scratch, 0);
-    device->add_branch(device, rows * layer->width, x, places->scratch, y);
+    void *branch = scratch_of(feed_forward, pass, places).branch;
+    linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
+    device->add_branch(device, rows * layer->width, x, branch, y);
 }
 
 static void feed_forward_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
@@ -76,27 +105,23 @@ static void feed_forward_backward(const struct layer *layer, const struct pass *
     const struct feed_forward_arrays arrays = arrays_of(feed_forward, pass, places);
     struct device *device = pass->device;
     const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
-    const size_t column = rows * weft_type_size(device->activations);
-    struct purse scratch = {.base = places->scratch};
-    void *narrowed = purse_take(&scratch, column * layer->width);
-    void *to_norm = purse_take(&scratch, column * layer->width);
-    void *to_active = purse_take(&scratch, column * hidden);
-    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, narrowed);
+    const struct feed_forward_scratch scratch = scratch_of(feed_forward, pass, places);
+    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, scratch.branch);
 
-    linear_backward(pass, &feed_forward->down, arrays.active, to_branch, 0, false, to_active);
+    linear_backward(pass, &feed_forward->down, arrays.active, to_branch, 0, false, scratch.to_active);
     if (feed_forward->gated) {
-        void *to_hidden = purse_take(&scratch, column * 2 * hidden);
-        device->swiglu_backward(device, rows, hidden, arrays.hidden, to_active, to_hidden);
-        linear_backward(pass, &feed_forward->gate, arrays.norm.out, to_hidden, 2 * hidden, false, to_norm);
-        linear_backward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, to_hidden, hidden),
-                        2 * hidden, true, to_norm);
+        device->swiglu_backward(device, rows, hidden, arrays.hidden, scratch.to_active, scratch.to_hidden);
+        linear_backward(pass, &feed_forward->gate, arrays.norm.out, scratch.to_hidden, 2 * hidden, false,
+                        scratch.to_norm);
+        linear_backward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, scratch.to_hidden, hidden),
+                        2 * hidden, true, scratch.to_norm);
     } else {
         const size_t bias = feed_forward->up.bias;
-        device->gelu_backward(device, rows, hidden, arrays.hidden, to_active,
+        device->gelu_backward(device, rows, hidden, arrays.hidden, scratch.to_active,
                               bias == NO_PARAMETER ? NULL : pass_tensor(pass, pass->gradients, bias));
-        linear_backward_weight(pass, &feed_forward->up, arrays.norm.out, to_active, 0, false, to_norm);
+        linear_backward_weight(pass, &feed_forward->up, arrays.norm.out, scratch.to_active, 0, false, scratch.to_norm);
     }
-    norm_backward(pass, &feed_forward->norm, &arrays.norm, x, to_norm, true, gradient);
+    norm_backward(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, true, gradient);
 }
 
 static const struct layer_kind feed_forward_kind = {

@@ -60,8 +60,6 @@ void linear_backward_weight(const struct pass *pass, const struct linear *linear
         to_weight.stride_b = 0;
     }
     device->matmul(device, &to_weight);
-    if (!gradient_x)
-        return;
     device->matmul(device, &(struct matmul){
                                .rows = pass_rows(pass),
                                .columns = linear->inputs,

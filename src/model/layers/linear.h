@@ -25,7 +25,7 @@ weft_status linear_add(struct model_description *description, struct linear *lin
 void linear_forward(const struct pass *pass, const struct linear *linear, const void *x, void *y, size_t stride);
 
 /**
- * Gradients of weight, bias and, unless gradient_x is NULL, of x: added to it with `accumulate`. The bias's needs rows
+ * Gradients of weight, bias and x: that of x is added to gradient_x with `accumulate`. The bias's needs rows
  * of gradient_y without gaps (stride == outputs).
  */
 void linear_backward(const struct pass *pass, const struct linear *linear, const void *x, const void *gradient_y,

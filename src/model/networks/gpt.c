@@ -79,5 +79,4 @@ static weft_status describe(struct model_description *description, struct error 
     return status;
 }
 
-const struct network gpt_network = {
-    .kind = "gpt", .about = "GPT-2's architecture", .complete = complete, .describe = describe};
+const struct network gpt_network = {.kind = "gpt", .complete = complete, .describe = describe};

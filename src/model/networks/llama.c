@@ -95,7 +95,4 @@ static weft_status describe(struct model_description *description, struct error 
     return status;
 }
 
-const struct network llama_network = {.kind = "llama",
-                                      .about = "Llama's: RMS norm, rotary positions, SwiGLU, grouped queries",
-                                      .complete = complete,
-                                      .describe = describe};
+const struct network llama_network = {.kind = "llama", .complete = complete, .describe = describe};

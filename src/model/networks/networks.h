@@ -9,8 +9,7 @@
 #include "model/layers/layers.h"
 
 struct network {
-    const char *kind;  /**< "gpt" */
-    const char *about; /**< one line for people */
+    const char *kind; /**< "gpt" */
     /** Fill in those numbers of the shape that are 0 and have a usual value. */
     void (*complete)(struct model_shape *shape);
     /** Append the layers of description->shape, which is complete and whose numbers are within bounds. */
