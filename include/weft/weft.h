@@ -220,6 +220,13 @@ WEFT_API void weft_abort(weft_context *context, const char *reason);
  * none. */
 WEFT_API const char *weft_message(const weft_context *context);
 
+/**
+ * For libraries built on this one, so that their users find every sentence in one place: `sentence` becomes
+ * weft_message() of a context that is not broken (of one that is, its own sentence stays). Returns `status`. Any
+ * thread.
+ */
+WEFT_API weft_status weft_note_error(weft_context *context, weft_status status, const char *sentence);
+
 /** The version of the library that is loaded, "0.1.0". */
 WEFT_API const char *weft_version(void);
 

@@ -121,7 +121,7 @@ static weft_status resolve(struct error *error)
     config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
     config->mixed = training_is_mixed(chosen.precision);
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, recomputes);
-    config->scaling = (enum learning_rate_scaling)cli_choice_index(chosen.scaling, scalings);
+    config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
     return WEFT_OK;
 }
 

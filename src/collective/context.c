@@ -53,6 +53,13 @@ void context_mend(weft_context *context)
     atomic_store_explicit(&context->broken, WEFT_OK, memory_order_release);
 }
 
+weft_status weft_note_error(weft_context *context, weft_status status, const char *sentence)
+{
+    if (status != WEFT_OK && context_status(context) == WEFT_OK)
+        keep_message(context, sentence);
+    return status;
+}
+
 const char *weft_message(const weft_context *context)
 {
     if (context) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "parallel/data_parallel.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The library's own sentence, passed on. */
@@ -9,33 +10,51 @@ static weft_status library_error(const struct data_parallel *parallel, weft_stat
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(parallel->context));
 }
 
-weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm,
-                               struct device *device, size_t elements, uint32_t micro_batches, size_t bucket_bytes,
+/* The extras' range, and behind it the tensors'. */
+static weft_status list_ranges(struct data_parallel *parallel, const struct gradient_range *tensors, uint32_t count,
                                struct error *error)
 {
-    *parallel = (struct data_parallel){.context = context, .device = device, .elements = elements};
+    parallel->ranges = calloc((size_t)count + 1, sizeof *parallel->ranges);
+    if (!parallel->ranges)
+        return error_memory(error, (count + 1) * sizeof *parallel->ranges, "a list of gradients");
+    parallel->ranges[0] = (struct gradient_range){0, DATA_PARALLEL_EXTRAS};
+    for (uint32_t i = 0; i < count; i++)
+        parallel->ranges[i + 1] = (struct gradient_range){DATA_PARALLEL_EXTRAS + tensors[i].first, tensors[i].count};
+    return WEFT_OK;
+}
+
+weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm,
+                               struct device *device, const struct gradient_range *tensors, uint32_t count,
+                               uint32_t micro_batches, size_t bucket_bytes, struct error *error)
+{
+    *parallel = (struct data_parallel){.context = context, .device = device};
     uint32_t rank = (uint32_t)weft_comm_rank(comm), ranks = (uint32_t)weft_comm_size(comm);
-    size_t length = elements + DATA_PARALLEL_EXTRAS;
     weft_status status = micro_batches_lay_out(micro_batches, rank, ranks, &parallel->layout, error);
     if (status != WEFT_OK)
         return status;
+    if ((status = list_ranges(parallel, tensors, count, error)) != WEFT_OK)
+        return status;
+    const size_t length = parallel->ranges[count].first + parallel->ranges[count].count;
     status = library_error(parallel, weft_comm_duplicate(comm, &parallel->comm), error);
     if (status != WEFT_OK)
-        return status;
+        goto fail;
     /* Launchers may deal out ranks unevenly (srun -N 2 -n 4: 3 and 1): the sum is what one rank would get there, too.
      */
     status = library_error(parallel, weft_comm_set_reproducible(parallel->comm, true), error);
     if (status != WEFT_OK)
         goto fail;
-    parallel->gradients = weft_alloc(context, length * sizeof *parallel->gradients);
-    if (!parallel->gradients) {
+    parallel->extras = weft_alloc(context, length * sizeof *parallel->extras);
+    if (!parallel->extras) {
         status = library_error(parallel, WEFT_ERROR_MEMORY, error);
         goto fail;
     }
+    parallel->gradients = parallel->extras + DATA_PARALLEL_EXTRAS;
     status = partial_sums_open(&parallel->sums, device, length, parallel->layout.share, error);
+    if (status == WEFT_OK)
+        status = gradient_buckets_open(&parallel->buckets, parallel->comm, WEFT_F32, parallel->extras, parallel->ranges,
+                                       count + 1, bucket_bytes, error);
     if (status != WEFT_OK)
         goto fail;
-    gradient_buckets_open(&parallel->buckets, parallel->comm, WEFT_F32, parallel->gradients, length, bucket_bytes);
     return WEFT_OK;
 
 fail:
@@ -45,11 +64,13 @@ fail:
 
 void data_parallel_close(struct data_parallel *parallel)
 {
+    gradient_buckets_close(&parallel->buckets);
     partial_sums_close(&parallel->sums);
-    if (parallel->gradients)
-        weft_free(parallel->context, parallel->gradients);
+    if (parallel->extras)
+        weft_free(parallel->context, parallel->extras);
     if (parallel->comm)
         weft_comm_free(parallel->comm);
+    free(parallel->ranges);
     *parallel = (struct data_parallel){0};
 }
 
@@ -65,36 +86,41 @@ static bool communicates(const struct data_parallel *parallel)
     return parallel->layout.ranks > 1 && (in_turns(parallel) || last);
 }
 
-void data_parallel_begin(struct data_parallel *parallel, const float *extras)
+void data_parallel_begin(struct data_parallel *parallel)
 {
     if (parallel->index == 0)
         partial_sums_begin(&parallel->sums);
     gradient_buckets_begin(&parallel->buckets);
-    memcpy(parallel->gradients + parallel->elements, extras, DATA_PARALLEL_EXTRAS * sizeof *extras);
-    data_parallel_ready(parallel, parallel->elements, DATA_PARALLEL_EXTRAS);
 }
 
-void data_parallel_ready(void *context, size_t first, size_t count)
+static void ready(struct data_parallel *parallel, uint32_t number)
 {
-    struct data_parallel *parallel = context;
+    const struct gradient_range *range = &parallel->ranges[number];
     if (!in_turns(parallel) && partial_sums_last_is_next(&parallel->sums))
-        partial_sums_complete(&parallel->sums, parallel->gradients, first, count);
+        partial_sums_complete(&parallel->sums, parallel->extras, range->first, range->count);
     if (communicates(parallel))
-        gradient_buckets_ready(&parallel->buckets, first, count);
+        gradient_buckets_ready(&parallel->buckets, number);
 }
 
-weft_status data_parallel_end(struct data_parallel *parallel, struct error *error)
+void data_parallel_ready(struct data_parallel *parallel, uint32_t tensor)
+{
+    ready(parallel, tensor + 1);
+}
+
+weft_status data_parallel_end(struct data_parallel *parallel, const float *extras, struct error *error)
 {
     bool last = parallel->index + 1 == parallel->layout.share;
+    memcpy(parallel->extras, extras, DATA_PARALLEL_EXTRAS * sizeof *extras);
+    ready(parallel, 0);
     if (communicates(parallel)) {
         weft_status status = library_error(parallel, gradient_buckets_finish(&parallel->buckets), error);
         if (status != WEFT_OK)
             return status;
     }
     if (!last)
-        partial_sums_add(&parallel->sums, parallel->gradients);
+        partial_sums_add(&parallel->sums, parallel->extras);
     else if (in_turns(parallel))
-        partial_sums_complete(&parallel->sums, parallel->gradients, 0, parallel->sums.elements);
+        partial_sums_complete(&parallel->sums, parallel->extras, 0, parallel->sums.elements);
     parallel->index = last ? 0 : parallel->index + 1;
     return WEFT_OK;
 }

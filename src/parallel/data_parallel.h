@@ -3,16 +3,16 @@
  * Data parallelism: every rank holds all weights, computes its share of the global batch's micro-batches, and all get
  * the same sum of gradients, bit for bit what one rank alone would have got.
  *
- * The gradient array has DATA_PARALLEL_EXTRAS elements more than the model: numbers that are summed along with the
- * gradients for nothing (the loss, a wish to stop).
+ * Before the gradients lie DATA_PARALLEL_EXTRAS elements more: numbers that are summed along with them for nothing (the
+ * loss, a wish to stop). As they come first, they go with the last bucket, and may be set until a pass ends.
  *
  *     for (i = 0; i < layout.share; i++) {
  *         ... forward of micro-batch micro_batches_number(&layout, i) ...
- *         data_parallel_begin(dp, extras);
- *         model_backward(model, weights, dp->gradients, data_parallel_ready, dp, error);
- *         status = data_parallel_end(dp, error);
+ *         data_parallel_begin(dp);
+ *         ... backward into dp->gradients; for each tensor: data_parallel_ready(dp, tensor) ...
+ *         status = data_parallel_end(dp, extras, error);
  *     }
- *     ... dp->gradients now holds the sum over the global batch ...
+ *     ... dp->gradients, and dp->extras, now hold the sum over the global batch ...
  */
 #ifndef WEFT_PARALLEL_DATA_PARALLEL_H
 #define WEFT_PARALLEL_DATA_PARALLEL_H
@@ -30,24 +30,29 @@ struct data_parallel {
     struct micro_batches layout;
     struct partial_sums sums;
     struct gradient_buckets buckets;
-    size_t elements;  /**< of the model */
-    float *gradients; /**< elements + DATA_PARALLEL_EXTRAS */
-    uint32_t index;   /**< the local micro-batch under way */
+    struct gradient_range *ranges; /**< in `extras`: the extras, then the tensors */
+    float *extras;                 /**< DATA_PARALLEL_EXTRAS, and behind them: */
+    float *gradients;
+    uint32_t index; /**< the local micro-batch under way */
 };
 
-/** Collective over `comm`. The device's type must be f32. */
+/**
+ * Collective over `comm`. `tensors` ranges cover the gradients in rising order without gaps. The device's type must be
+ * f32.
+ */
 weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm,
-                               struct device *device, size_t elements, uint32_t micro_batches, size_t bucket_bytes,
-                               struct error *error);
+                               struct device *device, const struct gradient_range *tensors, uint32_t count,
+                               uint32_t micro_batches, size_t bucket_bytes, struct error *error);
 void data_parallel_close(struct data_parallel *parallel);
 
-/** Before the backward pass of the next local micro-batch; `extras` are its DATA_PARALLEL_EXTRAS numbers. */
-void data_parallel_begin(struct data_parallel *parallel, const float *extras);
+/** Before the first gradient of the next local micro-batch is ready. */
+void data_parallel_begin(struct data_parallel *parallel);
 
-/** A model_ready callback; `parallel` is the struct data_parallel. */
-void data_parallel_ready(void *parallel, size_t first, size_t count);
+/** The gradient of a tensor is ready; once in a micro-batch. */
+void data_parallel_ready(struct data_parallel *parallel, uint32_t tensor);
 
-/** After the backward pass. After the last local micro-batch the sum is complete on return. */
-weft_status data_parallel_end(struct data_parallel *parallel, struct error *error);
+/** All gradients are ready; `extras` are the micro-batch's DATA_PARALLEL_EXTRAS numbers. After the last local
+ * micro-batch the sum is complete on return. */
+weft_status data_parallel_end(struct data_parallel *parallel, const float *extras, struct error *error);
 
 #endif

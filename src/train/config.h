@@ -8,6 +8,8 @@
 #include "train/learning_rate.h"
 #include "train/report.h"
 
+#include <weft/train.h>
+
 struct train_config {
     struct model_shape shape;
     const char *model; /**< the shape's name, for people */
@@ -23,7 +25,7 @@ struct train_config {
     double rate;        /**< peak learning rate */
     double floor_share; /**< the last step's rate as a share of the peak */
     int64_t warmup;     /**< steps */
-    enum learning_rate_scaling scaling;
+    weft_rate_scaling scaling;
     enum learning_rate_shape rate_shape;
     struct optimiser optimiser;
     double clip;  /**< largest gradient norm; 0: no clipping */

@@ -6,19 +6,6 @@
 
 const char *const learning_rate_shapes[] = {"cosine", "linear", "step", "wsd", NULL};
 
-double learning_rate_scaled(double peak, enum learning_rate_scaling scaling, uint32_t ranks)
-{
-    switch (scaling) {
-    case LEARNING_RATE_LINEAR:
-        return peak * ranks;
-    case LEARNING_RATE_ROOT:
-        return peak * sqrt(ranks);
-    case LEARNING_RATE_AS_GIVEN:
-        break;
-    }
-    return peak;
-}
-
 /* The rate when a share `progress` of the steps behind warm-up is over. */
 static double falling(const struct learning_rate *schedule, double progress)
 {

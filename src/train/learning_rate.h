@@ -5,13 +5,6 @@
 
 #include <stdint.h>
 
-/** How the peak follows the number of ranks: a choice, because it changes the result with the number of ranks. */
-enum learning_rate_scaling {
-    LEARNING_RATE_AS_GIVEN, /**< the same on any number of ranks: the global batch is the same too */
-    LEARNING_RATE_LINEAR,   /**< times the ranks (Goyal et al. 2017, "Accurate, large minibatch SGD") */
-    LEARNING_RATE_ROOT,     /**< times the square root of the ranks, as suits Adam */
-};
-
 enum learning_rate_shape {
     LEARNING_RATE_COSINE,   /**< half a wave (Loshchilov and Hutter 2017, "SGDR") */
     LEARNING_RATE_STRAIGHT, /**< a line */
@@ -27,14 +20,11 @@ extern const char *const learning_rate_shapes[];
 
 struct learning_rate {
     enum learning_rate_shape shape;
-    double peak;     /**< after warm-up, scaling included */
+    double peak;     /**< after warm-up */
     double floor;    /**< at the last step */
     uint64_t warmup; /**< steps of linear rise */
     uint64_t steps;  /**< in the whole run */
 };
-
-/** `peak` as scaled for `ranks`. */
-double learning_rate_scaled(double peak, enum learning_rate_scaling scaling, uint32_t ranks);
 
 /** The rate of step `step`, numbered from 0. */
 double learning_rate_at(const struct learning_rate *schedule, uint64_t step);

@@ -9,37 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-weft_status training_state_open(struct training_state *state, weft_context *context, struct device *device,
-                                const struct model_description *description, size_t moments, bool second_moments,
-                                struct error *error)
-{
-    *state = (struct training_state){.context = context, .device = device, .description = description};
-    const size_t bytes = (moments ? moments : 1) * sizeof(float); /* a shard may be empty */
-    weft_status status = WEFT_OK;
-    state->parameters = weft_alloc(context, description->elements * sizeof(float));
-    if (!state->parameters)
-        status = error_set(error, WEFT_ERROR_MEMORY, "%s", weft_message(context));
-    if (status == WEFT_OK && !(state->first_moments = device->allocate(device, bytes, "an optimizer's moments", error)))
-        status = WEFT_ERROR_MEMORY;
-    if (status == WEFT_OK && second_moments &&
-        !(state->second_moments = device->allocate(device, bytes, "an optimizer's second moments", error)))
-        status = WEFT_ERROR_MEMORY;
-    if (status != WEFT_OK)
-        training_state_close(state);
-    return status;
-}
-
-void training_state_close(struct training_state *state)
-{
-    if (!state->context)
-        return;
-    if (state->parameters)
-        weft_free(state->context, state->parameters);
-    state->device->release(state->device, state->first_moments);
-    state->device->release(state->device, state->second_moments);
-    *state = (struct training_state){0};
-}
-
 /* One array of the state as tensors for the checkpoint, each named after its parameter with `suffix`. */
 struct tensor_list {
     struct named_tensor *tensors;

@@ -11,21 +11,12 @@
 #include "train/config.h"
 
 struct training_state {
-    weft_context *context;
-    struct device *device;
     const struct model_description *description;
-    float *parameters;     /**< description->elements, from weft_alloc() */
+    float *parameters;     /**< description->elements; the training's, as the moments are */
     float *first_moments;  /**< of this rank's shard */
     float *second_moments; /**< NULL: the optimiser has none */
     uint64_t step;         /**< steps taken */
 };
-
-/** Memory for a state, zeroed, with so many moments on the device, and second moments or none. `description` is
- * borrowed. */
-weft_status training_state_open(struct training_state *state, weft_context *context, struct device *device,
-                                const struct model_description *description, size_t moments, bool second_moments,
-                                struct error *error);
-void training_state_close(struct training_state *state);
 
 /** Write a checkpoint of `state` below `folder`, whole or not at all; `path` receives its place. One rank calls this.
  */

@@ -6,22 +6,21 @@
 #include "data/dataset.h"
 #include "model/optimiser.h"
 #include "model/sample.h"
-#include "parallel/data_parallel.h"
-#include "train/agreement.h"
+#include "parallel/agreement.h"
+#include "parallel/training.h"
 #include "train/evaluation.h"
 #include "train/report.h"
 #include "train/state.h"
 #include "train/whole_state.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What travels with the gradients: see DATA_PARALLEL_EXTRAS. */
-enum extra {
-    EXTRA_LOSS,
-    EXTRA_STOP,
+/* What travels with the gradients: see weft_training_note(). */
+enum note {
+    NOTE_LOSS,
+    NOTE_STOP,
 };
 
 struct trainer {
@@ -37,28 +36,22 @@ struct trainer {
     struct model_description *description;
     struct dataset *dataset;
     struct model *model;
+    weft_training *training; /* weights, gradients, moments, and steps of them */
+    float *gradients;        /* the training's */
+    size_t not_ready;        /* parameters whose gradient of this micro-batch is to come; those behind are ready */
     struct training_state state;
-    struct shards shards;
-    struct data_parallel parallel;
-    bool parallel_is_open;
     struct report report;
     struct learning_rate schedule;
     int32_t *tokens, *targets; /* of one micro-batch */
-    double *square_sums;       /* a block each, for the gradient's norm */
     bool agreed;               /* all ranks know of the failure */
 };
 
-/* Fail everywhere or nowhere: see train/agreement.h. */
+/* Fail everywhere or nowhere: see parallel/agreement.h. */
 static weft_status agree(struct trainer *trainer, weft_status status, bool *speaks, struct error *error)
 {
     status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);
     trainer->agreed = status != WEFT_OK;
     return status;
-}
-
-static uint32_t micro_batches_of(const struct train_config *config)
-{
-    return (uint32_t)(config->batch / config->micro_batch);
 }
 
 static weft_status check_config(const struct train_config *config, struct error *error)
@@ -68,8 +61,8 @@ static weft_status check_config(const struct train_config *config, struct error 
                          "--batch %" PRId64 " cannot be divided into micro-batches of %" PRId64
                          " sequences; choose a multiple of --micro-batch",
                          config->batch, config->micro_batch);
-    if (config->batch / config->micro_batch > UINT32_MAX)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " has more than 2^32 micro-batches",
+    if (config->batch / config->micro_batch > INT32_MAX)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " has more than 2^31 micro-batches",
                          config->batch);
     if ((uint64_t)config->sequence > config->shape.context)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -120,20 +113,57 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
                                                      .label_smoothing = config->label_smoothing},
                              &trainer->model, error)) != WEFT_OK)
         return status;
-    if ((status = shards_open(&trainer->shards, trainer->context, trainer->comm, trainer->description->elements,
-                              config->zero > 0, error)) != WEFT_OK)
-        return status;
-    if ((status = training_state_open(&trainer->state, trainer->context, trainer->device, trainer->description,
-                                      trainer->shards.count, optimiser_has_second_moments(config->optimiser.kind),
-                                      error)) != WEFT_OK)
-        return status;
-    size_t length = (size_t)(config->micro_batch * config->sequence), elements = trainer->description->elements;
+    size_t length = (size_t)(config->micro_batch * config->sequence);
     trainer->tokens = malloc(length * sizeof *trainer->tokens);
     trainer->targets = malloc(length * sizeof *trainer->targets);
-    trainer->square_sums = malloc(tree_blocks(elements) * sizeof *trainer->square_sums);
-    if (!trainer->tokens || !trainer->targets || !trainer->square_sums)
+    if (!trainer->tokens || !trainer->targets)
         return error_memory(error, length * sizeof *trainer->tokens, "a micro-batch of tokens");
     return report_open(&trainer->report, trainer->out, trainer->rank == 0 ? config->metrics : NULL, error);
+}
+
+/* Weights, gradients and moments: the training's, laid out as the model wants them. Collective. */
+static weft_status open_training(struct trainer *trainer, struct error *error)
+{
+    static const weft_optimizer optimizers[] = {[OPTIMISER_ADAMW] = WEFT_OPTIMIZER_ADAMW,
+                                                [OPTIMISER_SGD] = WEFT_OPTIMIZER_SGD,
+                                                [OPTIMISER_LAMB] = WEFT_OPTIMIZER_LAMB,
+                                                [OPTIMISER_LARS] = WEFT_OPTIMIZER_LARS};
+    const struct train_config *config = &trainer->config;
+    const struct model_description *description = trainer->description;
+    weft_training_config options = WEFT_TRAINING_CONFIG_DEFAULT;
+    options.micro_batches = (int)(config->batch / config->micro_batch);
+    options.optimizer = optimizers[config->optimiser.kind];
+    options.beta1 = config->optimiser.beta1;
+    options.beta2 = config->optimiser.beta2;
+    options.epsilon = config->optimiser.epsilon;
+    options.momentum = config->optimiser.momentum;
+    options.trust = config->optimiser.trust;
+    options.weight_decay = config->optimiser.weight_decay;
+    options.clip = config->clip;
+    options.rate_scaling = config->scaling;
+    options.shard_optimizer = config->zero > 0;
+    options.bucket_bytes = config->bucket_bytes;
+    options.threads = (int)config->threads;
+    weft_status status = weft_training_open(trainer->context, trainer->comm, &options, &trainer->training);
+    for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
+        const struct model_parameter *from = &description->parameters[i];
+        weft_parameter parameter = {.name = from->name, .no_decay = !from->decay};
+        memcpy(parameter.shape, from->shape, from->dimensions * sizeof *from->shape);
+        if (weft_training_parameter(trainer->training, &parameter) < 0)
+            status = WEFT_ERROR_ARGUMENT;
+    }
+    if (status == WEFT_OK)
+        status = weft_training_start(trainer->training);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(trainer->context));
+    weft_training_arrays arrays;
+    weft_training_get_arrays(trainer->training, &arrays);
+    trainer->gradients = arrays.gradients;
+    trainer->state = (struct training_state){.description = description,
+                                             .parameters = arrays.values,
+                                             .first_moments = arrays.first_moments,
+                                             .second_moments = arrays.second_moments};
+    return WEFT_OK;
 }
 
 /* The state that the run begins with, on rank 0. */
@@ -155,20 +185,27 @@ static weft_status make_first_state(struct trainer *trainer, struct training_sta
 static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
 {
     struct whole_state whole;
-    weft_status status = whole_state_open(&whole, &trainer->state, &trainer->shards, error);
+    const struct shards *shards = training_shards(trainer->training);
+    weft_status status = whole_state_open(&whole, &trainer->state, shards, error);
     if (status == WEFT_OK && trainer->rank == 0)
         status = make_first_state(trainer, &whole.state, error);
     status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
-        status = whole_state_deal(&whole, &trainer->state, &trainer->shards, error);
+        status = whole_state_deal(&whole, &trainer->state, shards, error);
     whole_state_close(&whole);
+    if (status == WEFT_OK) {
+        training_set_steps(trainer->training, trainer->state.step);
+        status = weft_training_keep_bf16(trainer->training, model_narrowed_weights(trainer->model));
+        if (status != WEFT_OK)
+            error_set(error, status, "%s", weft_message(trainer->context));
+    }
     return status;
 }
 
 static void describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
-    const struct micro_batches *layout = &trainer->parallel.layout;
+    const struct micro_batches *layout = training_layout(trainer->training);
     const struct model_shape *shape = &trainer->description->shape;
     int nodes = weft_comm_nodes(trainer->comm);
     if (!trainer->out)
@@ -187,8 +224,8 @@ static void describe(const struct trainer *trainer)
     if (trainer->ranks > 1)
         fprintf(trainer->out, "; %.1f MiB of gradients all-reduced in buckets of %.2f MiB while backward goes on",
                 (double)(trainer->description->elements * sizeof(float)) / 1048576.0,
-                (double)(trainer->parallel.buckets.bucket_elements * sizeof(float)) / 1048576.0);
-    if (trainer->shards.sharded)
+                (double)training_bucket_bytes(trainer->training) / 1048576.0);
+    if (training_shards(trainer->training)->sharded)
         fprintf(trainer->out, "; optimiser state in %u shards", trainer->ranks);
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
@@ -215,21 +252,17 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     weft_status status = agree(trainer, prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    status = data_parallel_open(&trainer->parallel, context, comm, trainer->device, trainer->description->elements,
-                                micro_batches_of(config), config->bucket_bytes, error);
-    status = agree(trainer, status, speaks, error);
+    status = agree(trainer, open_training(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
-    trainer->parallel_is_open = true;
     status = begin_state(trainer, speaks, error);
     if (status != WEFT_OK)
         goto fail;
 
-    double peak = learning_rate_scaled(config->rate, config->scaling, trainer->ranks);
     trainer->schedule = (struct learning_rate){
         .shape = config->rate_shape,
-        .peak = peak,
-        .floor = peak * config->floor_share,
+        .peak = config->rate,
+        .floor = config->rate * config->floor_share,
         .warmup = (uint64_t)config->warmup,
         .steps = (uint64_t)config->steps,
     };
@@ -261,14 +294,10 @@ void trainer_close(struct trainer *trainer)
 {
     if (!trainer)
         return;
-    if (trainer->parallel_is_open)
-        data_parallel_close(&trainer->parallel);
+    weft_training_close(trainer->training);
     report_close(&trainer->report, NULL);
     free(trainer->tokens);
     free(trainer->targets);
-    free(trainer->square_sums);
-    training_state_close(&trainer->state);
-    shards_close(&trainer->shards);
     model_close(trainer->model);
     dataset_close(trainer->dataset);
     model_description_free(trainer->description);
@@ -278,127 +307,66 @@ void trainer_close(struct trainer *trainer)
     free(trainer);
 }
 
-/* The gradients of one global batch, summed over it, and with them the extras. */
+/* A model_ready callback: ranges come from the last to the first, and hold whole parameters. */
+static void tell_ready(void *context, size_t first, size_t count)
+{
+    struct trainer *trainer = context;
+    const struct model_parameter *parameters = trainer->description->parameters;
+    while (trainer->not_ready > 0 && parameters[trainer->not_ready - 1].offset >= first)
+        weft_training_ready(trainer->training, (int)--trainer->not_ready);
+}
+
+/* The gradients of one micro-batch. */
 static weft_status compute_gradients(struct trainer *trainer, struct error *error)
 {
-    const struct train_config *config = &trainer->config;
-    const struct micro_batches *layout = &trainer->parallel.layout;
-    for (uint32_t i = 0; i < layout->share; i++) {
-        uint64_t number = trainer->state.step * layout->total + micro_batches_number(layout, i);
-        uint64_t sequences = (uint64_t)config->micro_batch;
-        struct model_batch batch = {trainer->tokens, trainer->targets};
-        double loss;
-        weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences,
-                                           trainer->tokens, trainer->targets, error);
-        if (status == WEFT_OK)
-            status = model_forward(trainer->model, trainer->state.parameters, &batch, &loss, error);
-        if (status != WEFT_OK)
-            return status;
-        const float extras[DATA_PARALLEL_EXTRAS] = {
-            [EXTRA_LOSS] = (float)loss,
-            [EXTRA_STOP] = trainer->stop && *trainer->stop ? 1.0f : 0.0f,
-        };
-        data_parallel_begin(&trainer->parallel, extras);
-        status = model_backward(trainer->model, trainer->state.parameters, trainer->parallel.gradients,
-                                data_parallel_ready, &trainer->parallel, error);
-        if (status == WEFT_OK)
-            status = data_parallel_end(&trainer->parallel, error);
-        if (status != WEFT_OK)
-            return status;
-    }
-    return WEFT_OK;
-}
-
-/* The norm of the summed gradient: each rank looks at its shard. */
-static weft_status measure_gradient(struct trainer *trainer, double *norm, struct error *error)
-{
-    const struct shards *shards = &trainer->shards;
-    trainer->device->sum_of_squares(trainer->device, shards->count, trainer->parallel.gradients + shards->first,
-                                    trainer->square_sums + shards->first / DEVICE_SQUARES_BLOCK);
-    weft_status status = shards_share_sums(shards, trainer->square_sums, error);
-    *norm = sqrt(tree_sum(trainer->square_sums, tree_blocks(trainer->description->elements)));
-    return status;
-}
-
-/* Take an optimiser's step on this rank's shard. */
-static void update(struct trainer *trainer, const struct optimiser_step *step)
-{
-    const struct training_state *state = &trainer->state;
-    const struct shards *shards = &trainer->shards;
-    struct device *device = trainer->device;
-    char *narrowed = model_narrowed_weights(trainer->model);
-    const struct optimiser_arrays arrays = {
-        .parameters = state->parameters + shards->first,
-        .gradients = trainer->parallel.gradients + shards->first,
-        .first_moments = state->first_moments,
-        .second_moments = state->second_moments,
-        .narrowed = narrowed ? narrowed + shards->first * weft_type_size(device->activations) : NULL,
-        .sums = trainer->square_sums};
-    model_update(trainer->description, device, &trainer->config.optimiser, step, shards->first, shards->count, &arrays);
-}
-
-/* What came from other ranks has no narrowed copy yet. */
-static void narrow_the_others(struct trainer *trainer)
-{
-    const struct shards *shards = &trainer->shards;
-    struct device *device = trainer->device;
-    char *narrowed = model_narrowed_weights(trainer->model);
-    const size_t end = shards->first + shards->count;
-    if (!narrowed || !shards->sharded)
-        return;
-    device->narrow(device, shards->first, trainer->state.parameters, narrowed);
-    device->narrow(device, shards->elements - end, trainer->state.parameters + end,
-                   narrowed + end * weft_type_size(device->activations));
+    const uint64_t sequences = (uint64_t)trainer->config.micro_batch,
+                   number = weft_training_micro_batch(trainer->training);
+    const struct model_batch batch = {trainer->tokens, trainer->targets};
+    double loss;
+    weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences, trainer->tokens,
+                                       trainer->targets, error);
+    if (status == WEFT_OK)
+        status = model_forward(trainer->model, trainer->state.parameters, &batch, &loss, error);
+    if (status != WEFT_OK)
+        return status;
+    weft_training_note(trainer->training, NOTE_LOSS, loss);
+    weft_training_note(trainer->training, NOTE_STOP, trainer->stop && *trainer->stop);
+    trainer->not_ready = trainer->description->parameter_count;
+    return model_backward(trainer->model, trainer->state.parameters, trainer->gradients, tell_ready, trainer, error);
 }
 
 /* One step; *stopping tells whether some rank wants to end. */
 static weft_status take_step(struct trainer *trainer, bool *stopping, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    struct training_state *state = &trainer->state;
-    uint64_t begin = clock_now();
-    double waited = trainer->parallel.buckets.wait_seconds;
-    weft_status status = compute_gradients(trainer, error);
-    if (status != WEFT_OK)
-        return status;
-
-    size_t elements = trainer->description->elements;
-    const float *gradients = trainer->parallel.gradients, *extras = gradients + elements;
-    double mean = 1.0 / trainer->parallel.layout.total;
-    double norm;
-    if ((status = measure_gradient(trainer, &norm, error)) != WEFT_OK)
-        return status;
-    norm *= mean;
-    double clip = config->clip > 0 && norm > config->clip ? config->clip / norm : 1.0;
-    double rate = learning_rate_at(&trainer->schedule, state->step);
-    const struct optimiser_step step = {.number = state->step + 1, .rate = rate, .gradient_scale = mean * clip};
-    update(trainer, &step);
-    if ((status = trainer->device->finish(trainer->device, error)) != WEFT_OK)
-        return status;
-    uint64_t shared = clock_now();
-    if ((status = shards_share(&trainer->shards, state->parameters, error)) != WEFT_OK)
-        return status;
-    shared = clock_now() - shared;
-    narrow_the_others(trainer);
-    state->step++;
-    *stopping = extras[EXTRA_STOP] > 0;
+    const uint64_t begin = clock_now();
+    const int micro_batches = weft_training_micro_batches(trainer->training);
+    weft_training_result result;
+    for (int i = 0; i < micro_batches; i++) {
+        weft_status status = compute_gradients(trainer, error);
+        if (status != WEFT_OK)
+            return status;
+        status = i + 1 < micro_batches
+                     ? weft_training_accumulate(trainer->training)
+                     : weft_training_step(trainer->training, learning_rate_at(&trainer->schedule, trainer->state.step),
+                                          &result);
+        if (status != WEFT_OK)
+            return error_set(error, status, "%s", weft_message(trainer->context));
+    }
+    trainer->state.step = result.step;
+    *stopping = result.notes[NOTE_STOP] > 0;
 
     struct report_step report = {
-        .step = state->step,
-        .loss = mean * (double)extras[EXTRA_LOSS],
-        .rate = rate,
-        .gradient_norm = norm,
+        .step = result.step,
+        .loss = result.notes[NOTE_LOSS],
+        .rate = result.rate,
+        .gradient_norm = result.gradient_norm,
         .seconds = (double)(clock_now() - begin) * 1e-9,
-        .wait_seconds = trainer->parallel.buckets.wait_seconds - waited + (double)shared * 1e-9,
+        .wait_seconds = result.wait_seconds,
     };
     report_step(&trainer->report, &report);
     if (config->observe)
         config->observe(config->observer, &report);
-    if (!(norm < HUGE_VAL))
-        return error_set(error, WEFT_ERROR_DATA,
-                         "the gradient's norm is %g at step %" PRIu64 ", loss %g: the run has diverged; lower "
-                         "--learning-rate or lengthen --warmup",
-                         norm, state->step, report.loss);
     return WEFT_OK;
 }
 
@@ -429,11 +397,12 @@ static weft_status save(struct trainer *trainer, bool *speaks, struct error *err
 {
     char path[FILE_PATH_BYTES];
     struct whole_state whole;
-    weft_status status = whole_state_open(&whole, &trainer->state, &trainer->shards, error);
-    if (trainer->shards.sharded)
+    const struct shards *shards = training_shards(trainer->training);
+    weft_status status = whole_state_open(&whole, &trainer->state, shards, error);
+    if (shards->sharded)
         status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
-        status = whole_state_gather(&whole, &trainer->state, &trainer->shards, error);
+        status = whole_state_gather(&whole, &trainer->state, shards, error);
     if (status == WEFT_OK && trainer->rank == 0)
         status = training_state_save(&whole.state, &trainer->config, trainer->config.checkpoint_dir, path, error);
     whole_state_close(&whole);

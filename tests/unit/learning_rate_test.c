@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warm-up, the shapes of the fall, floor, and how the peak follows the number of ranks. */
+#include "parallel/rate_scaling.h"
 #include "train/learning_rate.h"
 
 #include <math.h>
@@ -57,9 +58,9 @@ static void a_run_that_is_all_warm_up_has_no_cosine(void **state)
 
 static void scaling_is_a_choice(void **state)
 {
-    assert_true(learning_rate_scaled(2, LEARNING_RATE_AS_GIVEN, 4) == 2);
-    assert_true(learning_rate_scaled(2, LEARNING_RATE_LINEAR, 4) == 8);
-    assert_true(learning_rate_scaled(2, LEARNING_RATE_ROOT, 4) == 4);
+    assert_true(rate_scaled(2, WEFT_RATE_AS_GIVEN, 4) == 2);
+    assert_true(rate_scaled(2, WEFT_RATE_LINEAR, 4) == 8);
+    assert_true(rate_scaled(2, WEFT_RATE_ROOT, 4) == 4);
 }
 
 int main(void)

@@ -3,8 +3,8 @@
  * Agreement: a step of preparation that may fail on some ranks (a file that one host lacks) fails on all, with the
  * sentence of the first rank that it failed on. Without it the others would wait for a rank that has given up.
  */
-#ifndef WEFT_TRAIN_AGREEMENT_H
-#define WEFT_TRAIN_AGREEMENT_H
+#ifndef WEFT_PARALLEL_AGREEMENT_H
+#define WEFT_PARALLEL_AGREEMENT_H
 
 #include "base/error.h"
 

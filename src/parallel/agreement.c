@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/agreement.h"
+#include "parallel/agreement.h"
 
 #include <stdlib.h>
 

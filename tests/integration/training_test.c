@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weft/train.h: any order of registering and readiness gives the bits of one rank; what ranks disagree about is named.
+ */
+#include "../world.h"
+
+#include "base/random.h"
+#include "parallel/training.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TENSORS = 7, MOST_ELEMENTS = 70000 };
+
+static const struct {
+    const char *name;
+    size_t shape[3];
+    size_t count;
+} tensors[TENSORS] = {
+    {"embedding", {257, 33}, 8481},   {"norm.gain", {33}, 33}, {"up.weight", {33, 131}, 4323}, {"up.bias", {131}, 131},
+    {"down.weight", {131, 33}, 4323}, {"down.bias", {1}, 1},   {"head", {70000}, 70000},
+};
+
+/* The tensors in another order for each key. */
+static void shuffle(uint64_t key, int order[TENSORS])
+{
+    for (int i = 0; i < TENSORS; i++)
+        order[i] = i;
+    for (int i = TENSORS - 1; i > 0; i--) {
+        int j = (int)random_below(key, (uint64_t)i, (uint64_t)i + 1), other = order[i];
+        order[i] = order[j];
+        order[j] = other;
+    }
+}
+
+static void make_gradient(uint64_t micro_batch, int tensor, const float *values, float *gradient)
+{
+    for (size_t e = 0; e < tensors[tensor].count; e++)
+        gradient[e] = (float)(random_uniform(micro_batch * TENSORS + (uint64_t)tensor, e) - 0.5) + 0.01f * values[e];
+}
+
+/* What all ranks of one run are told. */
+struct plan {
+    weft_optimizer optimizer;
+    int micro_batches, steps;
+    bool shards, same_order;
+    size_t bucket_bytes;
+    const char *save, *load; /* folders of checkpoints */
+    uint16_t *narrowed;      /* rank 0's copy */
+    float *values;           /* of all tensors in the table's order, as rank 0 has them at the end */
+};
+
+static weft_training *open_training(weft_context *context, int rank, const struct plan *plan, int numbers[TENSORS])
+{
+    int order[TENSORS];
+    weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
+    config.micro_batches = plan->micro_batches;
+    config.optimizer = plan->optimizer;
+    config.weight_decay = 0.1;
+    config.clip = 20;
+    config.shard_optimizer = plan->shards;
+    config.bucket_bytes = plan->bucket_bytes ? plan->bucket_bytes : 16 << 10;
+    weft_training *training;
+    if (weft_training_open(context, weft_world(context), &config, &training) != WEFT_OK)
+        return NULL;
+    shuffle(plan->same_order ? 0 : (uint64_t)rank, order);
+    for (int i = 0; i < TENSORS; i++) {
+        weft_parameter parameter = {.name = tensors[order[i]].name};
+        memcpy(parameter.shape, tensors[order[i]].shape, sizeof tensors[0].shape);
+        numbers[order[i]] = weft_training_parameter(training, &parameter);
+    }
+    if (weft_training_start(training) != WEFT_OK)
+        return NULL;
+    for (int t = 0; t < TENSORS; t++)
+        for (size_t e = 0; e < tensors[t].count; e++) /* only rank 0's counts */
+            weft_training_values(training, numbers[t])[e] = (float)random_normal((uint64_t)(rank * TENSORS + t), e);
+    return weft_training_share(training) == WEFT_OK ? training : NULL;
+}
+
+static int train(weft_context *context, int rank, void *argument)
+{
+    const struct plan *plan = argument;
+    int numbers[TENSORS], order[TENSORS];
+    bool found;
+    weft_training_result result = {0};
+    weft_training *training = open_training(context, rank, plan, numbers);
+    CHECK(training);
+    if (plan->load) {
+        CHECK(weft_training_load(training, plan->load, &found) == WEFT_OK);
+        CHECK(found);
+    }
+    if (plan->narrowed && rank == 0)
+        CHECK(weft_training_keep_bf16(training, plan->narrowed) == WEFT_OK);
+    while (weft_training_steps(training) < (uint64_t)plan->steps) {
+        const int share = weft_training_micro_batches(training);
+        for (int i = 0; i < share; i++) {
+            uint64_t micro_batch = weft_training_micro_batch(training);
+            shuffle(plan->same_order ? 0 : 1000 + micro_batch, order);
+            for (int t = 0; t < TENSORS; t++) {
+                int number = numbers[order[t]];
+                make_gradient(micro_batch, order[t], weft_training_values(training, number),
+                              weft_training_gradient(training, number));
+                CHECK(weft_training_ready(training, number) == WEFT_OK);
+            }
+            CHECK(weft_training_note(training, 3, (double)(micro_batch % 8)) == WEFT_OK);
+            if (i + 1 < share)
+                CHECK(weft_training_accumulate(training) == WEFT_OK);
+        }
+        uint64_t first = weft_training_steps(training) * (uint64_t)plan->micro_batches;
+        double mean = 0;
+        for (int m = 0; m < plan->micro_batches; m++)
+            mean += (double)((first + (uint64_t)m) % 8) / plan->micro_batches;
+        CHECK(weft_training_step(training, 1e-2, &result) == WEFT_OK);
+        CHECK(result.step == weft_training_steps(training) && fabs(result.notes[3] - mean) < 1e-6);
+        CHECK(result.notes[2] == 0 && result.gradient_norm > 0);
+    }
+    if (plan->save)
+        CHECK(weft_training_save(training, plan->save, 2) == WEFT_OK);
+    float *to = plan->values;
+    for (int t = 0; rank == 0 && t < TENSORS; to += tensors[t++].count)
+        memcpy(to, weft_training_values(training, numbers[t]), tensors[t].count * sizeof *to);
+    weft_training_close(training);
+    return 0;
+}
+
+static float *values_of(int ranks, const struct plan *plan)
+{
+    struct plan mine = *plan;
+    mine.values = calloc(2 * MOST_ELEMENTS, sizeof *mine.values);
+    assert_non_null(mine.values);
+    assert_int_equal(world_run(&(struct world){.ranks = ranks}, train, &mine), 0);
+    return mine.values;
+}
+
+static void assert_same(float *a, float *b)
+{
+    assert_memory_equal(a, b, 2 * MOST_ELEMENTS * sizeof *a);
+    free(b);
+}
+
+static void any_order_gives_the_bits_of_one_rank(void **state)
+{
+    static const weft_optimizer optimizers[] = {WEFT_OPTIMIZER_ADAMW, WEFT_OPTIMIZER_SGD, WEFT_OPTIMIZER_LAMB,
+                                                WEFT_OPTIMIZER_LARS};
+    for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++) {
+        struct plan plan = {.optimizer = optimizers[o], .micro_batches = 12, .steps = 3, .same_order = true};
+        float *alone = values_of(1, &plan);
+        plan.same_order = false;
+        for (int ranks = 1; ranks <= 4; ranks++)
+            assert_same(alone, values_of(ranks, &plan));
+        plan.bucket_bytes = 1 << 20;
+        plan.shards = o < 2;
+        assert_same(alone, values_of(3, &plan));
+        assert_same(alone, values_of(4, &plan));
+        free(alone);
+    }
+}
+
+static void a_checkpoint_goes_on_anywhere(void **state)
+{
+    char folder[] = "/tmp/weft-training-XXXXXX", command[64];
+    assert_non_null(mkdtemp(folder));
+    struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW, .micro_batches = 4, .steps = 6};
+    float *through = values_of(1, &plan);
+    plan.steps = 3;
+    plan.save = folder;
+    plan.shards = true;
+    free(values_of(4, &plan));
+    plan.steps = 6;
+    plan.save = NULL;
+    plan.load = folder;
+    assert_same(through, values_of(2, &plan));
+    plan.shards = false;
+    assert_same(through, values_of(1, &plan));
+    free(through);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void a_rounded_copy_follows(void **state)
+{
+    uint16_t *narrowed = calloc(2 * MOST_ELEMENTS, sizeof *narrowed);
+    struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW,
+                        .micro_batches = 3,
+                        .steps = 2,
+                        .same_order = true,
+                        .shards = true,
+                        .narrowed = narrowed};
+    float *values = values_of(3, &plan);
+    int order[TENSORS];
+    size_t offset = 0, starts[TENSORS], start = 0;
+    for (int t = 0; t < TENSORS; start += tensors[t++].count)
+        starts[t] = start;
+    shuffle(0, order);
+    for (int i = 0; i < TENSORS; i++) {
+        size_t count = tensors[order[i]].count;
+        for (size_t e = 0; e < count; e++) {
+            uint32_t bits;
+            memcpy(&bits, &values[starts[order[i]] + e], sizeof bits);
+            bits += 0x7fff + (bits >> 16 & 1);
+            assert_int_equal(narrowed[offset + e], bits >> 16);
+        }
+        offset += (count + 15) / 16 * 16;
+    }
+    free(values);
+    free(narrowed);
+}
+
+/* ---- agreeing on an order ---------------------------------------------------------------------------------------- */
+
+static int settle(weft_context *context, int rank, void *argument)
+{
+    const struct plan plan = {
+        .optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 3, .same_order = true, .bucket_bytes = 4};
+    int numbers[TENSORS], order[TENSORS];
+    weft_training *training = open_training(context, rank, &plan, numbers);
+    CHECK(training);
+    for (int step = 0; step < 4; step++) {
+        shuffle(77, order); /* not the opposite of registering, but always the same */
+        bool disordered = false;
+        for (int t = 0; t < TENSORS; t++) {
+            CHECK(weft_training_ready(training, numbers[order[t]]) == WEFT_OK);
+            disordered |= training->parallel.buckets.disordered;
+        }
+        CHECK(disordered == (step == 0));
+        CHECK(weft_training_step(training, 0, NULL) == WEFT_OK);
+    }
+    weft_training_close(training);
+    return 0;
+}
+
+static void ranks_agree_on_a_better_order(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 3}, settle, NULL), 0);
+}
+
+/* ---- the program's own optimizer --------------------------------------------------------------------------------- */
+
+static int average(weft_context *context, int rank, void *argument)
+{
+    weft_training_result result;
+    weft_training *training;
+    weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
+    config.clip = 1;
+    config.rate_scaling = WEFT_RATE_LINEAR;
+    CHECK(weft_training_open(context, weft_world(context), &config, &training) == WEFT_OK);
+    int number = weft_training_parameter(training, &(weft_parameter){.name = "p", .shape = {2}});
+    CHECK(number == 0 && weft_training_start(training) == WEFT_OK);
+    float *gradient = weft_training_gradient(training, number), *values = weft_training_values(training, number);
+    gradient[0] = (float)(3 * rank), gradient[1] = (float)(4 * rank);
+    CHECK(weft_training_ready(training, number) == WEFT_OK);
+    CHECK(weft_training_step(training, 0.5, &result) == WEFT_OK);
+    double mean = (weft_comm_size(weft_world(context)) - 1) / 2.0;
+    CHECK(fabs(result.gradient_norm - 5 * mean) < 1e-5 && result.rate == 0.5 * weft_comm_size(weft_world(context)));
+    CHECK(fabsf(gradient[0] - 0.6f) < 1e-6f && fabsf(gradient[1] - 0.8f) < 1e-6f && values[0] == 0);
+    weft_training_close(training);
+    return 0;
+}
+
+static void gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 4}, average, NULL), 0);
+}
+
+/* ---- what ranks disagree about ----------------------------------------------------------------------------------- */
+
+#define CHECK_SAYS(words) CHECK(strstr(weft_message(context), words))
+
+static int forget(weft_context *context, int rank, void *argument)
+{
+    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW, .micro_batches = 4};
+    int numbers[TENSORS];
+    weft_training *training = open_training(context, rank, &plan, numbers);
+    CHECK(training);
+    float before = weft_training_values(training, numbers[4])[5];
+    for (int t = 0; t < TENSORS; t++)
+        if (!(t == 4 && rank % 2) && !(t == 5 && rank == 2))
+            CHECK(weft_training_ready(training, numbers[t]) == WEFT_OK);
+    CHECK(weft_training_step(training, 1e-3, NULL) == WEFT_ERROR_MISMATCH);
+    /* Which of the two comes first depends on rank 0's order of registering. */
+    if (strstr(weft_message(context), "'down.weight'"))
+        CHECK_SAYS("on ranks 1 and 3");
+    else
+        CHECK_SAYS("'down.bias' was not made ready in step 1 on rank 2");
+    CHECK(weft_training_steps(training) == 0 && weft_training_values(training, numbers[4])[5] == before);
+
+    /* The training goes on. */
+    for (int t = 0; t < TENSORS; t++)
+        CHECK(weft_training_ready(training, numbers[t]) == WEFT_OK);
+    CHECK(weft_training_step(training, 1e-3, NULL) == WEFT_OK && weft_training_steps(training) == 1);
+    weft_training_close(training);
+    return 0;
+}
+
+static void a_gradient_that_is_not_ready_is_named_with_its_ranks(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 4}, forget, NULL), 0);
+}
+
+static int diverge(weft_context *context, int rank, void *argument)
+{
+    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 2, .shards = true};
+    int numbers[TENSORS];
+    weft_training_result result;
+    weft_training *training = open_training(context, rank, &plan, numbers);
+    CHECK(training);
+    float before = weft_training_values(training, numbers[6])[69999];
+    weft_training_gradient(training, numbers[6])[69999] = rank ? NAN : 0;
+    for (int t = 0; t < TENSORS; t++)
+        CHECK(weft_training_ready(training, numbers[t]) == WEFT_OK);
+    CHECK(weft_training_step(training, 1e-3, &result) == WEFT_ERROR_DATA);
+    CHECK_SAYS("in step 1");
+    CHECK(isnan(result.gradient_norm) && weft_training_values(training, numbers[6])[69999] == before);
+    weft_training_close(training);
+    return 0;
+}
+
+static void a_gradient_that_is_no_number_changes_nothing(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 2}, diverge, NULL), 0);
+}
+
+static int register_otherwise(weft_context *context, int rank, void *argument)
+{
+    const int what = *(int *)argument;
+    weft_training *training;
+    CHECK(weft_training_open(context, weft_world(context), NULL, &training) == WEFT_OK);
+    CHECK(weft_training_parameter(training, &(weft_parameter){.name = "a", .shape = {2}}) == 0);
+    if (what != 0 || rank != 2)
+        CHECK(weft_training_parameter(training, &(weft_parameter){.name = "b", .shape = {3, 4}}) == 1);
+    if (what == 1 && rank == 1)
+        CHECK(weft_training_parameter(training, &(weft_parameter){.name = "c", .shape = {1}}) == 2);
+    if (what == 2)
+        CHECK(weft_training_parameter(training, &(weft_parameter){.name = "c", .shape = {5, rank == 3 ? 7 : 6}}) == 2);
+    CHECK(weft_training_start(training) == WEFT_ERROR_MISMATCH);
+    static const char *const words[] = {"'b' was not registered on rank 2, but on rank 0",
+                                        "'c' was not registered on ranks 0, 2 and 3, but on rank 1",
+                                        "'c' is [5, 6] on rank 0, but [5, 7] on rank 3"};
+    CHECK_SAYS(words[what]);
+    weft_training_close(training);
+    return 0;
+}
+
+static void a_parameter_that_some_lack_is_named_with_its_ranks(void **state)
+{
+    for (int what = 0; what < 3; what++)
+        assert_int_equal(world_run(&(struct world){.ranks = 4}, register_otherwise, &what), 0);
+}
+
+/* ---- what a program may get wrong -------------------------------------------------------------------------------- */
+
+static int mistake(weft_context *context, int rank, void *argument)
+{
+    weft_training *training, *other = NULL;
+    bool found = true;
+    weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
+    config.beta2 = 1;
+    CHECK(weft_training_open(context, weft_world(context), &config, &other) == WEFT_ERROR_ARGUMENT && !other);
+    CHECK_SAYS("beta2");
+    config.beta2 = 0.9;
+    config.micro_batches = 2;
+    CHECK(weft_training_open(context, weft_world(context), &config, &training) == WEFT_OK);
+    CHECK(weft_training_start(training) == WEFT_ERROR_STATE);
+    CHECK(weft_training_step(training, 1, NULL) == WEFT_ERROR_STATE);
+    CHECK(weft_training_ready(training, 0) == WEFT_ERROR_STATE);
+    CHECK(weft_training_values(training, 0) == NULL);
+    CHECK(weft_training_parameter(training, &(weft_parameter){.name = "", .shape = {2}}) == -1);
+    CHECK(weft_training_parameter(training, &(weft_parameter){.name = "empty"}) == -1);
+    CHECK_SAYS("'empty'");
+    CHECK(weft_training_parameter(training, &(weft_parameter){.name = "vast", .shape = {SIZE_MAX / 2, 3}}) == -1);
+    CHECK_SAYS("too large");
+    CHECK(weft_training_parameter(training, &(weft_parameter){.name = "p", .shape = {2}}) == 0);
+    CHECK(weft_training_parameter(training, &(weft_parameter){.name = "p", .shape = {2}}) == -1);
+    CHECK_SAYS("'p' is registered twice");
+    CHECK(weft_training_start(training) == WEFT_OK);
+    CHECK(weft_training_start(training) == WEFT_ERROR_STATE);
+    CHECK(weft_training_parameter(training, &(weft_parameter){.name = "late", .shape = {2}}) == -1);
+    CHECK(weft_training_ready(training, 1) == WEFT_ERROR_ARGUMENT);
+    CHECK(weft_training_note(training, WEFT_TRAINING_NOTES, 1) == WEFT_ERROR_ARGUMENT);
+    CHECK(weft_training_step(training, 1, NULL) == WEFT_ERROR_STATE); /* a micro-batch is missing */
+    CHECK_SAYS("weft_training_accumulate()");
+    CHECK(weft_training_ready(training, 0) == WEFT_OK);
+    CHECK(weft_training_ready(training, 0) == WEFT_ERROR_STATE);
+    CHECK_SAYS("'p' was made ready twice");
+    CHECK(weft_training_accumulate(training) == WEFT_OK);
+    CHECK(weft_training_accumulate(training) == WEFT_ERROR_STATE);
+    CHECK(weft_training_load(training, "/nonexistent/folder", &found) == WEFT_OK && !found);
+    CHECK(weft_training_save(training, "/proc/nothing", 1) != WEFT_OK);
+    CHECK_SAYS("/proc/nothing");
+    weft_training_close(training);
+    return 0;
+}
+
+static void mistakes_are_sentences(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 1}, mistake, NULL), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_order_gives_the_bits_of_one_rank),
+        cmocka_unit_test(a_checkpoint_goes_on_anywhere),
+        cmocka_unit_test(a_rounded_copy_follows),
+        cmocka_unit_test(ranks_agree_on_a_better_order),
+        cmocka_unit_test(gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own),
+        cmocka_unit_test(a_gradient_that_is_not_ready_is_named_with_its_ranks),
+        cmocka_unit_test(a_gradient_that_is_no_number_changes_nothing),
+        cmocka_unit_test(a_parameter_that_some_lack_is_named_with_its_ranks),
+        cmocka_unit_test(mistakes_are_sentences),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
