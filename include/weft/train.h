@@ -87,14 +87,16 @@ typedef struct weft_training_config {
     double weight_decay;            /**< of parameters of two dimensions and more; default 0 */
     double clip;                    /**< largest norm of the whole gradient; 0: no clipping */
     weft_rate_scaling rate_scaling; /**< default: as given */
-    int shard_optimizer; /**< 1: each rank keeps a share of the optimizer's state (ZeRO-1); not for LAMB, LARS */
-    size_t bucket_bytes; /**< gradient bytes fused into one all-reduce; default 1 MiB */
-    int threads;         /**< compute threads of the optimizer; default 1 */
+    int shard_optimizer;     /**< 1: each rank keeps a share of the optimizer's state (ZeRO-1); not for LAMB, LARS */
+    size_t bucket_bytes;     /**< gradient bytes fused into one all-reduce; default 1 MiB */
+    int threads;             /**< compute threads of the optimizer; default 1 */
+    weft_type gradient_type; /**< WEFT_BF16: gradients are rounded to bf16 at every leaf and sum of the canonical tree,
+                                on one rank too, so that half the bytes move; default WEFT_F32 */
 } weft_training_config;
 #define WEFT_TRAINING_CONFIG_DEFAULT                                                                                   \
     {                                                                                                                  \
         sizeof(weft_training_config), 0, WEFT_OPTIMIZER_OWN, 0.9, 0.999, 1e-8, 0.9, 1e-3, 0, 0, WEFT_RATE_AS_GIVEN, 0, \
-            (size_t)1 << 20, 1                                                                                         \
+            (size_t)1 << 20, 1, WEFT_F32                                                                               \
     }
 
 #define WEFT_PARAMETER_DIMENSIONS 4

@@ -15,7 +15,7 @@ static const char *const recomputes[] = {"nothing", "attention", "all", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, context, vocabulary;
-    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *recompute;
+    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *gradients, *recompute;
     bool quiet;
 } chosen;
 
@@ -74,6 +74,8 @@ static const struct cli_option options[] = {
     INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads a rank"),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "of products and activations; weights and sums are f32 always"),
+    CLI_CHOICE("gradients", 0, "TYPE", &chosen.gradients, "f32", training_precisions,
+               "in which gradients are summed; bf16: rounded at every sum, half the bytes between ranks"),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", recomputes,
                "what backward makes anew instead of keeping it: less memory, more time"),
     NUMBER("label-smoothing", config.label_smoothing, "0", 0, 0.99, "share of a target spread over all tokens"),
@@ -120,6 +122,7 @@ static weft_status resolve(struct error *error)
     config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
     config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
     config->mixed = training_is_mixed(chosen.precision);
+    config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, recomputes);
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
     return WEFT_OK;

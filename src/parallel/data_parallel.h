@@ -13,6 +13,9 @@
  *         status = data_parallel_end(dp, extras, error);
  *     }
  *     ... dp->gradients, and dp->extras, now hold the sum over the global batch ...
+ *
+ * Gradients may be rounded to bf16 at every leaf and every sum of the tree (on one rank, too): then half the bytes
+ * move, and the bits still do not depend on the number of ranks. The extras stay f32.
  */
 #ifndef WEFT_PARALLEL_DATA_PARALLEL_H
 #define WEFT_PARALLEL_DATA_PARALLEL_H
@@ -30,19 +33,21 @@ struct data_parallel {
     struct micro_batches layout;
     struct partial_sums sums;
     struct gradient_buckets buckets;
-    struct gradient_range *ranges; /**< in `extras`: the extras, then the tensors */
-    float *extras;                 /**< DATA_PARALLEL_EXTRAS, and behind them: */
+    struct gradient_range *ranges;        /**< in `extras`: the extras, then the tensors */
+    const struct gradient_range *tensors; /**< in `gradients` */
+    float *extras;                        /**< DATA_PARALLEL_EXTRAS, and behind them: */
     float *gradients;
-    uint32_t index; /**< the local micro-batch under way */
+    uint16_t *rounded; /**< the gradients in bf16, which is what moves; NULL: f32 */
+    uint32_t index;    /**< the local micro-batch under way */
 };
 
 /**
- * Collective over `comm`. `tensors` ranges cover the gradients in rising order without gaps. The device's type must be
- * f32.
+ * Collective over `comm`. `tensors` ranges cover the gradients in rising order without gaps. `device` is of f32, with
+ * activations of bf16 where gradients are to be `rounded`.
  */
 weft_status data_parallel_open(struct data_parallel *parallel, weft_context *context, weft_comm *comm,
                                struct device *device, const struct gradient_range *tensors, uint32_t count,
-                               uint32_t micro_batches, size_t bucket_bytes, struct error *error);
+                               uint32_t micro_batches, bool rounded, size_t bucket_bytes, struct error *error);
 void data_parallel_close(struct data_parallel *parallel);
 
 /** Before the first gradient of the next local micro-batch is ready. */

@@ -34,7 +34,10 @@ void partial_sums_add(struct partial_sums *sums, void *array)
     for (; sums->added >> level & 1; level++) {
         /* The level that receives the carry is written by the last addition, which saves the copy. */
         bool last = !(sums->added >> (level + 1) & 1);
-        device->add(device, sums->elements, sums->arrays[level], array, last ? sums->arrays[level + 1] : array);
+        void *sum = last ? sums->arrays[level + 1] : array;
+        device->add(device, sums->elements, sums->arrays[level], array, sum);
+        if (sums->round)
+            sums->round(sums->context, sum, 0, sums->elements);
     }
     if (level == 0)
         device->copy(device, sums->arrays[0], array, sums->elements * weft_type_size(device->type));
@@ -45,7 +48,11 @@ void partial_sums_complete(const struct partial_sums *sums, void *array, size_t 
 {
     size_t offset = first * weft_type_size(sums->device->type);
     void *range = (char *)array + offset;
-    for (uint32_t level = 0; level < sums->levels; level++)
-        if (sums->added >> level & 1)
-            sums->device->add(sums->device, count, (char *)sums->arrays[level] + offset, range, range);
+    for (uint32_t level = 0; level < sums->levels; level++) {
+        if (!(sums->added >> level & 1))
+            continue;
+        sums->device->add(sums->device, count, (char *)sums->arrays[level] + offset, range, range);
+        if (sums->round)
+            sums->round(sums->context, array, first, count);
+    }
 }

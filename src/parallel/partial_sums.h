@@ -7,6 +7,9 @@
  * contribution is added to all filled levels in that order, which completes T(0, n) for any n. Every addition is
  * elementwise, so the last one may be done range by range, as ranges become ready.
  *
+ * Sums may be rounded to bf16 at every addition, as the contributions are then to be, too: they stay f32 arrays, of
+ * values that bf16 has.
+ *
  * Memory: one array a level, floor(log2(n - 1)) + 1 of them for n contributions; none for n = 1.
  */
 #ifndef WEFT_PARALLEL_PARTIAL_SUMS_H
@@ -16,6 +19,9 @@
 
 #define PARTIAL_SUM_LEVELS 32
 
+/** Elements [first, first + count) of an array of floats, rounded in place. */
+typedef void (*partial_sums_round)(void *context, float *array, size_t first, size_t count);
+
 struct partial_sums {
     struct device *device;
     size_t elements;
@@ -23,6 +29,8 @@ struct partial_sums {
     uint32_t added;         /**< so far; bit l set: level l is filled */
     uint32_t levels;
     void *arrays[PARTIAL_SUM_LEVELS];
+    partial_sums_round round; /**< what is done to every sum; NULL: nothing. Set after opening, with its context */
+    void *context;
 };
 
 /** Make room for sums of `contributions` arrays of `elements` elements of the device's type. */

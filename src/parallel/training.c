@@ -45,6 +45,9 @@ static weft_status check_config(const weft_training_config *config, struct error
         if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most))
             return error_set(error, WEFT_ERROR_ARGUMENT, "%s of a weft_training_config is %g; it must be from %g to %g",
                              numbers[i].name, numbers[i].value, numbers[i].least, numbers[i].most);
+    if (config->gradient_type != WEFT_F32 && config->gradient_type != WEFT_BF16)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "gradients cannot be of type %s; they may be f32 or bf16",
+                         weft_type_name(config->gradient_type));
     if (config->shard_optimizer &&
         (config->optimizer == WEFT_OPTIMIZER_LAMB || config->optimizer == WEFT_OPTIMIZER_LARS))
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -232,9 +235,10 @@ static weft_status open_parallel(weft_training *training, struct error *error)
         const size_t end = i + 1 < count ? tensors->parameters[i + 1].offset : tensors->elements;
         ranges[i] = (struct gradient_range){tensors->parameters[i].offset, end - tensors->parameters[i].offset};
     }
-    weft_status status = data_parallel_open(&training->parallel, training->context, training->comm, training->device,
-                                            ranges, (uint32_t)count, (uint32_t)training->config.micro_batches,
-                                            training->config.bucket_bytes, error);
+    weft_status status =
+        data_parallel_open(&training->parallel, training->context, training->comm, training->device, ranges,
+                           (uint32_t)count, (uint32_t)training->config.micro_batches,
+                           training->config.gradient_type == WEFT_BF16, training->config.bucket_bytes, error);
     free(ranges);
     return status;
 }
@@ -355,7 +359,8 @@ const struct micro_batches *training_layout(const weft_training *training)
 
 size_t training_bucket_bytes(const weft_training *training)
 {
-    return training->parallel.buckets.bucket_elements * sizeof(float);
+    const struct gradient_buckets *buckets = &training->parallel.buckets;
+    return buckets->bucket_elements * weft_type_size(buckets->type);
 }
 
 void training_set_steps(weft_training *training, uint64_t steps)

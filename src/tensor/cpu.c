@@ -206,6 +206,16 @@ static void cpu_narrow(struct device *device, size_t count, const void *x, void 
     }
 }
 
+static void cpu_widen(struct device *device, size_t count, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->widen(part.count, activation_at(cpu, x, part.first), (float *)out + part.first);
+    }
+}
+
 static void cpu_scale(struct device *device, size_t count, double factor, void *x)
 {
     struct cpu *cpu = cpu_of(device);
@@ -615,6 +625,7 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .add = cpu_add,
         .add_branch = cpu_add_branch,
         .narrow = cpu_narrow,
+        .widen = cpu_widen,
         .scale = cpu_scale,
         .gelu_forward = cpu_gelu_forward,
         .adamw = cpu_adamw,

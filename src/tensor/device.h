@@ -173,6 +173,8 @@ struct device {
     void (*add_branch)(struct device *device, size_t count, const void *x, const void *branch, void *y);
     /** out [a] = x, rounded. */
     void (*narrow)(struct device *device, size_t count, const void *x, void *out);
+    /** out = x [a]. */
+    void (*widen)(struct device *device, size_t count, const void *x, void *out);
     /** x = x factor. */
     void (*scale)(struct device *device, size_t count, double factor, void *x);
     /** out [a] = gelu(x [a]), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */

@@ -84,6 +84,11 @@ static void reference_narrow(struct device *device, size_t count, const void *x,
     memcpy(out, x, count * sizeof(REAL));
 }
 
+static void reference_widen(struct device *device, size_t count, const void *x, void *out)
+{
+    memcpy(out, x, count * sizeof(REAL));
+}
+
 static void reference_scale(struct device *device, size_t count, double factor, void *x_)
 {
     REAL *x = x_;
@@ -524,6 +529,7 @@ weft_status REFERENCE_OPEN(int threads, struct device **device, struct error *er
         .add = reference_add,
         .add_branch = reference_add_branch,
         .narrow = reference_narrow,
+        .widen = reference_widen,
         .scale = reference_scale,
         .gelu_forward = reference_gelu_forward,
         .adamw = reference_adamw,

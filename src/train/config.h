@@ -45,6 +45,7 @@ struct train_config {
 
     uint64_t bucket_bytes; /**< gradient bytes fused into one all-reduce */
     int64_t threads;       /**< compute threads a rank */
+    weft_type gradients;   /**< as they are summed: WEFT_F32 or WEFT_BF16 */
     bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
     enum model_recompute recompute;
     double label_smoothing;

@@ -144,6 +144,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     options.shard_optimizer = config->zero > 0;
     options.bucket_bytes = config->bucket_bytes;
     options.threads = (int)config->threads;
+    options.gradient_type = config->gradients;
     weft_status status = weft_training_open(trainer->context, trainer->comm, &options, &trainer->training);
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
         const struct model_parameter *from = &description->parameters[i];
@@ -222,9 +223,9 @@ static void describe(const struct trainer *trainer)
             layout->total == 1 ? "" : "es", config->micro_batch, config->sequence, layout->share,
             layout->layout == MICRO_BATCHES_IN_RUNS ? "runs" : "turns");
     if (trainer->ranks > 1)
-        fprintf(trainer->out, "; %.1f MiB of gradients all-reduced in buckets of %.2f MiB while backward goes on",
-                (double)(trainer->description->elements * sizeof(float)) / 1048576.0,
-                (double)training_bucket_bytes(trainer->training) / 1048576.0);
+        fprintf(trainer->out, "; %.1f MiB of %s gradients all-reduced in buckets of %.2f MiB while backward goes on",
+                (double)(trainer->description->elements * weft_type_size(config->gradients)) / 1048576.0,
+                weft_type_name(config->gradients), (double)training_bucket_bytes(trainer->training) / 1048576.0);
     if (training_shards(trainer->training)->sharded)
         fprintf(trainer->out, "; optimiser state in %u shards", trainer->ranks);
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,

@@ -46,7 +46,7 @@ static void make_gradient(uint64_t micro_batch, int tensor, const float *values,
 struct plan {
     weft_optimizer optimizer;
     int micro_batches, steps;
-    bool shards, same_order;
+    bool shards, same_order, rounded;
     size_t bucket_bytes;
     const char *save, *load; /* folders of checkpoints */
     uint16_t *narrowed;      /* rank 0's copy */
@@ -62,6 +62,7 @@ static weft_training *open_training(weft_context *context, int rank, const struc
     config.weight_decay = 0.1;
     config.clip = 20;
     config.shard_optimizer = plan->shards;
+    config.gradient_type = plan->rounded ? WEFT_BF16 : WEFT_F32;
     config.bucket_bytes = plan->bucket_bytes ? plan->bucket_bytes : 16 << 10;
     weft_training *training;
     if (weft_training_open(context, weft_world(context), &config, &training) != WEFT_OK)
@@ -156,6 +157,24 @@ static void any_order_gives_the_bits_of_one_rank(void **state)
         assert_same(alone, values_of(3, &plan));
         assert_same(alone, values_of(4, &plan));
         free(alone);
+    }
+}
+
+static void rounded_gradients_do_not_depend_on_ranks(void **state)
+{
+    for (int micro_batches = 8; micro_batches <= 12; micro_batches += 4) {
+        struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW, .micro_batches = micro_batches, .steps = 3};
+        float *exact = values_of(1, &plan);
+        plan.rounded = true;
+        float *alone = values_of(1, &plan);
+        assert_memory_not_equal(alone, exact, 2 * MOST_ELEMENTS * sizeof *alone);
+        for (int ranks = 2; ranks <= 4; ranks++)
+            if (micro_batches % ranks == 0)
+                assert_same(alone, values_of(ranks, &plan));
+        plan.shards = true;
+        assert_same(alone, values_of(4, &plan));
+        free(alone);
+        free(exact);
     }
 }
 
@@ -403,6 +422,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_order_gives_the_bits_of_one_rank),
+        cmocka_unit_test(rounded_gradients_do_not_depend_on_ranks),
         cmocka_unit_test(a_checkpoint_goes_on_anywhere),
         cmocka_unit_test(a_rounded_copy_follows),
         cmocka_unit_test(ranks_agree_on_a_better_order),

@@ -74,6 +74,23 @@ static void rounding_is_to_nearest_even(void **state)
     assert_true((to & 0x7f80) == 0x7f80 && (to & 0x7f));
 }
 
+static void widening_undoes_narrowing(void **state)
+{
+    enum { COUNT = 65536 + 3 };
+    uint16_t *halves = calloc(COUNT, sizeof *halves);
+    float *values = make_array(wide, COUNT);
+    for (size_t i = 0; i < COUNT; i++)
+        halves[i] = (uint16_t)i;
+    narrow->widen(narrow, COUNT, halves, values);
+    for (size_t i = 0; i < COUNT; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof bits);
+        assert_int_equal(bits, (uint32_t)halves[i] << 16);
+    }
+    wide->release(wide, values);
+    free(halves);
+}
+
 static void elements(void **state)
 {
     for (size_t i = 0; i < WIDTHS; i++) {
@@ -206,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rounding_is_to_nearest_even),
+        cmocka_unit_test(widening_undoes_narrowing),
         cmocka_unit_test(elements),
         cmocka_unit_test(norms),
         cmocka_unit_test(attention),

@@ -64,6 +64,13 @@ static void narrow(size_t count, const float *x, void *out_)
         activation_store_part(out + i, vector_load_part(x + i, count - i, 0), count - i);
 }
 
+static void widen(size_t count, const void *x_, float *out)
+{
+    const activation *x = x_;
+    for (size_t i = 0; i < count; i += LANES)
+        vector_store_part(out + i, activation_load_part(x + i, count - i, 0), count - i);
+}
+
 static void scale(size_t count, float factor, float *x)
 {
     for (size_t i = 0; i < count; i++)

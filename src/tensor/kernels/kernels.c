@@ -25,6 +25,7 @@ const struct kernels KERNELS = {
     .add = add,
     .add_branch = add_branch,
     .narrow = narrow,
+    .widen = widen,
     .scale = scale,
     .gelu_forward = gelu_forward,
     .adamw = adamw,

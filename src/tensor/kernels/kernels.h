@@ -25,6 +25,7 @@ struct kernels {
     void (*add)(size_t count, const float *a, const float *b, float *out);
     void (*add_branch)(size_t count, const float *x, const void *branch, float *y);
     void (*narrow)(size_t count, const float *x, void *out);
+    void (*widen)(size_t count, const void *x, float *out);
     void (*scale)(size_t count, float factor, float *x);
     void (*gelu_forward)(size_t count, const void *x, void *out);
     void (*adamw)(const struct adamw *step, size_t count, float *parameters, const float *gradients,
