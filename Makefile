@@ -5,7 +5,7 @@
 #   make quickstart   install, build, train a small GPT over 4 ranks, sample from it
 #   make check        install, build, run every test
 #   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
-#   make data         data/bible.txt, a real text to train on
+#   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
 #   make bench        side-by-side benchmarks against Open MPI, MPICH and Gloo
 #   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
 #   make valgrind     a sample of the tests under valgrind
@@ -32,6 +32,7 @@ deps:
 data:
 	@deps/install data
 	@tools/make-data
+	@tools/make-vocabulary
 
 quickstart:
 	@deps/install build data

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LLMC_HEADER_BYTES 1024
 #define LLMC_MAGIC        20240520u
 #define LLMC_VERSION      1u
 #define LLMC_WIDE_MAGIC   20240801u
@@ -52,11 +51,11 @@ static weft_status recognise_llmc(const char *path, const uint8_t *bytes, uint64
 {
     uint32_t magic = header_word(bytes, 0);
     bool wide = magic == LLMC_WIDE_MAGIC;
-    if (size < LLMC_HEADER_BYTES)
+    if (size < SHARD_HEADER_BYTES)
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' begins like a token shard of llm.c (magic number %u) but ends after %" PRIu64
                          " bytes, within its header of %d; it is truncated",
-                         path, magic, size, LLMC_HEADER_BYTES);
+                         path, magic, size, SHARD_HEADER_BYTES);
     uint32_t version = header_word(bytes, 1), expected = wide ? LLMC_WIDE_VERSION : LLMC_VERSION;
     if (version != expected)
         return error_set(
@@ -64,13 +63,13 @@ static weft_status recognise_llmc(const char *path, const uint8_t *bytes, uint64
             "'%s' is a token shard of llm.c with magic number %u and version %u, but only version %u is known", path,
             magic, version, expected);
     unsigned width = wide ? 4 : 2;
-    uint64_t count = header_word(bytes, 2), held = size - LLMC_HEADER_BYTES;
+    uint64_t count = header_word(bytes, 2), held = size - SHARD_HEADER_BYTES;
     if (count * width != held)
         return error_set(error, WEFT_ERROR_DATA,
                          "the header of '%s' tells of %" PRIu64 " tokens of %u bytes, but %" PRIu64
                          " bytes follow it instead of %" PRIu64 "; it is truncated or damaged",
                          path, count, width, held, count * width);
-    *layout = (struct shard_layout){wide ? SHARD_LLMC_WIDE : SHARD_LLMC, width, LLMC_HEADER_BYTES, count};
+    *layout = (struct shard_layout){wide ? SHARD_LLMC_WIDE : SHARD_LLMC, width, SHARD_HEADER_BYTES, count};
     return WEFT_OK;
 }
 
@@ -97,6 +96,18 @@ weft_status shard_recognise(const char *path, const uint8_t *bytes, uint64_t siz
             path, size);
     *layout = (struct shard_layout){SHARD_NANOGPT, 2, 0, size / 2};
     return WEFT_OK;
+}
+
+void shard_header_write(uint8_t header[SHARD_HEADER_BYTES], enum shard_format format, uint64_t count)
+{
+    bool wide = format == SHARD_LLMC_WIDE;
+    const uint32_t words[] = {
+        htole32(wide ? LLMC_WIDE_MAGIC : LLMC_MAGIC),
+        htole32(wide ? LLMC_WIDE_VERSION : LLMC_VERSION),
+        htole32((uint32_t)count),
+    };
+    memset(header, 0, SHARD_HEADER_BYTES);
+    memcpy(header, words, sizeof words);
 }
 
 weft_status shard_open(const char *path, struct shard *shard, struct error *error)

@@ -8,6 +8,8 @@
 
 #include <stdint.h>
 
+#define SHARD_HEADER_BYTES 1024 /* of an llm.c shard */
+
 enum shard_format {
     SHARD_BYTES,
     SHARD_NANOGPT,
@@ -29,6 +31,9 @@ struct shard_layout {
  */
 weft_status shard_recognise(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
                             struct error *error);
+
+/** Write the header of an llm.c shard (SHARD_LLMC, SHARD_LLMC_WIDE) of `count` tokens. */
+void shard_header_write(uint8_t header[SHARD_HEADER_BYTES], enum shard_format format, uint64_t count);
 
 /** The format's name for people; the reason why a file is taken to be in it. Static strings. */
 const char *shard_format_name(enum shard_format format);

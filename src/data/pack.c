@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/pack.h"
+#include "data/new_folder.h"
+#include "data/shard_writer.h"
+#include "data/text_pieces.h"
+#include "data/texts.h"
+#include "data/tokenizer.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct packing {
+    const struct pack_options *options;
+    struct texts texts;
+    struct tokenizer *tokenizer;
+    struct encoder *encoder;
+    struct new_folder folder;
+    struct shard_writer *writers; /* of the two splits */
+    struct token_list tokens;     /* of one piece */
+    struct packed packed;
+};
+
+/* The end of text that stands before a document. */
+static weft_status begin_document(struct packing *packing, enum dataset_split split, struct error *error)
+{
+    int32_t token = tokenizer_end_of_text(packing->tokenizer);
+    return token < 0 ? WEFT_OK : shard_writer_append(&packing->writers[split], &token, 1, error);
+}
+
+/* Encode a part of a text into the shards of a split. */
+static weft_status pack_part(struct packing *packing, const uint8_t *text, uint64_t size, enum dataset_split split,
+                             struct error *error)
+{
+    if (size == 0)
+        return WEFT_OK;
+    packing->packed.splits[split].bytes += size;
+    struct text_pieces pieces = {.text = text, .size = size};
+    struct text_piece piece;
+    weft_status status = begin_document(packing, split, error);
+    while (status == WEFT_OK && text_pieces_next(&pieces, &piece)) {
+        if (packing->options->stop && *packing->options->stop)
+            return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked; '%s' was not written",
+                             packing->options->output);
+        packing->tokens.count = 0;
+        status = encoder_encode(packing->encoder, piece.bytes, piece.size, &packing->tokens, error);
+        if (status == WEFT_OK)
+            status =
+                shard_writer_append(&packing->writers[split], packing->tokens.tokens, packing->tokens.count, error);
+        /* A mark at the very end ends the last document, and begins none. */
+        if (status == WEFT_OK && piece.end_of_text && pieces.at < pieces.size)
+            status = begin_document(packing, split, error);
+    }
+    return status;
+}
+
+/* ---- what is held out ------------------------------------------------------------------------------------------- */
+
+static bool has_split_names(const struct texts *texts)
+{
+    size_t held_out = 0;
+    for (size_t i = 0; i < texts->count; i++)
+        held_out += data_file_is_held_out(texts->files.paths[i]);
+    return held_out > 0 && held_out < texts->count;
+}
+
+/* The beginning of the first line at or after `place`; if there is none, of a character near it. */
+static uint64_t find_cut(const struct file_map *map, uint64_t place, bool is_last)
+{
+    const uint8_t *newline = memchr(map->bytes + place, '\n', map->size - place);
+    uint64_t cut = newline ? (uint64_t)(newline - map->bytes) + 1 : map->size;
+    if (cut < map->size || !is_last)
+        return cut;
+    for (int i = 0; i < 3 && place > 0 && (map->bytes[place] & 0xc0) == 0x80; i++)
+        place--;
+    return place;
+}
+
+static weft_status pack_by_name(struct packing *packing, struct error *error)
+{
+    const struct texts *texts = &packing->texts;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
+        status = pack_part(packing, texts->maps[i].bytes, texts->maps[i].size,
+                           data_file_is_held_out(texts->files.paths[i]) ? DATASET_HELD_OUT : DATASET_TRAIN, error);
+    return status;
+}
+
+static weft_status pack_by_share(struct packing *packing, struct error *error)
+{
+    const struct texts *texts = &packing->texts;
+    uint64_t held = (uint64_t)((double)texts->bytes * packing->options->held_out), train = texts->bytes - held;
+    if (packing->options->held_out > 0 && (held == 0 || train == 0))
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the text has %" PRIu64 " bytes, too few to hold out a share of %g; give more text, or hold "
+                         "out nothing (--held-out 0)",
+                         texts->bytes, packing->options->held_out);
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < texts->count && status == WEFT_OK; i++) {
+        const struct file_map *map = &texts->maps[i];
+        uint64_t cut = train >= map->size ? map->size : train;
+        if (cut > 0 && cut < map->size)
+            cut = find_cut(map, cut, i + 1 == texts->count);
+        train -= train < map->size ? train : map->size;
+        status = pack_part(packing, map->bytes, cut, DATASET_TRAIN, error);
+        if (status == WEFT_OK)
+            status = pack_part(packing, map->bytes + cut, map->size - cut, DATASET_HELD_OUT, error);
+    }
+    return status;
+}
+
+/* ---- all together ----------------------------------------------------------------------------------------------- */
+
+static weft_status pack_texts(struct packing *packing, struct error *error)
+{
+    static const char *const names[] = {[DATASET_TRAIN] = "train", [DATASET_HELD_OUT] = "val"};
+    uint64_t vocabulary = tokenizer_vocabulary(packing->tokenizer);
+    for (int i = 0; i < 2; i++)
+        shard_writer_open(&packing->writers[i], packing->folder.partial, names[i], shard_writer_format(vocabulary),
+                          packing->options->shard_tokens);
+    weft_status status =
+        has_split_names(&packing->texts) ? pack_by_name(packing, error) : pack_by_share(packing, error);
+    packing->packed.vocabulary = vocabulary;
+    for (int i = 0; i < 2; i++) {
+        if (status == WEFT_OK)
+            status = shard_writer_close(&packing->writers[i], error);
+        shard_writer_discard(&packing->writers[i]);
+        packing->packed.splits[i].tokens = packing->writers[i].tokens;
+        packing->packed.splits[i].files = packing->writers[i].files;
+    }
+    if (status == WEFT_OK)
+        status = tokenizer_write(packing->tokenizer, packing->folder.partial, error);
+    if (status == WEFT_OK)
+        status = packed_write(packing->folder.partial, &packing->packed, error);
+    return status;
+}
+
+static weft_status pack(struct packing *packing, const char *const *paths, size_t count, struct error *error)
+{
+    const struct pack_options *options = packing->options;
+    weft_status status = texts_open(paths, count, &packing->texts, error);
+    if (status == WEFT_OK)
+        status = tokenizer_open(options->tokenizer, &packing->tokenizer, error);
+    if (status == WEFT_OK)
+        status = encoder_open(packing->tokenizer, &packing->encoder, error);
+    if (status == WEFT_OK && !(packing->writers = malloc(2 * sizeof *packing->writers)))
+        status = error_memory(error, 2 * sizeof *packing->writers, "buffers of tokens");
+    if (status == WEFT_OK)
+        status = new_folder_open(&packing->folder, options->output, error);
+    if (status != WEFT_OK)
+        return status;
+    status = pack_texts(packing, error);
+    if (status == WEFT_OK)
+        return new_folder_close(&packing->folder, error);
+    new_folder_discard(&packing->folder);
+    return status;
+}
+
+weft_status data_pack(const char *const *paths, size_t count, const struct pack_options *options, struct packed *packed,
+                      struct error *error)
+{
+    struct packing *packing = calloc(1, sizeof *packing);
+    if (!packing)
+        return error_memory(error, sizeof *packing, "packing");
+    packing->options = options;
+    weft_status status = pack(packing, paths, count, error);
+    if (status == WEFT_OK)
+        *packed = packing->packed;
+    token_list_free(&packing->tokens);
+    free(packing->writers);
+    encoder_close(packing->encoder);
+    tokenizer_close(packing->tokenizer);
+    texts_close(&packing->texts);
+    free(packing);
+    return status;
+}

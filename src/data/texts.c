@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/texts.h"
+#include "data/shard.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static weft_status open_text(const char *path, struct file_map *map, struct error *error)
+{
+    size_t length = strlen(path);
+    struct shard_layout layout;
+    weft_status status = file_map(path, map, error);
+    if (status != WEFT_OK)
+        return status;
+    if (map->size == 0)
+        return error_set(error, WEFT_ERROR_DATA, "'%s' is empty; there is no text in it", path);
+    bool named_so = length > 4 && strcmp(path + length - 4, ".bin") == 0;
+    if (named_so || shard_recognise(path, map->bytes, map->size, &layout, NULL) != WEFT_OK ||
+        layout.format != SHARD_BYTES)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "'%s' holds tokens, not text (%s); name the text that they were made of", path,
+                         named_so ? "its name ends in .bin" : "it begins with the magic number of a token shard");
+    return WEFT_OK;
+}
+
+weft_status texts_open(const char *const *paths, size_t count, struct texts *texts, struct error *error)
+{
+    *texts = (struct texts){0};
+    weft_status status = data_files_find(paths, count, &texts->files, error);
+    if (status != WEFT_OK)
+        return status;
+    texts->maps = calloc(texts->files.count, sizeof *texts->maps);
+    if (!texts->maps)
+        status = error_memory(error, texts->files.count * sizeof *texts->maps, "a list of texts");
+    for (size_t i = 0; i < texts->files.count && status == WEFT_OK; i++) {
+        status = open_text(texts->files.paths[i], &texts->maps[i], error);
+        texts->count++;
+        texts->bytes += texts->maps[i].size;
+    }
+    if (status != WEFT_OK)
+        texts_close(texts);
+    return status;
+}
+
+void texts_close(struct texts *texts)
+{
+    for (size_t i = 0; i < texts->count; i++)
+        file_unmap(&texts->maps[i]);
+    free(texts->maps);
+    data_files_free(&texts->files);
+    *texts = (struct texts){0};
+}

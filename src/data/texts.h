@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The texts that a tokenizer is trained on or that are packed: files, mapped. */
+#ifndef WEFT_DATA_TEXTS_H
+#define WEFT_DATA_TEXTS_H
+
+#include "base/file.h"
+#include "data/files.h"
+
+struct texts {
+    struct data_files files;
+    struct file_map *maps;
+    size_t count;
+    uint64_t bytes; /**< of all together */
+};
+
+/**
+ * Open `count` paths, each a file or a folder of .txt files. Errors: as data_files_find(); DATA for an empty file and
+ * for token shards.
+ */
+weft_status texts_open(const char *const *paths, size_t count, struct texts *texts, struct error *error);
+void texts_close(struct texts *texts);
+
+#endif
