@@ -31,9 +31,10 @@ static const struct cli_option options[] = {
     INTEGER("width", 0, "N", width, "0", 0, 100000, "width of the residual stream; 0: as named"),
     INTEGER("hidden", 0, "N", hidden, "0", 0, 1000000, "width within the feed-forward layers; 0: as named"),
     INTEGER("context", 0, "N", context, "0", 0, 1000000, "longest sequence; 0: as named"),
-    INTEGER("vocabulary", 0, "N", vocabulary, "0", 0, 10000000, "number of different tokens; 0: as named"),
+    INTEGER("vocabulary", 0, "N", vocabulary, "0", 0, 10000000,
+            "number of different tokens; 0: as the tokenizer of the data has, or as named"),
     CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL,
-             "a text file, a token shard, or a folder of shards; random: to measure speed"),
+             "a text file, a token shard, or a folder of shards, as weft data pack makes it; random: to measure speed"),
     INTEGER("steps", 's', "N", config.steps, "200", 1, 1e12, "steps of the whole run"),
     INTEGER("stop-at", 0, "N", config.stop_at, "0", 0, 1e12,
             "end after this step, as if interrupted; 0: run to the end"),
@@ -117,8 +118,7 @@ static weft_status resolve(struct error *error)
     if (!*config->prompt)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--prompt is empty; a sample needs at least one character to begin with");
-    if (shape->vocabulary != 256)
-        config->sample = 0; /* only bytes can be printed as they are */
+    config->vocabulary_chosen = chosen.vocabulary != 0;
     config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
     config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
     config->mixed = training_is_mixed(chosen.precision);

@@ -12,8 +12,10 @@
 
 struct train_config {
     struct model_shape shape;
-    const char *model; /**< the shape's name, for people */
-    const char *data;  /**< a text, a token shard, a folder of shards, or "random" */
+    bool
+        vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise that of the data's tokenizer goes before it */
+    const char *model;     /**< the shape's name, for people */
+    const char *data;      /**< a text, a token shard, a folder of shards, or "random" */
 
     int64_t steps;       /**< of the whole run */
     int64_t stop_at;     /**< end after this step, as if interrupted; 0: steps */

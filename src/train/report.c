@@ -45,9 +45,9 @@ void report_step(struct report *report, const struct report_step *step)
         fprintf(report->metrics,
                 "{\"event\":\"step\",\"step\":%" PRIu64
                 ",\"loss\":%.9g,\"rate\":%.9g,\"gradient_norm\":%.9g,\"seconds\":%.6f,"
-                "\"wait_seconds\":%.6f,\"tokens_per_second\":%.1f}\n",
+                "\"wait_seconds\":%.6f,\"data_seconds\":%.6f,\"tokens_per_second\":%.1f}\n",
                 step->step, step->loss, step->rate, step->gradient_norm, step->seconds, step->wait_seconds,
-                report->tokens / step->seconds);
+                step->data_seconds, report->tokens / step->seconds);
         fflush(report->metrics);
     }
     bool due = report->every && (step->step % report->every == 0 || step->step == 1 || step->step == report->steps);
@@ -67,17 +67,21 @@ void report_step(struct report *report, const struct report_step *step)
     report->seconds = report->wait_seconds = 0;
 }
 
-void report_evaluation(struct report *report, uint64_t step, double loss, bool bytes)
+void report_evaluation(struct report *report, uint64_t step, double loss, double bytes_per_token)
 {
+    double bits = bytes_per_token > 0 ? loss / log(2.0) / bytes_per_token : 0;
     if (report->metrics) {
-        fprintf(report->metrics, "{\"event\":\"evaluation\",\"step\":%" PRIu64 ",\"loss\":%.9g}\n", step, loss);
+        fprintf(report->metrics, "{\"event\":\"evaluation\",\"step\":%" PRIu64 ",\"loss\":%.9g", step, loss);
+        if (bytes_per_token > 0)
+            fprintf(report->metrics, ",\"bits_per_byte\":%.9g", bits);
+        fputs("}\n", report->metrics);
         fflush(report->metrics);
     }
     if (!report->out)
         return;
     fprintf(report->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", step, loss, exp(loss));
-    if (bytes)
-        fprintf(report->out, ", %.3f bit/byte", loss / log(2.0));
+    if (bytes_per_token > 0)
+        fprintf(report->out, ", %.3f bit/byte", bits);
     fputc('\n', report->out);
     fflush(report->out);
 }

@@ -21,6 +21,7 @@ struct report_step {
     double gradient_norm; /**< before clipping */
     double seconds;       /**< of wall time */
     double wait_seconds;  /**< of these, waiting for communication */
+    double data_seconds;  /**< of these, reading the data */
 };
 
 struct report {
@@ -41,7 +42,7 @@ weft_status report_close(struct report *report, struct error *error);
 /** Take note of a step; prints when a line is due. */
 void report_step(struct report *report, const struct report_step *step);
 
-/** An evaluation on held-out data. `kind` says of what ("bit/byte" is shown for bytes). */
-void report_evaluation(struct report *report, uint64_t step, double loss, bool bytes);
+/** An evaluation on held-out data; with bytes of text a token (0: not known) it is told in bits a byte too. */
+void report_evaluation(struct report *report, uint64_t step, double loss, double bytes_per_token);
 
 #endif

@@ -11,6 +11,7 @@
 #include "train/evaluation.h"
 #include "train/report.h"
 #include "train/state.h"
+#include "train/text.h"
 #include "train/whole_state.h"
 
 #include <inttypes.h>
@@ -34,6 +35,7 @@ struct trainer {
     struct checkpoint_claim *claim; /* rank 0's on the folder of checkpoints */
     struct device *device;
     struct model_description *description;
+    struct text text; /* that the data's tokens stand for */
     struct dataset *dataset;
     struct model *model;
     weft_training *training; /* weights, gradients, moments, and steps of them */
@@ -43,6 +45,7 @@ struct trainer {
     struct report report;
     struct learning_rate schedule;
     int32_t *tokens, *targets; /* of one micro-batch */
+    uint64_t read_time;        /* nanoseconds that reading the data took so far */
     bool agreed;               /* all ranks know of the failure */
 };
 
@@ -94,6 +97,11 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     if ((status = device_open(config->mixed ? "cpu-bf16" : "cpu", (int)config->threads, &trainer->device, error)) !=
         WEFT_OK)
         return status;
+    if ((status = text_open(config->data, &trainer->text, error)) != WEFT_OK)
+        return status;
+    if (!config->vocabulary_chosen)
+        config->shape.vocabulary = text_vocabulary(&trainer->text, config->shape.vocabulary);
+    text_settle(&trainer->text, config->shape.vocabulary);
     if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
         return status;
     struct dataset_options options = {
@@ -301,6 +309,7 @@ void trainer_close(struct trainer *trainer)
     free(trainer->targets);
     model_close(trainer->model);
     dataset_close(trainer->dataset);
+    text_close(&trainer->text);
     model_description_free(trainer->description);
     if (trainer->device)
         trainer->device->close(trainer->device);
@@ -324,8 +333,10 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
                    number = weft_training_micro_batch(trainer->training);
     const struct model_batch batch = {trainer->tokens, trainer->targets};
     double loss;
+    const uint64_t begin = clock_now();
     weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences, trainer->tokens,
                                        trainer->targets, error);
+    trainer->read_time += clock_now() - begin;
     if (status == WEFT_OK)
         status = model_forward(trainer->model, trainer->state.parameters, &batch, &loss, error);
     if (status != WEFT_OK)
@@ -340,7 +351,7 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
 static weft_status take_step(struct trainer *trainer, bool *stopping, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    const uint64_t begin = clock_now();
+    const uint64_t begin = clock_now(), read_time = trainer->read_time;
     const int micro_batches = weft_training_micro_batches(trainer->training);
     weft_training_result result;
     for (int i = 0; i < micro_batches; i++) {
@@ -364,6 +375,7 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
         .gradient_norm = result.gradient_norm,
         .seconds = (double)(clock_now() - begin) * 1e-9,
         .wait_seconds = result.wait_seconds,
+        .data_seconds = (double)(trainer->read_time - read_time) * 1e-9,
     };
     report_step(&trainer->report, &report);
     if (config->observe)
@@ -389,7 +401,7 @@ static weft_status evaluate(struct trainer *trainer, struct error *error)
     double loss;
     weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, error);
     if (status == WEFT_OK)
-        report_evaluation(&trainer->report, trainer->state.step, loss, config->shape.vocabulary == 256);
+        report_evaluation(&trainer->report, trainer->state.step, loss, trainer->text.bytes_per_token);
     return status;
 }
 
@@ -416,34 +428,41 @@ static weft_status save(struct trainer *trainer, bool *speaks, struct error *err
     return status;
 }
 
+/* The prompt and its continuation, as text. */
+static weft_status sample_tokens(struct trainer *trainer, struct token_list *tokens, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    size_t count = (size_t)config->sample, prompt_count;
+    const struct sample_options options = {.temperature = config->temperature, .seed = (uint64_t)config->seed};
+    weft_status status = text_encode(&trainer->text, config->prompt, tokens, error);
+    prompt_count = tokens->count;
+    if (status == WEFT_OK)
+        status = token_list_extend(tokens, count, error);
+    struct model *reader;
+    if (status == WEFT_OK)
+        status = model_open(trainer->description, trainer->device,
+                            &(struct model_options){.batch = 1, .sequence = config->shape.context}, &reader, error);
+    if (status != WEFT_OK)
+        return status;
+    status = sample_generate(reader, trainer->state.parameters, tokens->tokens, prompt_count, &options, count,
+                             tokens->tokens + prompt_count, NULL, NULL, error);
+    model_close(reader);
+    return status;
+}
+
 static weft_status sample(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    if (!config->sample || trainer->rank != 0)
+    if (!config->sample || trainer->rank != 0 || !text_is_known(&trainer->text))
         return WEFT_OK;
-    size_t prompt_count = strlen(config->prompt), count = (size_t)config->sample;
-    int32_t *tokens = calloc(prompt_count + count, sizeof *tokens);
-    if (!tokens)
-        return error_memory(error, (prompt_count + count) * sizeof *tokens, "a sample");
-    for (size_t i = 0; i < prompt_count; i++)
-        tokens[i] = (unsigned char)config->prompt[i];
-    const struct sample_options options = {.temperature = config->temperature, .seed = (uint64_t)config->seed};
-    struct model *reader;
-    weft_status status =
-        model_open(trainer->description, trainer->device,
-                   &(struct model_options){.batch = 1, .sequence = config->shape.context}, &reader, error);
-    if (status == WEFT_OK) {
-        status = sample_generate(reader, trainer->state.parameters, tokens, prompt_count, &options, count,
-                                 tokens + prompt_count, NULL, NULL, error);
-        model_close(reader);
-    }
+    struct token_list tokens = {0};
+    weft_status status = sample_tokens(trainer, &tokens, error);
     if (status == WEFT_OK && trainer->out) {
-        fprintf(trainer->out, "\nsampled after \"%s\":\n%s", config->prompt, config->prompt);
-        for (size_t i = 0; i < count; i++)
-            fputc(tokens[prompt_count + i], trainer->out);
+        fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
+        text_print(&trainer->text, tokens.tokens, tokens.count, trainer->out);
         fputc('\n', trainer->out);
     }
-    free(tokens);
+    token_list_free(&tokens);
     return status;
 }
 
