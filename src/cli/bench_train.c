@@ -167,7 +167,8 @@ static weft_status make_config(int ranks, struct train_config *config, struct er
         .seed = 1,
         .rate = 1e-4,
         .floor_share = 1,
-        .optimiser = {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1},
+        .optimiser =
+            {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3, .weight_decay = 0.1},
         .clip = 1,
         .zero = chosen.zero,
         .bucket_bytes = chosen.bucket_bytes,
