@@ -2,137 +2,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the tables of model_pytorch_test.c with PyTorch, in double precision: loss and gradients of small networks.
 
-Weights and tokens come from the streams of base/random.h, written anew here. Run: tests/unit/model_pytorch.py (python3-torch).
+Run: tests/unit/model_pytorch.py (python3-torch).
 """
-import math
-
 import torch
 import torch.nn.functional as F
 
-LAYERS, WIDTH, CONTEXT, VOCABULARY, BATCH, SEQUENCE = 2, 16, 12, 29, 2, 9
-GPT_HEADS, LLAMA_HEADS, LLAMA_KV_HEADS, LLAMA_HIDDEN, LLAMA_BASE = 2, 4, 2, 24, 100.0
-MASK = (1 << 64) - 1
+from pytorch_networks import NETWORKS, SEQUENCE, VOCABULARY, make_tokens, make_weights
 
+BATCH = 2
 
-def bits(seed, index):
-    z = (seed + (index + 1) * 0x9E3779B97F4A7C15) & MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
-
-
-def uniform(seed, index):
-    return (bits(seed, index) >> 11) * 2.0**-53
-
-
-def normal(seed, index):
-    u, v = 1.0 - uniform(seed, 2 * index), uniform(seed, 2 * index + 1)
-    return math.sqrt(-2.0 * math.log(u)) * math.cos(6.283185307179586476925 * v)
-
-
-def make_weights(shapes):
-    """Stream i makes the values of tensor i."""
-    weights = {}
-    for stream, (name, shape) in enumerate(shapes.items()):
-        values = [0.3 * normal(stream, i) for i in range(math.prod(shape))]
-        weights[name] = torch.tensor(values, dtype=torch.float64).view(shape).requires_grad_()
-    return weights
-
-
-tokens = torch.tensor([(bits(99, i) * VOCABULARY) >> 64 for i in range(BATCH * SEQUENCE + 1)])
-inputs, targets = tokens[:-1].view(BATCH, SEQUENCE), tokens[1:]
-seen = torch.tril(torch.ones(SEQUENCE, SEQUENCE)).bool()
-
-
-def attention(q, k, v):
-    """Of batch x heads x sequence x head width; back in rows."""
-    scores = (q @ k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
-    out = scores.masked_fill(~seen, float("-inf")).softmax(-1) @ v
-    return out.transpose(1, 2).reshape(BATCH, SEQUENCE, -1)
-
-
-def heads(x, count):
-    return x.view(BATCH, SEQUENCE, count, -1).transpose(1, 2)
-
-
-def gpt():
-    shapes = {"wte.weight": (VOCABULARY, WIDTH), "wpe.weight": (CONTEXT, WIDTH)}
-    for layer in range(LAYERS):
-        block = {"ln_1.weight": (WIDTH,), "ln_1.bias": (WIDTH,),
-                 "attn.c_attn.weight": (WIDTH, 3 * WIDTH), "attn.c_attn.bias": (3 * WIDTH,),
-                 "attn.c_proj.weight": (WIDTH, WIDTH), "attn.c_proj.bias": (WIDTH,),
-                 "ln_2.weight": (WIDTH,), "ln_2.bias": (WIDTH,),
-                 "mlp.c_fc.weight": (WIDTH, 4 * WIDTH), "mlp.c_fc.bias": (4 * WIDTH,),
-                 "mlp.c_proj.weight": (4 * WIDTH, WIDTH), "mlp.c_proj.bias": (WIDTH,)}
-        shapes.update({f"h.{layer}.{name}": shape for name, shape in block.items()})
-    shapes.update({"ln_f.weight": (WIDTH,), "ln_f.bias": (WIDTH,)})
-    weights = make_weights(shapes)
-
-    def norm(x, name):
-        return F.layer_norm(x, (WIDTH,), weights[name + ".weight"], weights[name + ".bias"], 1e-5)
-
-    def linear(x, name):
-        return x @ weights[name + ".weight"] + weights[name + ".bias"]
-
-    x = weights["wte.weight"][inputs] + weights["wpe.weight"][:SEQUENCE]
-    for layer in range(LAYERS):
-        name = f"h.{layer}."
-        q, k, v = [heads(part, GPT_HEADS) for part in linear(norm(x, name + "ln_1"), name + "attn.c_attn").split(WIDTH, 2)]
-        x = x + linear(attention(q, k, v), name + "attn.c_proj")
-        hidden = F.gelu(linear(norm(x, name + "ln_2"), name + "mlp.c_fc"), approximate="tanh")
-        x = x + linear(hidden, name + "mlp.c_proj")
-    return weights, norm(x, "ln_f") @ weights["wte.weight"].t()
-
-
-def llama():
-    head_width = WIDTH // LLAMA_HEADS
-    of_keys = LLAMA_KV_HEADS * head_width
-    shapes = {"model.embed_tokens.weight": (VOCABULARY, WIDTH)}
-    for layer in range(LAYERS):
-        block = {"input_layernorm.weight": (WIDTH,),
-                 "self_attn.q_proj.weight": (WIDTH, WIDTH), "self_attn.k_proj.weight": (of_keys, WIDTH),
-                 "self_attn.v_proj.weight": (of_keys, WIDTH), "self_attn.o_proj.weight": (WIDTH, WIDTH),
-                 "post_attention_layernorm.weight": (WIDTH,),
-                 "mlp.gate_proj.weight": (LLAMA_HIDDEN, WIDTH), "mlp.up_proj.weight": (LLAMA_HIDDEN, WIDTH),
-                 "mlp.down_proj.weight": (WIDTH, LLAMA_HIDDEN)}
-        shapes.update({f"model.layers.{layer}.{name}": shape for name, shape in block.items()})
-    shapes.update({"model.norm.weight": (WIDTH,), "lm_head.weight": (VOCABULARY, WIDTH)})
-    weights = make_weights(shapes)
-
-    def norm(x, name):
-        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * weights[name + ".weight"]
-
-    def linear(x, name):
-        return F.linear(x, weights[name + ".weight"])
-
-    frequencies = LLAMA_BASE ** (-torch.arange(0, head_width, 2, dtype=torch.float64) / head_width)
-    angles = torch.outer(torch.arange(SEQUENCE, dtype=torch.float64), frequencies).repeat(1, 2)
-
-    def turn(x):
-        a, b = x.chunk(2, -1)
-        return x * angles.cos() + torch.cat((-b, a), -1) * angles.sin()
-
-    x = weights["model.embed_tokens.weight"][inputs]
-    for layer in range(LAYERS):
-        name = f"model.layers.{layer}."
-        n = norm(x, name + "input_layernorm")
-        q = turn(heads(linear(n, name + "self_attn.q_proj"), LLAMA_HEADS))
-        k = turn(heads(linear(n, name + "self_attn.k_proj"), LLAMA_KV_HEADS))
-        v = heads(linear(n, name + "self_attn.v_proj"), LLAMA_KV_HEADS)
-        group = LLAMA_HEADS // LLAMA_KV_HEADS
-        out = attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1))
-        x = x + linear(out, name + "self_attn.o_proj")
-        n = norm(x, name + "post_attention_layernorm")
-        x = x + linear(F.silu(linear(n, name + "mlp.gate_proj")) * linear(n, name + "mlp.up_proj"), name + "mlp.down_proj")
-    return weights, linear(norm(x, "model.norm"), "lm_head")
-
-
-for network in gpt, llama:
-    weights, logits = network()
-    loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets)
+tokens = make_tokens(99, BATCH * SEQUENCE + 1)
+for network, (shapes, forward) in NETWORKS.items():
+    weights = make_weights(shapes, 0.3, 0.0, torch.float64)
+    loss = F.cross_entropy(forward(weights, tokens[:-1].view(BATCH, SEQUENCE)).view(-1, VOCABULARY), tokens[1:])
     loss.backward()
-    print(f"#define {network.__name__.upper()}_LOSS {loss.item():.15g}")
-    print(f"static const struct expected expected_{network.__name__}[] = {{")
+    print(f"#define {network.upper()}_LOSS {loss.item():.15g}")
+    print(f"static const struct expected expected_{network}[] = {{")
     for name, weight in weights.items():
         gradient = weight.grad.flatten()
         wave = torch.cos(torch.arange(len(gradient), dtype=torch.float64))
