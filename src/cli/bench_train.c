@@ -18,6 +18,7 @@ static struct {
     const char *model, *precision;
     int64_t batch, micro_batch, sequence, threads, steps, warm, zero;
     uint64_t bucket_bytes;
+    double dropout;
     bool json;
 } chosen;
 
@@ -35,6 +36,7 @@ static const struct cli_option options[] = {
                "of products and activations; weights and sums are f32 always"),
     INTEGER("steps", 's', steps, "10", 1, 1e6, "steps that are measured"),
     INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not"),
+    CLI_NUMBER("dropout", 0, "X", &chosen.dropout, "0", 0, 0.99, "as weft train has it"),
     INTEGER("zero", 0, zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
@@ -174,6 +176,7 @@ static weft_status make_config(int ranks, struct train_config *config, struct er
         .bucket_bytes = chosen.bucket_bytes,
         .threads = chosen.threads,
         .mixed = training_is_mixed(chosen.precision),
+        .dropout = chosen.dropout,
     };
     if (chosen.batch % ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",

@@ -79,6 +79,8 @@ static const struct cli_option options[] = {
                "in which gradients are summed; bf16: rounded at every sum, half the bytes between ranks"),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", recomputes,
                "what backward makes anew instead of keeping it: less memory, more time"),
+    NUMBER("dropout", config.dropout, "0", 0, 0.99,
+           "share of the embedding's and branches' elements dropped in training; seldom more than 0.2"),
     NUMBER("label-smoothing", config.label_smoothing, "0", 0, 0.99, "share of a target spread over all tokens"),
     INTEGER("log-every", 0, "N", config.log_every, "10", 0, 1e12, "steps between progress lines; 0: none"),
     CLI_TEXT("metrics", 0, "FILE", &chosen.config.metrics, NULL, "append figures of every step to FILE, as JSON lines"),

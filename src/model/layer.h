@@ -35,6 +35,8 @@ struct pass {
     const int32_t *targets;           /**< on the device, one a row; NULL: logits are wanted */
     double *losses;                   /**< on the device, one a row */
     double smoothing;                 /**< of labels */
+    double dropout;                   /**< share of what layers add to the stream that is dropped; 0: none */
+    uint64_t seed, sample;            /**< of dropout: see struct model_batch */
     size_t room_batch, room_sequence; /**< what memory was planned for; the pass may have less */
 };
 

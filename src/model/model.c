@@ -19,9 +19,10 @@ struct model {
     void *narrowed;              /* all weights as activations; NULL where they are already */
     const void *narrowed_from;   /* the array that they were made from last; NULL: they are old */
     int32_t *tokens, *targets;
-    double *losses; /* of each row */
-    double *host;   /* losses or a row of logits, on their way out */
-    bool prepared;  /* a forward pass waits for its backward pass */
+    double *losses;        /* of each row */
+    double *host;          /* losses or a row of logits, on their way out */
+    bool prepared;         /* a forward pass waits for its backward pass */
+    uint64_t seed, sample; /* of that forward pass */
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -135,6 +136,9 @@ static weft_status check_options(const struct model_description *description, co
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a micro-batch of %zu sequences of %zu tokens is too large; at most %zu tokens are possible",
                          batch, sequence, TOKENS_MOST);
+    if (!(options->dropout >= 0 && options->dropout < 1))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a dropout of %g is impossible; it must be from 0 to below 1",
+                         options->dropout);
     return WEFT_OK;
 }
 
@@ -222,6 +226,14 @@ static struct pass pass_of(struct model *model, const void *parameters)
     };
 }
 
+/* Passes that train drop; the backward pass what its forward pass did. */
+static void drop(struct model *model, struct pass *pass, uint64_t seed, uint64_t sample)
+{
+    pass->dropout = model->options.dropout;
+    pass->seed = model->seed = seed;
+    pass->sample = model->sample = sample;
+}
+
 static void layer_forward(const struct model *model, const struct pass *pass, size_t i)
 {
     const struct layer *layer = &model->description->layers[i];
@@ -257,6 +269,8 @@ static weft_status forward(struct model *model, const void *parameters, const st
     struct pass pass = pass_of(model, parameters);
     pass.prepare = prepare;
     pass.smoothing = prepare ? model->options.label_smoothing : 0;
+    if (prepare)
+        drop(model, &pass, batch->seed, batch->sample);
     device->write(device, model->tokens, batch->tokens, rows * sizeof *batch->tokens);
     device->write(device, model->targets, batch->targets, rows * sizeof *batch->targets);
     for (size_t i = 0; i < model->description->layer_count; i++)
@@ -370,6 +384,7 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
     struct pass pass = pass_of(model, parameters);
     pass.gradients = gradients;
     pass.prepare = true;
+    drop(model, &pass, model->seed, model->sample);
     for (size_t i = model->description->layer_count; i-- > 0;) {
         const struct layer *layer = &model->description->layers[i];
         if (is_recomputed(model, i))

@@ -15,8 +15,8 @@
  *     float *parameters = weft_alloc(context, description->elements * sizeof(float)), *gradients = ...;
  *     status = model_open(description, device, &(struct model_options){.batch = batch, .sequence = sequence, .training
  * = true}, &model, error); model_initialise(description, device, parameters, seed); status = model_forward(model,
- * parameters, &(struct model_batch){tokens, targets}, &loss, error); status = model_backward(model, parameters,
- * gradients, ready, context, error);
+ * parameters, &(struct model_batch){.tokens = tokens, .targets = targets}, &loss, error); status =
+ * model_backward(model, parameters, gradients, ready, context, error);
  *
  * A description never changes and may be used by several threads and models at once. A model belongs to one thread at a
  * time, as its device does. Closing order: models, then their device and description.
@@ -118,6 +118,12 @@ struct model_options {
     bool training;   /**< false leaves out what only backward needs */
     enum model_recompute recompute;
     double label_smoothing; /**< share of a target that is spread over all tokens, in training; below 1 */
+    /**
+     * Share of elements that are dropped, in training, of the embedding's rows and of what each branch adds to them
+     * (GPT-2's embd_pdrop and resid_pdrop; probabilities within attention are not dropped); below 1. Which they are
+     * follows from struct model_batch's numbers: tensor/dropout.h.
+     */
+    double dropout;
 };
 
 /** Bytes that a model takes on a device of these types, the weights, gradients and moments not included; 0 if memory is
@@ -140,6 +146,8 @@ struct model;
 struct model_batch {
     const int32_t *tokens;
     const int32_t *targets;
+    uint64_t seed;   /**< of dropout: of the run */
+    uint64_t sample; /**< of dropout: number of the first sequence within the run; the others follow */
 };
 
 /**

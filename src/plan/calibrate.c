@@ -41,7 +41,7 @@ static weft_status measure(struct calibration *calibration, uint32_t sequences, 
         return error_memory(error, 2 * tokens * sizeof *input, "tokens to calibrate with");
     for (size_t i = 0; i < 2 * tokens; i++)
         input[i] = (int32_t)random_below(1, i, calibration->description->shape.vocabulary);
-    const struct model_batch batch = {input, input + tokens};
+    const struct model_batch batch = {.tokens = input, .targets = input + tokens};
     struct model *model;
     weft_status status =
         model_open(calibration->description, calibration->device,

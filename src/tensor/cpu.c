@@ -196,6 +196,42 @@ static void cpu_add_branch(struct device *device, size_t count, const void *x, c
     }
 }
 
+static void cpu_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        cpu->kernels->dropout(dropout, part.first, part.count, width, (float *)x + part.first * width);
+    }
+}
+
+static void cpu_dropout_narrow(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                               const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        size_t skip = part.first * width;
+        cpu->kernels->dropout_narrow(dropout, part.first, part.count, width, (const float *)x + skip,
+                                     activation_at(cpu, out, skip));
+    }
+}
+
+static void cpu_dropout_add_branch(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                                   const void *x, const void *branch, void *y)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        size_t skip = part.first * width;
+        cpu->kernels->dropout_add_branch(dropout, part.first, part.count, width, (const float *)x + skip,
+                                         activation_at(cpu, branch, skip), (float *)y + skip);
+    }
+}
+
 static void cpu_narrow(struct device *device, size_t count, const void *x, void *out)
 {
     struct cpu *cpu = cpu_of(device);
@@ -624,6 +660,9 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .fill = cpu_fill,
         .add = cpu_add,
         .add_branch = cpu_add_branch,
+        .dropout = cpu_dropout,
+        .dropout_narrow = cpu_dropout_narrow,
+        .dropout_add_branch = cpu_dropout_add_branch,
         .narrow = cpu_narrow,
         .widen = cpu_widen,
         .scale = cpu_scale,

@@ -111,6 +111,19 @@ struct rotary {
     bool back; /**< turn the other way: the backward pass */
 };
 
+/**
+ * Dropout of rows between layers: each element is made 0 with probability `share`, and divided by 1 - share otherwise.
+ * Which are dropped is told in tensor/dropout.h. Row i is position i mod sequence of sample number sample + i /
+ * sequence.
+ */
+struct dropout {
+    double share;    /**< 0 <= share < 1; taken to the nearest multiple of 2^-16 */
+    uint64_t seed;   /**< of the run */
+    uint64_t sample; /**< number of the first row's sample within the run */
+    uint16_t layer;  /**< number of the layer: each drops others */
+    size_t sequence; /**< rows of a sample; below 2^32 */
+};
+
 /** One step of AdamW; the formula is in tensor/adamw.h. */
 struct adamw {
     double rate;           /**< learning rate of this step */
@@ -171,6 +184,14 @@ struct device {
     void (*add)(struct device *device, size_t count, const void *a, const void *b, void *out);
     /** y = x + branch [a]; y may be x. */
     void (*add_branch)(struct device *device, size_t count, const void *x, const void *branch, void *y);
+    /** x = dropped(x), of `rows` rows of `width` elements, which is at most 2^19; in place. */
+    void (*dropout)(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x);
+    /** out [a] = dropped(x), rounded: the gradient of the branch below. */
+    void (*dropout_narrow)(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                           const void *x, void *out);
+    /** y = x + dropped(branch [a]); y may be x. */
+    void (*dropout_add_branch)(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                               const void *x, const void *branch, void *y);
     /** out [a] = x, rounded. */
     void (*narrow)(struct device *device, size_t count, const void *x, void *out);
     /** out = x [a]. */

@@ -7,6 +7,7 @@
  * REFERENCE_NAME and REFERENCE_OPEN defined. Sums are in REAL too, except where device.h says double.
  */
 #include "tensor/devices.h"
+#include "tensor/dropout.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -77,6 +78,36 @@ static void reference_add_branch(struct device *device, size_t count, const void
     REAL *y = y_;
     for (size_t i = 0; i < count; i++)
         y[i] = x[i] + branch[i];
+}
+
+static REAL dropped(const struct dropout *dropout, size_t row, size_t column, REAL x)
+{
+    return dropout_keeps(dropout, row, column) ? x * (REAL)dropout_factor(dropout) : 0;
+}
+
+static void reference_dropout_narrow(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                                     const void *x_, void *out_)
+{
+    const REAL *x = x_;
+    REAL *out = out_;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++)
+            out[i * width + j] = dropped(dropout, i, j, x[i * width + j]);
+}
+
+static void reference_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
+{
+    reference_dropout_narrow(device, dropout, rows, width, x, x);
+}
+
+static void reference_dropout_add_branch(struct device *device, const struct dropout *dropout, size_t rows,
+                                         size_t width, const void *x_, const void *branch_, void *y_)
+{
+    const REAL *x = x_, *branch = branch_;
+    REAL *y = y_;
+    for (size_t i = 0; i < rows; i++)
+        for (size_t j = 0; j < width; j++)
+            y[i * width + j] = x[i * width + j] + dropped(dropout, i, j, branch[i * width + j]);
 }
 
 static void reference_narrow(struct device *device, size_t count, const void *x, void *out)
@@ -528,6 +559,9 @@ weft_status REFERENCE_OPEN(int threads, struct device **device, struct error *er
         .fill = reference_fill,
         .add = reference_add,
         .add_branch = reference_add_branch,
+        .dropout = reference_dropout,
+        .dropout_narrow = reference_dropout_narrow,
+        .dropout_add_branch = reference_dropout_add_branch,
         .narrow = reference_narrow,
         .widen = reference_widen,
         .scale = reference_scale,

@@ -51,6 +51,7 @@ struct train_config {
     bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
     enum model_recompute recompute;
     double label_smoothing;
+    double dropout;      /**< share of elements, in training */
     int64_t log_every;   /**< steps between progress lines */
     const char *metrics; /**< file of JSON lines, written by rank 0; NULL: none */
 

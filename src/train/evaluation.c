@@ -16,7 +16,7 @@ weft_status evaluation_run(const struct evaluation *evaluation, const float *par
     /* Micro-batch i is rank (i mod ranks)'s, so that no rank has two more than another. */
     weft_status status = WEFT_OK;
     for (uint32_t i = rank; i < evaluation->micro_batches && status == WEFT_OK; i += ranks) {
-        struct model_batch input = {evaluation->tokens, evaluation->targets};
+        struct model_batch input = {.tokens = evaluation->tokens, .targets = evaluation->targets};
         status = dataset_batch(evaluation->dataset, DATASET_HELD_OUT, i * batch, batch, evaluation->tokens,
                                evaluation->targets, error);
         if (status == WEFT_OK)

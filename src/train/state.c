@@ -102,6 +102,7 @@ static cJSON *training_configuration(const struct train_config *config)
     cJSON_AddNumberToObject(object, "trust", config->optimiser.trust);
     cJSON_AddNumberToObject(object, "weight_decay", config->optimiser.weight_decay);
     cJSON_AddNumberToObject(object, "clip", config->clip);
+    cJSON_AddNumberToObject(object, "dropout", config->dropout);
     return object;
 }
 

@@ -118,7 +118,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
                                                      .sequence = (size_t)config->sequence,
                                                      .training = true,
                                                      .recompute = config->recompute,
-                                                     .label_smoothing = config->label_smoothing},
+                                                     .label_smoothing = config->label_smoothing,
+                                                     .dropout = config->dropout},
                              &trainer->model, error)) != WEFT_OK)
         return status;
     size_t length = (size_t)(config->micro_batch * config->sequence);
@@ -331,7 +332,10 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
 {
     const uint64_t sequences = (uint64_t)trainer->config.micro_batch,
                    number = weft_training_micro_batch(trainer->training);
-    const struct model_batch batch = {trainer->tokens, trainer->targets};
+    const struct model_batch batch = {.tokens = trainer->tokens,
+                                      .targets = trainer->targets,
+                                      .seed = (uint64_t)trainer->config.seed,
+                                      .sample = number * sequences};
     double loss;
     const uint64_t begin = clock_now();
     weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences, trainer->tokens,

@@ -34,17 +34,20 @@ struct fixture {
     int32_t tokens[BATCH * SEQUENCE], targets[BATCH * SEQUENCE];
 };
 
-static void fixture_open(struct fixture *fixture, const struct model_shape *shape, enum model_recompute recompute)
+static void fixture_open(struct fixture *fixture, const struct model_shape *shape, enum model_recompute recompute,
+                         double dropout)
 {
     fixture->device = open_device("reference", 1);
     assert_int_equal(model_describe(shape, &fixture->description, NULL), WEFT_OK);
-    assert_int_equal(
-        model_open(
-            fixture->description, fixture->device,
-            &(struct model_options){
-                .batch = BATCH, .sequence = SEQUENCE, .training = true, .recompute = recompute, .label_smoothing = 0.1},
-            &fixture->model, NULL),
-        WEFT_OK);
+    assert_int_equal(model_open(fixture->description, fixture->device,
+                                &(struct model_options){.batch = BATCH,
+                                                        .sequence = SEQUENCE,
+                                                        .training = true,
+                                                        .recompute = recompute,
+                                                        .label_smoothing = 0.1,
+                                                        .dropout = dropout},
+                                &fixture->model, NULL),
+                     WEFT_OK);
     const double deviation = shape == &gpt ? 0.3 : 0.7; /* so that no gradient is next to nothing */
     fixture->parameters = make_random(fixture->device, fixture->description->elements, deviation, 1);
     fixture->gradients = make_random(fixture->device, fixture->description->elements, 1, 2);
@@ -66,7 +69,7 @@ static void fixture_close(struct fixture *fixture)
 static double loss_of(struct fixture *fixture)
 {
     double loss;
-    struct model_batch batch = {fixture->tokens, fixture->targets};
+    struct model_batch batch = {.tokens = fixture->tokens, .targets = fixture->targets, .seed = 5, .sample = 6};
     assert_int_equal(model_forward(fixture->model, fixture->parameters, &batch, &loss, NULL), WEFT_OK);
     return loss;
 }
@@ -114,15 +117,17 @@ static void every_gradient_is_the_slope_of_the_loss(void **state)
 {
     static const struct model_shape *const shapes[] = {&gpt, &llama, &tied_llama};
     for (size_t i = 0; i < 3; i++)
-        for (enum model_recompute recompute = 0; recompute <= MODEL_RECOMPUTE_ALL; recompute++) {
-            struct fixture fixture;
-            const char *name = NULL;
-            fixture_open(&fixture, shapes[i], recompute);
-            double error = model_error(&fixture, &name);
-            if (!(error < TOLERANCE))
-                fail_msg("%s: relative error %g in %s", shapes[i]->kind, error, name);
-            fixture_close(&fixture);
-        }
+        for (enum model_recompute recompute = 0; recompute <= MODEL_RECOMPUTE_ALL; recompute++)
+            for (int dropping = 0; dropping < 2; dropping++) {
+                struct fixture fixture;
+                const char *name = NULL;
+                fixture_open(&fixture, shapes[i], recompute, dropping ? 0.2 : 0);
+                double error = model_error(&fixture, &name);
+                if (!(error < TOLERANCE))
+                    fail_msg("%s%s: relative error %g in %s", shapes[i]->kind, dropping ? ", dropout" : "", error,
+                             name);
+                fixture_close(&fixture);
+            }
 }
 
 /* ---- mutants: a kernel of the table is replaced by one that is a little wrong ------------------------------------ */
@@ -204,11 +209,29 @@ static void wrong_rms_norm(struct device *device, size_t rows, size_t width, con
                                gradient_gain);
 }
 
-static void expect_mutants_caught(const struct model_shape *shape, const struct device *mutants, size_t count)
+/* Another mask than the forward pass had. */
+static void wrong_mask(struct device *device, const struct dropout *dropout, size_t rows, size_t width, const void *x,
+                       void *out)
+{
+    struct dropout other = *dropout;
+    other.sample++;
+    original.dropout_narrow(device, &other, rows, width, x, out);
+}
+
+/* What stays is not divided by its share. */
+static void wrong_factor(struct device *device, const struct dropout *dropout, size_t rows, size_t width, const void *x,
+                         void *out)
+{
+    original.dropout_narrow(device, dropout, rows, width, x, out);
+    original.scale(device, rows * width, 1 - dropout->share, out);
+}
+
+static void expect_mutants_caught(const struct model_shape *shape, double dropout, const struct device *mutants,
+                                  size_t count)
 {
     struct fixture fixture;
     const char *name = NULL;
-    fixture_open(&fixture, shape, MODEL_RECOMPUTE_NOTHING);
+    fixture_open(&fixture, shape, MODEL_RECOMPUTE_NOTHING, dropout);
     for (size_t i = 0; i < count; i++) {
         *fixture.device = mutants[i];
         double error = model_error(&fixture, &name);
@@ -231,12 +254,16 @@ static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
     mutants[3].embedding_backward = wrong_embedding;
     mutants[4].column_sums = wrong_sums;
     mutants[5].cross_entropy = wrong_loss;
-    expect_mutants_caught(&gpt, mutants, 6);
+    expect_mutants_caught(&gpt, 0, mutants, 6);
+    mutants[0] = mutants[1] = original;
+    mutants[0].dropout_narrow = wrong_mask;
+    mutants[1].dropout_narrow = wrong_factor;
+    expect_mutants_caught(&gpt, 0.2, mutants, 2);
     mutants[0] = mutants[1] = mutants[2] = original;
     mutants[0].rotary = wrong_rotary;
     mutants[1].swiglu_backward = wrong_swiglu;
     mutants[2].rms_norm_backward = wrong_rms_norm;
-    expect_mutants_caught(&llama, mutants, 3);
+    expect_mutants_caught(&llama, 0, mutants, 3);
 }
 
 int main(void)

@@ -49,7 +49,7 @@ static int fixture_open(void **state)
         fixture->parameters[i] *= 5; /* far from uniform logits */
     for (size_t i = 0; i <= TOKENS; i++)
         fixture->tokens[i] = (int32_t)random_below(3, i, shape->vocabulary);
-    fixture->batch = (struct model_batch){fixture->tokens, fixture->tokens + 1};
+    fixture->batch = (struct model_batch){.tokens = fixture->tokens, .targets = fixture->tokens + 1};
     *state = fixture;
     return 0;
 }

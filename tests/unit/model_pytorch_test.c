@@ -106,7 +106,7 @@ static void compare(const struct model_shape *shape, double expected_loss, const
         tokens[i] = (int32_t)random_below(99, i, VOCABULARY);
 
     double loss;
-    struct model_batch batch = {tokens, tokens + 1};
+    struct model_batch batch = {.tokens = tokens, .targets = tokens + 1};
     assert_int_equal(model_forward(model, parameters, &batch, &loss, NULL), WEFT_OK);
     assert_int_equal(model_backward(model, parameters, gradients, NULL, NULL, NULL), WEFT_OK);
     assert_true(fabs(loss - expected_loss) <= tolerance * expected_loss);

@@ -69,7 +69,7 @@ static void training_run(struct training *training, int steps)
     size_t elements = training->description->elements;
     double *sums = malloc(tree_blocks(elements) * sizeof *sums);
     for (int i = 0; i < steps; i++) {
-        struct model_batch batch = {tokens, targets};
+        struct model_batch batch = {.tokens = tokens, .targets = targets};
         struct error error = {0};
         if (model_forward(training->model, training->parameters, &batch, &training->last_loss, &error) != WEFT_OK ||
             model_backward(training->model, training->parameters, training->gradients, NULL, NULL, &error) != WEFT_OK)
@@ -142,7 +142,7 @@ static void mixed_precision_learns_as_well(void **state)
     const struct model_options options = {.batch = BATCH, .sequence = SEQUENCE, .training = true};
     assert_int_equal(model_open(training.description, training.device, &options, &reader, NULL), WEFT_OK);
     int32_t tokens[BATCH * SEQUENCE] = {0};
-    const struct model_batch batch = {tokens, tokens};
+    const struct model_batch batch = {.tokens = tokens, .targets = tokens};
     double kept, made;
     assert_int_equal(model_evaluate(training.model, training.parameters, &batch, &kept, NULL), WEFT_OK);
     assert_int_equal(model_evaluate(reader, training.parameters, &batch, &made, NULL), WEFT_OK);

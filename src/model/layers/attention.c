@@ -149,7 +149,7 @@ static void attention_forward(const struct layer *layer, const struct pass *pass
     device->attention_forward(device, &shape, arrays.qkv, arrays.attended, pass->prepare ? arrays.logsums : NULL);
     linear_forward(pass, &attention->out,
                    pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
-    device->add_branch(device, pass_rows(pass) * layer->width, x, branch, y);
+    branch_join(pass, layer, x, branch, y);
 }
 
 static void attention_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
@@ -161,9 +161,9 @@ static void attention_backward(const struct layer *layer, const struct pass *pas
     struct attention shape = attention_shape(attention);
     shape.batch = pass->batch;
     shape.sequence = pass->sequence;
-    const size_t rows = pass_rows(pass), row = attention_row(&shape);
+    const size_t row = attention_row(&shape);
     const struct attention_scratch scratch = scratch_of(attention, pass, places);
-    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, scratch.branch);
+    const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
 
     linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, scratch.to_attended);
     device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, scratch.to_attended,

@@ -19,6 +19,9 @@ static void embedding_forward(const struct layer *layer, const struct pass *pass
         embedding->positions == NO_PARAMETER ? NULL : pass_tensor(pass, pass->parameters, embedding->positions);
     pass->device->embedding_forward(pass->device, pass->batch, pass->sequence, embedding->width, pass->first,
                                     pass->tokens, pass_tensor(pass, pass->parameters, embedding->table), positions, y);
+    const struct dropout dropout = pass_dropout(pass, layer);
+    if (dropout.share > 0)
+        pass->device->dropout(pass->device, &dropout, pass_rows(pass), embedding->width, y);
 }
 
 /* A tied table has the head's gradient already; rows of positions that no sequence reached have none. */
@@ -33,6 +36,9 @@ static void embedding_backward(const struct layer *layer, const struct pass *pas
         positions = pass_tensor(pass, pass->gradients, embedding->positions);
     if (!embedding->tied)
         device->fill(device, embedding->vocabulary * width, 0, table);
+    const struct dropout dropout = pass_dropout(pass, layer);
+    if (dropout.share > 0)
+        device->dropout(device, &dropout, pass_rows(pass), width, gradient);
     device->embedding_backward(device, pass->batch, pass->sequence, width, pass->tokens, gradient, table, positions);
     if (positions && pass->sequence < embedding->context)
         device->fill(device, (embedding->context - pass->sequence) * width, 0,

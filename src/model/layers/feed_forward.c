@@ -95,7 +95,7 @@ static void feed_forward_forward(const struct layer *layer, const struct pass *p
     }
     void *branch = scratch_of(feed_forward, pass, places).branch;
     linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
-    device->add_branch(device, rows * layer->width, x, branch, y);
+    branch_join(pass, layer, x, branch, y);
 }
 
 static void feed_forward_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
@@ -106,7 +106,7 @@ static void feed_forward_backward(const struct layer *layer, const struct pass *
     struct device *device = pass->device;
     const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
     const struct feed_forward_scratch scratch = scratch_of(feed_forward, pass, places);
-    const void *to_branch = pass_narrowed(pass, rows * layer->width, gradient, scratch.branch);
+    const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
 
     linear_backward(pass, &feed_forward->down, arrays.active, to_branch, 0, false, scratch.to_active);
     if (feed_forward->gated) {

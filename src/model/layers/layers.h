@@ -8,6 +8,7 @@
 #ifndef WEFT_MODEL_LAYERS_LAYERS_H
 #define WEFT_MODEL_LAYERS_LAYERS_H
 
+#include "model/layers/branch.h"
 #include "model/layers/linear.h"
 #include "model/layers/norm.h"
 

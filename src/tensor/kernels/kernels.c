@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "tensor/kernels/dropout.h"
 #include "tensor/kernels/elements.h"
 #include "tensor/kernels/rows.h"
 
@@ -24,6 +25,9 @@ const struct kernels KERNELS = {
     .fill = fill,
     .add = add,
     .add_branch = add_branch,
+    .dropout = dropout_in_place,
+    .dropout_narrow = dropout_narrow,
+    .dropout_add_branch = dropout_add_branch,
     .narrow = narrow,
     .widen = widen,
     .scale = scale,

@@ -24,6 +24,12 @@ struct kernels {
     void (*fill)(size_t count, float value, float *x);
     void (*add)(size_t count, const float *a, const float *b, float *out);
     void (*add_branch)(size_t count, const float *x, const void *branch, float *y);
+    /** Rows `first` to first + rows - 1 of the micro-batch; the arrays begin with row `first`. */
+    void (*dropout)(const struct dropout *dropout, size_t first, size_t rows, size_t width, float *x);
+    void (*dropout_narrow)(const struct dropout *dropout, size_t first, size_t rows, size_t width, const float *x,
+                           void *out);
+    void (*dropout_add_branch)(const struct dropout *dropout, size_t first, size_t rows, size_t width, const float *x,
+                               const void *branch, float *y);
     void (*narrow)(size_t count, const float *x, void *out);
     void (*widen)(size_t count, const void *x, float *out);
     void (*scale)(size_t count, float factor, float *x);
