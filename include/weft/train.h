@@ -174,7 +174,8 @@ WEFT_API weft_status weft_training_accumulate(weft_training *training);
  * NULL.
  *
  * Errors, the same on every rank and with all values as they were: WEFT_ERROR_MISMATCH where a gradient was not ready
- * (parameter and ranks are named), WEFT_ERROR_DATA where the gradient is not finite; `result` is set then, too.
+ * (parameter and ranks are named), WEFT_ERROR_DATA where the gradient or a note is not finite; `result` is set then,
+ * too.
  */
 WEFT_API weft_status weft_training_step(weft_training *training, double rate, weft_training_result *result);
 

@@ -23,6 +23,8 @@ struct model {
     double *host;          /* losses or a row of logits, on their way out */
     bool prepared;         /* a forward pass waits for its backward pass */
     uint64_t seed, sample; /* of that forward pass */
+    model_watcher watcher; /* NULL: none */
+    void *watcher_context;
 };
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -241,6 +243,30 @@ static void layer_forward(const struct model *model, const struct pass *pass, si
     layer->kind->forward(layer, pass, &model->places[i], model->x[i], y);
 }
 
+static void show(const struct model *model, const struct model_made *made)
+{
+    if (model->watcher)
+        model->watcher(model->watcher_context, made);
+}
+
+static void show_output(const struct model *model, const struct pass *pass, size_t i)
+{
+    const bool last = i + 1 == model->description->layer_count;
+    show(model, &(struct model_made){.layer = i,
+                                     .values = last ? (const void *)model->losses : model->x[i + 1],
+                                     .count = pass_rows(pass) * (last ? 1 : model->description->layers[i].width),
+                                     .type = last ? WEFT_F64 : model->device->type});
+}
+
+static void show_gradient(const struct model *model, const struct pass *pass, size_t i)
+{
+    show(model, &(struct model_made){.layer = i,
+                                     .backward = true,
+                                     .values = i ? model->gradient : NULL,
+                                     .count = i ? pass_rows(pass) * model->description->layers[i - 1].width : 0,
+                                     .type = model->device->type});
+}
+
 static weft_status check_tokens(const struct model *model, const int32_t *tokens, size_t count, const char *what,
                                 struct error *error)
 {
@@ -273,8 +299,10 @@ static weft_status forward(struct model *model, const void *parameters, const st
         drop(model, &pass, batch->seed, batch->sample);
     device->write(device, model->tokens, batch->tokens, rows * sizeof *batch->tokens);
     device->write(device, model->targets, batch->targets, rows * sizeof *batch->targets);
-    for (size_t i = 0; i < model->description->layer_count; i++)
+    for (size_t i = 0; i < model->description->layer_count; i++) {
         layer_forward(model, &pass, i);
+        show_output(model, &pass, i);
+    }
     device->read(device, model->host, model->losses, rows * sizeof *model->losses);
     status = device->finish(device, error);
     model->prepared = prepare && status == WEFT_OK;
@@ -390,10 +418,17 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
         if (is_recomputed(model, i))
             layer_forward(model, &pass, i);
         layer->kind->backward(layer, &pass, &model->places[i], model->x[i], model->gradient);
+        show_gradient(model, &pass, i);
         if (layer->parameter_count)
             announce(&pass, layer, ready, context);
     }
     return model->device->finish(model->device, error);
+}
+
+void model_watch(struct model *model, model_watcher watcher, void *context)
+{
+    model->watcher = watcher;
+    model->watcher_context = context;
 }
 
 /* ---- what there is ----------------------------------------------------------------------------------------------- */

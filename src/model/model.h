@@ -200,6 +200,21 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error);
 
+/** What a layer has just made, on the device. */
+struct model_made {
+    size_t layer;       /**< its number in the description */
+    bool backward;      /**< the gradient of the rows that entered it; its weights' gradients are there, too */
+    const void *values; /**< rows, or losses after the last layer; NULL: nothing but weights' gradients */
+    size_t count;
+    weft_type type;
+};
+
+/** Called from within passes, on their thread. May read from the device. */
+typedef void (*model_watcher)(void *context, const struct model_made *made);
+
+/** Have `watcher` called after every layer of model_forward(), model_evaluate() and model_backward(); NULL: no more. */
+void model_watch(struct model *model, model_watcher watcher, void *context);
+
 const struct model_description *model_get_description(const struct model *model);
 struct device *model_get_device(const struct model *model);
 size_t model_get_batch(const struct model *model);

@@ -203,6 +203,13 @@ static weft_status check_sums(weft_training *training, const weft_training_resul
                          ": the run has diverged, and the weights were left as they are; lower the learning rate or "
                          "lengthen the warm-up",
                          result->gradient_norm, training->steps + 1);
+    for (int i = 0; i < WEFT_TRAINING_NOTES; i++)
+        if (!isfinite(result->notes[i]))
+            return error_set(error, WEFT_ERROR_DATA,
+                             "the mean of note %d is %g in step %" PRIu64
+                             ": the run has diverged, and the weights were left as they are; lower the learning rate "
+                             "or lengthen the warm-up",
+                             i, fabs(result->notes[i]), training->steps + 1);
     return WEFT_OK;
 }
 

@@ -8,6 +8,7 @@
 #include "model/sample.h"
 #include "parallel/agreement.h"
 #include "parallel/training.h"
+#include "train/divergence.h"
 #include "train/evaluation.h"
 #include "train/report.h"
 #include "train/state.h"
@@ -351,8 +352,31 @@ static weft_status compute_gradients(struct trainer *trainer, struct error *erro
     return model_backward(trainer->model, trainer->state.parameters, trainer->gradients, tell_ready, trainer, error);
 }
 
+/* A step that was not taken, as its numbers are not finite. All ranks are here. */
+static weft_status explain_divergence(struct trainer *trainer, const weft_training_result *result, bool *speaks,
+                                      struct error *error)
+{
+    const struct divergence divergence = {
+        .context = trainer->context,
+        .comm = trainer->comm,
+        .model = trainer->model,
+        .dataset = trainer->dataset,
+        .layout = training_layout(trainer->training),
+        .parameters = trainer->state.parameters,
+        .gradients = trainer->gradients,
+        .tokens = trainer->tokens,
+        .targets = trainer->targets,
+        .seed = (uint64_t)trainer->config.seed,
+        .step = trainer->state.step,
+        .loss = result->notes[NOTE_LOSS],
+        .norm = result->gradient_norm,
+    };
+    trainer->agreed = true;
+    return divergence_explain(&divergence, speaks, error);
+}
+
 /* One step; *stopping tells whether some rank wants to end. */
-static weft_status take_step(struct trainer *trainer, bool *stopping, struct error *error)
+static weft_status take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     const uint64_t begin = clock_now(), read_time = trainer->read_time;
@@ -366,6 +390,8 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, struct err
                      ? weft_training_accumulate(trainer->training)
                      : weft_training_step(trainer->training, learning_rate_at(&trainer->schedule, trainer->state.step),
                                           &result);
+        if (status == WEFT_ERROR_DATA)
+            return explain_divergence(trainer, &result, speaks, error);
         if (status != WEFT_OK)
             return error_set(error, status, "%s", weft_message(trainer->context));
     }
@@ -479,7 +505,7 @@ static weft_status run(struct trainer *trainer, bool *speaks, struct error *erro
     bool stopping = false;
     weft_status status = WEFT_OK;
     while (state->step < end && !stopping) {
-        if ((status = take_step(trainer, &stopping, error)) != WEFT_OK)
+        if ((status = take_step(trainer, &stopping, speaks, error)) != WEFT_OK)
             return status;
         if (config->evaluate_every && state->step % (uint64_t)config->evaluate_every == 0) {
             if ((status = evaluate(trainer, error)) != WEFT_OK)

@@ -321,25 +321,32 @@ static void a_gradient_that_is_not_ready_is_named_with_its_ranks(void **state)
 
 static int diverge(weft_context *context, int rank, void *argument)
 {
+    const bool noted = *(const bool *)argument; /* rather than in a gradient */
     const struct plan plan = {.optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 2, .shards = true};
     int numbers[TENSORS];
     weft_training_result result;
     weft_training *training = open_training(context, rank, &plan, numbers);
     CHECK(training);
     float before = weft_training_values(training, numbers[6])[69999];
-    weft_training_gradient(training, numbers[6])[69999] = rank ? NAN : 0;
+    weft_training_gradient(training, numbers[6])[69999] = rank && !noted ? NAN : 0;
+    if (noted)
+        CHECK(weft_training_note(training, 3, rank ? INFINITY : 1) == WEFT_OK);
     for (int t = 0; t < TENSORS; t++)
         CHECK(weft_training_ready(training, numbers[t]) == WEFT_OK);
     CHECK(weft_training_step(training, 1e-3, &result) == WEFT_ERROR_DATA);
     CHECK_SAYS("in step 1");
-    CHECK(isnan(result.gradient_norm) && weft_training_values(training, numbers[6])[69999] == before);
+    CHECK_SAYS(noted ? "note 3 is inf" : "norm is nan");
+    CHECK(noted ? isinf(result.notes[3]) : isnan(result.gradient_norm));
+    CHECK(weft_training_values(training, numbers[6])[69999] == before);
+    CHECK(result.step == 0 && weft_training_steps(training) == 0);
     weft_training_close(training);
     return 0;
 }
 
-static void a_gradient_that_is_no_number_changes_nothing(void **state)
+static void a_gradient_or_note_that_is_no_number_changes_nothing(void **state)
 {
-    assert_int_equal(world_run(&(struct world){.ranks = 2}, diverge, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(world_run(&(struct world){.ranks = 2}, diverge, &(bool){i}), 0);
 }
 
 static int register_otherwise(weft_context *context, int rank, void *argument)
@@ -428,7 +435,7 @@ int main(void)
         cmocka_unit_test(ranks_agree_on_a_better_order),
         cmocka_unit_test(gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own),
         cmocka_unit_test(a_gradient_that_is_not_ready_is_named_with_its_ranks),
-        cmocka_unit_test(a_gradient_that_is_no_number_changes_nothing),
+        cmocka_unit_test(a_gradient_or_note_that_is_no_number_changes_nothing),
         cmocka_unit_test(a_parameter_that_some_lack_is_named_with_its_ranks),
         cmocka_unit_test(mistakes_are_sentences),
     };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of forward, backward, evaluation and extension: what is told, overwritten, refused. */
 #include "model/model.h"
+#include "model/not_finite.h"
 #include "model/optimiser.h"
 #include "model/sample.h"
 
@@ -71,6 +72,52 @@ static double forward(struct fixture *fixture)
     double loss;
     assert_int_equal(model_forward(fixture->model, fixture->parameters, &fixture->batch, &loss, NULL), WEFT_OK);
     return loss;
+}
+
+/* ---- looking at a pass ------------------------------------------------------------------------------------------- */
+
+static void a_healthy_pass_has_nothing_that_is_not_finite(void **state)
+{
+    struct fixture *fixture = *state;
+    const size_t elements = fixture->description->elements;
+    float *gradients = make_array(fixture->device, elements);
+    struct not_finite found;
+    forward(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    assert_int_equal(not_finite_find(fixture->model, fixture->parameters, gradients, &fixture->batch, &found, NULL),
+                     WEFT_OK);
+    assert_int_equal(found.where, NOT_FINITE_NOWHERE);
+    assert_memory_equal(gradients, fixture->gradients, elements * sizeof *gradients);
+    fixture->device->release(fixture->device, gradients);
+}
+
+struct seen {
+    size_t next; /* call */
+    size_t layers;
+};
+
+static void see(void *context, const struct model_made *made)
+{
+    struct seen *seen = context;
+    const size_t call = seen->next++;
+    assert_int_equal(made->backward, call >= seen->layers);
+    assert_int_equal(made->layer, made->backward ? 2 * seen->layers - 1 - call : call);
+    assert_true((made->values == NULL) == (made->count == 0));
+}
+
+static void a_watcher_sees_every_layer_until_it_leaves(void **state)
+{
+    struct fixture *fixture = *state;
+    struct seen seen = {.layers = fixture->description->layer_count};
+    model_watch(fixture->model, see, &seen);
+    forward(fixture);
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    assert_int_equal(seen.next, 2 * seen.layers);
+    model_watch(fixture->model, NULL, NULL);
+    forward(fixture);
+    assert_int_equal(seen.next, 2 * seen.layers);
 }
 
 /* ---- what backward tells ----------------------------------------------------------------------------------------- */
@@ -367,6 +414,8 @@ static void sampling_goes_on_beyond_the_window_and_repeats_by_seed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_healthy_pass_has_nothing_that_is_not_finite),
+        cmocka_unit_test(a_watcher_sees_every_layer_until_it_leaves),
         cmocka_unit_test(ranges_are_told_from_last_to_first_when_they_are_final),
         cmocka_unit_test(backward_overwrites_and_clears_the_gaps),
         cmocka_unit_test(recomputation_gives_the_same_gradients),

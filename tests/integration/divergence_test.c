@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A run whose numbers overflow says in which step, on which rank, in which micro-batch and from which layer, does not
+ * take the step, and leaves the checkpoints as they are. The overflow is put into a checkpoint, which is then resumed.
+ */
+#include "checkpoint/checkpoint.h"
+#include "data/dataset.h"
+#include "train/state.h"
+#include "train/trainer.h"
+
+#include "../unit/temporary.h"
+#include "../world.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define SEQUENCE   32
+#define BATCH      4
+#define VOCABULARY 50
+#define STEPS      2 /* before the numbers are spoilt */
+
+/* The head has a matrix of its own, so that a token's row is read where that token is and nowhere else. */
+static const struct train_config common = {
+    .shape = {.kind = "llama",
+              .layers = 3,
+              .heads = 2,
+              .width = 16,
+              .context = SEQUENCE,
+              .vocabulary = VOCABULARY,
+              .untied = true},
+    .model = "a small llama",
+    .data = "random",
+    .steps = STEPS + 2,
+    .batch = BATCH,
+    .micro_batch = 1,
+    .sequence = SEQUENCE,
+    .seed = 3,
+    .rate = 1e-3,
+    .floor_share = 1,
+    .optimiser = {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3},
+    .clip = 1,
+    .gradients = WEFT_F32,
+    .bucket_bytes = 4096,
+    .threads = 1,
+    .prompt = "x",
+};
+
+struct test {
+    const char *folder;
+    void (*spoil)(const struct model_description *description, float *parameters);
+    struct error errors[2]; /* of each rank */
+    bool speaks[2];
+};
+
+static weft_status train(weft_context *context, const struct train_config *config, bool *speaks, struct error *error)
+{
+    struct trainer *trainer = NULL;
+    weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_run(trainer, speaks, error);
+    trainer_close(trainer);
+    return status;
+}
+
+/* Overwrites the newest checkpoint with a spoilt one. */
+static weft_status spoil(const struct test *test, const struct train_config *config)
+{
+    struct error error = {0};
+    struct model_description *description;
+    char path[FILE_PATH_BYTES];
+    weft_status status = model_describe(&config->shape, &description, &error);
+    if (status != WEFT_OK)
+        return status;
+    float *arrays = calloc(3 * description->elements, sizeof *arrays);
+    struct training_state state = {.description = description,
+                                   .parameters = arrays,
+                                   .first_moments = arrays + description->elements,
+                                   .second_moments = arrays + 2 * description->elements};
+    status = training_state_load(&state, config, test->folder, &error);
+    if (status == WEFT_OK) {
+        test->spoil(description, state.parameters);
+        state.step++;
+        status = training_state_save(&state, config, test->folder, path, &error);
+    }
+    if (status != WEFT_OK)
+        fprintf(stderr, "%s\n", error.text);
+    free(arrays);
+    model_description_free(description);
+    return status;
+}
+
+static int body(weft_context *context, int rank, void *argument)
+{
+    struct test *test = argument;
+    struct train_config config = common;
+    struct error error = {0};
+    bool speaks;
+    config.checkpoint_dir = test->folder;
+    config.stop_at = STEPS;
+    CHECK(train(context, &config, &speaks, &error) == WEFT_OK);
+    if (rank == 0)
+        CHECK(spoil(test, &config) == WEFT_OK);
+    config.stop_at = 0;
+    config.resume = test->folder;
+    CHECK(train(context, &config, &test->speaks[rank], &test->errors[rank]) == WEFT_ERROR_DATA);
+    struct checkpoint *checkpoint;
+    CHECK(checkpoint_open(test->folder, &checkpoint, &error) == WEFT_OK);
+    CHECK(checkpoint_get_state(checkpoint)->step == STEPS + 1);
+    checkpoint_close(checkpoint);
+    return 0;
+}
+
+/* `expected` stands in the sentence of every rank, which `speaker` alone prints. */
+static void expect_told(int ranks, void (*spoiler)(const struct model_description *, float *), int speaker,
+                        const char *const *expected)
+{
+    struct test test = {.folder = temporary_folder(), .spoil = spoiler};
+    assert_int_equal(world_run(&(struct world){.ranks = ranks}, body, &test), 0);
+    file_remove_tree(test.folder, NULL);
+    for (int rank = 0; rank < ranks; rank++) {
+        for (const char *const *part = expected; *part; part++)
+            if (!strstr(test.errors[rank].text, *part))
+                fail_msg("rank %d of %d said: %s\nand not: %s", rank, ranks, test.errors[rank].text, *part);
+        assert_int_equal(test.speaks[rank], rank == speaker);
+    }
+}
+
+static float *tensor(const struct model_description *description, float *parameters, const char *name, size_t *count)
+{
+    const struct model_parameter *parameter = model_parameter_find(description, name);
+    assert_non_null(parameter);
+    *count = parameter->count;
+    return parameters + parameter->offset;
+}
+
+static void multiply(const struct model_description *description, float *parameters, const char *name, float factor)
+{
+    size_t count;
+    float *values = tensor(description, parameters, name, &count);
+    for (size_t i = 0; i < count; i++)
+        values[i] *= factor;
+}
+
+/* ---- outputs ----------------------------------------------------------------------------------------------------- */
+
+static void huge_gain(const struct model_description *description, float *parameters)
+{
+    multiply(description, parameters, "model.layers.1.post_attention_layernorm.weight", 1e38f);
+}
+
+static void the_first_layer_with_an_infinite_output_is_named(void **state)
+{
+    static const char *const expected[] = {"loss of step 4 is nan",
+                                           "in the output of layer model.layers.1.feed-forward, on rank 0 in "
+                                           "micro-batch 1 of 4; the step was not taken: lower --learning-rate",
+                                           NULL};
+    expect_told(1, huge_gain, 0, expected);
+    expect_told(2, huge_gain, 0, expected);
+}
+
+/* The tokens of micro-batch `number` of the step that goes wrong. */
+static void read_tokens(uint64_t number, int32_t tokens[SEQUENCE])
+{
+    int32_t targets[SEQUENCE];
+    struct dataset *dataset;
+    const struct dataset_options options = {
+        .sequence = SEQUENCE, .seed = (uint64_t)common.seed, .vocabulary = VOCABULARY};
+    assert_int_equal(dataset_open_random(&options, &dataset, NULL), WEFT_OK);
+    assert_int_equal(dataset_batch(dataset, DATASET_TRAIN, (STEPS + 1) * BATCH + number, 1, tokens, targets, NULL),
+                     WEFT_OK);
+    dataset_close(dataset);
+}
+
+/* A token that the last micro-batch alone reads. */
+static size_t token_of_the_last(void)
+{
+    bool read[VOCABULARY] = {false};
+    int32_t tokens[SEQUENCE];
+    for (uint64_t number = 0; number + 1 < BATCH; number++) {
+        read_tokens(number, tokens);
+        for (size_t i = 0; i < SEQUENCE; i++)
+            read[tokens[i]] = true;
+    }
+    read_tokens(BATCH - 1, tokens);
+    for (size_t i = 0; i < SEQUENCE; i++)
+        if (!read[tokens[i]])
+            return (size_t)tokens[i];
+    fail_msg("every token of the last micro-batch is in another one, too; choose another seed");
+    return 0;
+}
+
+static void spoilt_row(const struct model_description *description, float *parameters)
+{
+    size_t count;
+    float *table = tensor(description, parameters, "model.embed_tokens.weight", &count);
+    table[token_of_the_last() * common.shape.width] = NAN;
+}
+
+static void the_rank_whose_sample_it_was_is_named(void **state)
+{
+    static const char place[] = "in the output of layer embedding, on rank %d in micro-batch 4 of 4, and "
+                                "model.embed_tokens.weight is not finite itself; go on from an older checkpoint";
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        char text[256];
+        snprintf(text, sizeof text, place, ranks - 1);
+        expect_told(ranks, spoilt_row, ranks - 1, (const char *const[]){"loss of step 4 is nan", text, NULL});
+    }
+}
+
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
+/* What comes out of the layer is 0 times a huge number, and what goes back into it a large one times that. */
+static void huge_slope(const struct model_description *description, float *parameters)
+{
+    multiply(description, parameters, "model.layers.1.mlp.up_proj.weight", 0);
+    size_t count;
+    float *down = tensor(description, parameters, "model.layers.1.mlp.down_proj.weight", &count);
+    for (size_t i = 0; i < count; i++)
+        down[i] = 3e38f;
+    multiply(description, parameters, "model.norm.weight", 1e6f);
+    multiply(description, parameters, "lm_head.weight", 1e6f);
+}
+
+static void the_first_layer_with_an_infinite_gradient_is_named(void **state)
+{
+    static const char *const expected[] = {"gradient's norm of step 4 is",
+                                           "among the gradients of layer model.layers.1.feed-forward, on rank 0 in "
+                                           "micro-batch 1 of 4",
+                                           NULL};
+    expect_told(1, huge_slope, 0, expected);
+    expect_told(2, huge_slope, 0, expected);
+}
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+/* Rows of ones and logits of 1.6e38 and -1.6e38: no micro-batch's loss is infinite, but the sum of four is. */
+static void huge_logits(const struct model_description *description, float *parameters)
+{
+    size_t count;
+    float *table = tensor(description, parameters, "model.embed_tokens.weight", &count);
+    for (size_t i = 0; i < count; i++)
+        table[i] = 1e4f; /* so that gradients are small */
+    float *gain = tensor(description, parameters, "model.norm.weight", &count);
+    for (size_t i = 0; i < count; i++)
+        gain[i] = i == 0 ? 1 : 0;
+    float *head = tensor(description, parameters, "lm_head.weight", &count);
+    for (size_t i = 0; i < count; i++)
+        head[i] = i % common.shape.width != 0 ? 0 : i / common.shape.width % 2 ? 1.6e38f : -1.6e38f;
+}
+
+static void a_sum_that_is_too_large_is_told(void **state)
+{
+    static const char *const expected[] = {"loss of step 4 is inf, though every micro-batch's own numbers are finite",
+                                           NULL};
+    expect_told(1, huge_logits, 0, expected);
+    expect_told(2, huge_logits, 0, expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_layer_with_an_infinite_output_is_named),
+        cmocka_unit_test(the_rank_whose_sample_it_was_is_named),
+        cmocka_unit_test(the_first_layer_with_an_infinite_gradient_is_named),
+        cmocka_unit_test(a_sum_that_is_too_large_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
