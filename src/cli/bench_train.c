@@ -71,9 +71,9 @@ struct figures {
     int ranks;
     double step_seconds;
     double tokens_per_second;
-    double utilisation; /* of all ranks' peak */
-    double peak_flops;  /* of all ranks together */
-    uint64_t peak_memory_bytes;
+    double utilisation;                                 /* of all ranks' peak */
+    double peak_flops;                                  /* of all ranks together */
+    uint64_t peak_memory_bytes, predicted_memory_bytes; /* of the rank that has most */
     const char *kernels;
 };
 
@@ -95,6 +95,7 @@ static weft_status print_json(FILE *output, const struct figures *figures, struc
     json_put_number(&writer, "model_flops_utilisation", figures->utilisation);
     json_put_number(&writer, "peak_flops", figures->peak_flops);
     json_put_unsigned(&writer, "peak_memory_bytes", figures->peak_memory_bytes);
+    json_put_unsigned(&writer, "predicted_memory_bytes", figures->predicted_memory_bytes);
     json_put_text(&writer, "kernels", figures->kernels);
     json_close(&writer);
     weft_status status = json_print(&writer, output, error);
@@ -110,23 +111,26 @@ static weft_status print_figures(FILE *output, const struct figures *figures, st
             "%s, %d rank%s of %" PRId64 " thread%s (%s), %s, batches of %" PRId64 " x %" PRId64
             " tokens, median of %" PRId64 " steps:\n"
             "  %.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB "
-            "of memory a rank\n",
+            "of memory a rank (%.0f predicted)\n",
             chosen.model, figures->ranks, figures->ranks == 1 ? "" : "s", chosen.threads,
             chosen.threads == 1 ? "" : "s", figures->kernels, chosen.precision, chosen.batch, chosen.sequence,
             chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation * 100,
-            figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0);
+            figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
+            (double)figures->predicted_memory_bytes / 1048576.0);
     return WEFT_OK;
 }
 
 /* Figures of this rank become those of all: the slowest step, the sum of the peaks, the most memory. */
 static weft_status gather_figures(weft_context *context, struct figures *figures, struct error *error)
 {
-    double most[] = {figures->step_seconds, (double)figures->peak_memory_bytes};
-    weft_status status = weft_allreduce(most, most, 2, WEFT_F64, WEFT_MAX, weft_world(context));
+    double most[] = {figures->step_seconds, (double)figures->peak_memory_bytes,
+                     (double)figures->predicted_memory_bytes};
+    weft_status status = weft_allreduce(most, most, 3, WEFT_F64, WEFT_MAX, weft_world(context));
     if (status == WEFT_OK)
         status = weft_allreduce(&figures->peak_flops, &figures->peak_flops, 1, WEFT_F64, WEFT_SUM, weft_world(context));
     figures->step_seconds = most[0];
     figures->peak_memory_bytes = (uint64_t)most[1];
+    figures->predicted_memory_bytes = (uint64_t)most[2];
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
 }
 
@@ -147,6 +151,7 @@ static weft_status measure(const struct train_config *config, struct times *time
         figures.peak_flops = fmax(peak_before, device->peak(device)); /* something else may have had a core */
         figures.step_seconds = median(times);
         figures.peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
+        figures.predicted_memory_bytes = trainer_predicted_memory(trainer);
         status = gather_figures(context, &figures, error);
         figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.step_seconds;
         figures.utilisation = trainer_step_flops(trainer) / figures.step_seconds / figures.peak_flops;

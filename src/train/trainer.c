@@ -8,8 +8,10 @@
 #include "model/sample.h"
 #include "parallel/agreement.h"
 #include "parallel/training.h"
+#include "topology/limits.h"
 #include "train/divergence.h"
 #include "train/evaluation.h"
+#include "train/memory.h"
 #include "train/report.h"
 #include "train/state.h"
 #include "train/text.h"
@@ -84,7 +86,17 @@ static weft_status check_config(const struct train_config *config, struct error 
     return WEFT_OK;
 }
 
-/* Everything that this rank can prepare by itself. */
+/* Whether this node has the memory that its ranks will want. */
+static weft_status check_memory(const struct trainer *trainer, struct error *error)
+{
+    struct limits limits;
+    weft_status status = limits_read(&limits, error);
+    return status == WEFT_OK
+               ? memory_check(&trainer->config, trainer->description, trainer->comm, limits_touchable(&limits), error)
+               : status;
+}
+
+/* What this rank can find out by itself, before it takes memory. */
 static weft_status prepare(struct trainer *trainer, struct error *error)
 {
     struct train_config *config = &trainer->config;
@@ -112,8 +124,14 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     };
     status = strcmp(config->data, "random") == 0 ? dataset_open_random(&options, &trainer->dataset, error)
                                                  : dataset_open(&config->data, 1, &options, &trainer->dataset, error);
-    if (status != WEFT_OK)
-        return status;
+    return status == WEFT_OK ? check_memory(trainer, error) : status;
+}
+
+/* The memory that this rank works in by itself. */
+static weft_status take_memory(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    weft_status status;
     if ((status = model_open(trainer->description, trainer->device,
                              &(struct model_options){.batch = (size_t)config->micro_batch,
                                                      .sequence = (size_t)config->sequence,
@@ -240,6 +258,10 @@ static void describe(const struct trainer *trainer)
         fprintf(trainer->out, "; optimiser state in %u shards", trainer->ranks);
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
+    char parts[MEMORY_TEXT_BYTES];
+    const struct memory_plan memory =
+        memory_plan_of(config, trainer->description, trainer->rank, trainer->ranks, (uint32_t)nodes);
+    fprintf(trainer->out, "memory %s\n", memory_plan_describe(&memory, parts));
     if (trainer->state.step)
         fprintf(trainer->out, "resume after step %" PRIu64 " from %s\n", trainer->state.step, config->resume);
     fflush(trainer->out);
@@ -261,6 +283,9 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     trainer->out = trainer->rank == 0 ? out : NULL;
 
     weft_status status = agree(trainer, prepare(trainer, error), speaks, error);
+    if (status != WEFT_OK)
+        goto fail;
+    status = agree(trainer, take_memory(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
     status = agree(trainer, open_training(trainer, error), speaks, error);
@@ -294,6 +319,13 @@ fail:
 double trainer_step_flops(const struct trainer *trainer)
 {
     return trainer->report.flops;
+}
+
+uint64_t trainer_predicted_memory(const struct trainer *trainer)
+{
+    const struct memory_plan plan = memory_plan_of(&trainer->config, trainer->description, trainer->rank,
+                                                   trainer->ranks, (uint32_t)weft_comm_nodes(trainer->comm));
+    return memory_plan_total(&plan);
 }
 
 struct device *trainer_device(const struct trainer *trainer)

@@ -32,6 +32,9 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
 /** Floating-point operations of one step, on all ranks together (model_flops_per_token()). */
 double trainer_step_flops(const struct trainer *trainer);
 
+/** Bytes of memory that this rank was expected to take: train/memory.h. */
+uint64_t trainer_predicted_memory(const struct trainer *trainer);
+
 /** The device that this rank computes on; the trainer's. */
 struct device *trainer_device(const struct trainer *trainer);
 
