@@ -10,14 +10,16 @@
  *         manifest.json                      step, position, configuration; size and SHA-256 of each file
  *       step-00000200.partial/               one being written; never read, removed by the next writer
  *
- * With several writers the files are "model-00001-of-00004.safetensors" and so on; a tensor may be cut into pieces
- * (safetensors.h) over them. Readers never see the cut.
+ * With several writers the files are "model-00001-of-00004.safetensors" and so on, and beside them
+ * "model.safetensors.index.json" says which tensor is where, as other tools expect; a tensor may be cut into pieces
+ * (safetensors.h) over them. Readers never see the cut. Who writes what is division.h's.
  *
  * One rank alone calls checkpoint_save(). Several ranks:
  *
  *     rank 0       checkpoint_begin(run, step)
  *     barrier
  *     every rank   checkpoint_write_part(run, step, "optimizer", rank, ranks, ...) -> a record, sent to rank 0
+ *     rank 0       checkpoint_write_index(run, step, ...) if the model is in several files -> a record
  *     rank 0       checkpoint_commit(run, state, records, count, keep), or checkpoint_abandon() if any rank failed
  *
  * To resume: checkpoint_open() on the run folder, checkpoint_match_model(), checkpoint_read(), and go on from
@@ -34,6 +36,7 @@
 
 #define CHECKPOINT_MANIFEST         "manifest.json"
 #define CHECKPOINT_MANIFEST_VERSION 1
+#define CHECKPOINT_INDEX            "model.safetensors.index.json"
 #define CHECKPOINT_FILE_NAME_BYTES  64
 
 /** What a run needs, besides its tensors, to go on as if it had not stopped. */
@@ -65,6 +68,15 @@ struct checkpoint_claim;
 weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, struct error *error);
 void checkpoint_release(struct checkpoint_claim *claim);
 
+#define CHECKPOINT_CLAIM_BYTES 256
+
+/**
+ * What the process that has the claim on RUN says there: who it is, and a number drawn for this claim. A rank that
+ * reads the same text as the claimant sees the same folder, and may write parts into it. "" if there is none to be
+ * read.
+ */
+void checkpoint_claim_text(const char *run, char text[CHECKPOINT_CLAIM_BYTES]);
+
 /**
  * Write a whole checkpoint from this rank: `weights` and `optimizer` (may be empty) into RUN, then remove the oldest
  * ones beyond `keep` (0: keep all). A checkpoint of the same step is replaced. On an error nothing half-written is left
@@ -79,13 +91,35 @@ weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error
 
 /**
  * Write one file of a checkpoint that was begun: part `part` (from 0) of `parts` of `kind` ("model", "optimizer").
- * `record` receives what checkpoint_commit() wants. May be called by any rank that sees the folder.
+ * `record` receives what checkpoint_commit() wants. May be called by any rank that sees the folder. With `source` as
+ * safetensors_write_from(), else (NULL) as safetensors_write().
  */
 weft_status checkpoint_write_part(const char *run, uint64_t step, const char *kind, unsigned part, unsigned parts,
-                                  const struct named_tensor *tensors, size_t count, struct checkpoint_record *record,
-                                  struct error *error);
+                                  const struct named_tensor *tensors, size_t count, const struct byte_source *source,
+                                  struct checkpoint_record *record, struct error *error);
 
-/** Write the manifest, sync, and give the checkpoint its name; then remove the oldest beyond `keep` (0: keep all). */
+/** The name of such a file: "model-00002-of-00004.safetensors", or "model.safetensors" where it is the only part. */
+weft_status checkpoint_part_name(const char *kind, unsigned part, unsigned parts, char name[CHECKPOINT_FILE_NAME_BYTES],
+                                 struct error *error);
+
+/** Where a tensor of the model is, for the index. */
+struct checkpoint_place {
+    const char *tensor;
+    unsigned part; /**< of the model's `parts` */
+};
+
+/**
+ * Write the index by which other tools find tensors in a model of several files: Hugging Face's
+ * {"metadata": {"total_size": BYTES}, "weight_map": {"NAME": "FILE", ...}}. `bytes` are all tensors' together.
+ */
+weft_status checkpoint_write_index(const char *run, uint64_t step, const struct checkpoint_place *places, size_t count,
+                                   unsigned parts, uint64_t bytes, struct checkpoint_record *record,
+                                   struct error *error);
+
+/**
+ * Write the manifest, sync, and give the checkpoint its name; then remove the oldest beyond `keep` (0: keep all). Every
+ * file must be there with its size: one that a rank has written to a disk that this one does not see is told.
+ */
 weft_status checkpoint_commit(const char *run, const struct checkpoint_state *state,
                               const struct checkpoint_record *records, size_t count, unsigned keep,
                               struct error *error);

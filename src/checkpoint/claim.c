@@ -6,10 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #define CLAIM_FILE ".writer"
@@ -29,13 +31,19 @@ static weft_status claimed_by_another(const char *run, int descriptor, struct er
                      owner[0] ? " (" : "", owner, owner[0] ? ")" : "", run);
 }
 
-/* Say who we are, for the sentence that another process would print. */
+/* Say who we are, for the sentence that another process would print, and in a second line something nobody else says,
+ * by which ranks find out whether they see the same folder. Synced, so that other hosts read it while the file is open.
+ */
 static weft_status sign(int descriptor, const char *path, struct error *error)
 {
-    char host[128] = "", owner[256];
+    char host[128] = "", owner[CHECKPOINT_CLAIM_BYTES];
+    uint64_t drawn[2];
     gethostname(host, sizeof host - 1);
-    int length = snprintf(owner, sizeof owner, "process %ld on %s\n", (long)getpid(), host);
-    if (ftruncate(descriptor, 0) != 0 || write(descriptor, owner, (size_t)length) != length)
+    if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
+        return error_system(error, "cannot draw a random number");
+    int length = snprintf(owner, sizeof owner, "process %ld on %s\n%016" PRIx64 "%016" PRIx64 "\n", (long)getpid(),
+                          host, drawn[0], drawn[1]);
+    if (ftruncate(descriptor, 0) != 0 || write(descriptor, owner, (size_t)length) != length || fsync(descriptor) != 0)
         return error_system(error, "cannot write '%s'", path);
     return WEFT_OK;
 }
@@ -65,6 +73,20 @@ weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, s
     }
     *claim = made;
     return WEFT_OK;
+}
+
+void checkpoint_claim_text(const char *run, char text[CHECKPOINT_CLAIM_BYTES])
+{
+    char path[FILE_PATH_BYTES];
+    memset(text, 0, CHECKPOINT_CLAIM_BYTES);
+    if (file_join(path, run, CLAIM_FILE, NULL) != WEFT_OK)
+        return;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    if (read(descriptor, text, CHECKPOINT_CLAIM_BYTES - 1) <= 0)
+        text[0] = '\0';
+    close(descriptor);
 }
 
 void checkpoint_release(struct checkpoint_claim *claim)

@@ -14,6 +14,8 @@
 bool manifest_file_name_is_good(const char *name)
 {
     size_t length = strlen(name), ending = strlen(FILE_ENDING);
+    if (strcmp(name, CHECKPOINT_INDEX) == 0)
+        return true;
     return length > ending && length < CHECKPOINT_FILE_NAME_BYTES && strcmp(name + length - ending, FILE_ENDING) == 0 &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length - ending;
 }

@@ -34,7 +34,8 @@ weft_status manifest_parse(const char *text, size_t size, const char *where, str
                            struct error *error);
 void manifest_free(struct manifest *manifest);
 
-/** Whether a file of a checkpoint may be called so: small letters, digits, '-', and ".safetensors" at the end. */
+/** Whether a file of a checkpoint may be called so: small letters, digits, '-', and ".safetensors" at the end; or the
+ * index. */
 bool manifest_file_name_is_good(const char *name);
 
 #endif

@@ -58,6 +58,8 @@ static weft_status open_files(struct checkpoint *checkpoint, struct error *error
             status = verify_file(path, &record->digest, &file->map, error);
         if (status != WEFT_OK)
             return status;
+        if (strcmp(record->name, CHECKPOINT_INDEX) == 0)
+            continue; /* for other tools: the files say themselves what they hold */
         snprintf(where, sizeof where, "'%s'", path);
         status = safetensors_parse(file->map.bytes, file->map.size, where, &file->tensors, error);
         if (status != WEFT_OK)
@@ -117,7 +119,7 @@ static weft_status join_pieces(struct checkpoint *checkpoint, struct error *erro
         return error_memory(error, count * (sizeof *checkpoint->tensors), "a list of tensors");
     size_t used = 0;
     for (size_t i = 0; i < checkpoint->manifest.count; i++)
-        for (size_t t = 0; t < safetensors_count(checkpoint->files[i].tensors); t++)
+        for (size_t t = 0; checkpoint->files[i].tensors && t < safetensors_count(checkpoint->files[i].tensors); t++)
             checkpoint->pieces[used++] = safetensors_tensor(checkpoint->files[i].tensors, t);
     qsort(checkpoint->pieces, count, sizeof *checkpoint->pieces, by_name_and_place);
     for (size_t from = 0, to; from < count; from = to) {

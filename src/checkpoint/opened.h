@@ -9,7 +9,7 @@
 
 struct checkpoint_file {
     struct file_map map;
-    struct safetensors *tensors; /* its data lies in `map` */
+    struct safetensors *tensors; /* its data lies in `map`; NULL: the index */
 };
 
 struct checkpoint {

@@ -66,6 +66,27 @@ struct file_digest {
 weft_status safetensors_write(const char *path, const struct named_tensor *tensors, size_t count,
                               struct file_digest *digest, struct error *error);
 
+/**
+ * Where the elements of a file lie while it is written, for memory whose owner may want it back meanwhile: the writer
+ * asks for a range just before it reads it, and says when it has. Called by the writing thread alone.
+ */
+struct byte_source {
+    void *owner;
+    /** Where the `size` bytes that were at `bytes` can be read now; NULL: the file is no longer wanted. */
+    const void *(*take)(void *owner, const void *bytes, uint64_t size);
+    /** What was taken has been read. */
+    void (*give_back)(void *owner, const void *bytes, uint64_t size);
+};
+
+/**
+ * The same by the calling thread alone, in pieces of at most SAFETENSORS_PIECE bytes, each taken from `source`, hashed
+ * and written while it is in the processor's cache: for a thread that shares a core with others. Errors besides those
+ * above: ABORTED if `source` no longer wants the file.
+ */
+#define SAFETENSORS_PIECE ((uint64_t)1 << 20)
+weft_status safetensors_write_from(const char *path, const struct named_tensor *tensors, size_t count,
+                                   const struct byte_source *source, struct file_digest *digest, struct error *error);
+
 struct safetensors;
 
 /**

@@ -221,8 +221,61 @@ static weft_status write_and_hash(const char *path, const struct content *conten
     return WEFT_OK;
 }
 
-weft_status safetensors_write(const char *path, const struct named_tensor *tensors, size_t count,
+/* One tensor, piece by piece. */
+static weft_status write_taken(struct file_writer *writer, struct sha256 *hash, const struct named_tensor *tensor,
+                               const struct byte_source *source, struct error *error)
+{
+    const char *bytes = tensor->data;
+    uint64_t size = held_bytes(tensor);
+    weft_status status = WEFT_OK;
+    for (uint64_t done = 0; done < size && status == WEFT_OK; done += SAFETENSORS_PIECE) {
+        uint64_t piece = size - done < SAFETENSORS_PIECE ? size - done : SAFETENSORS_PIECE;
+        const void *taken = source->take(source->owner, bytes + done, piece);
+        if (!taken)
+            return error_set(error, WEFT_ERROR_ABORTED, "writing '%s' was given up", writer->path);
+        sha256_update(hash, taken, piece);
+        status = file_writer_append(writer, taken, piece, error);
+        source->give_back(source->owner, bytes + done, piece);
+    }
+    return status;
+}
+
+/* Hash and write by turns: see safetensors_write_from(). */
+static weft_status write_from(const char *path, const struct content *content, const struct byte_source *source,
                               struct file_digest *digest, struct error *error)
+{
+    uint64_t expected = content->header_size;
+    for (size_t i = 0; i < content->count; i++)
+        expected += held_bytes(content->order[i]);
+    struct sha256 hash;
+    struct file_writer writer;
+    struct file_digest made = {.bytes = expected};
+    weft_status status = sha256_begin(&hash, error);
+    if (status != WEFT_OK)
+        return status;
+    status = file_writer_open(&writer, path, expected, error);
+    if (status != WEFT_OK) {
+        sha256_end(&hash, NULL, NULL);
+        return status;
+    }
+    sha256_update(&hash, content->header, content->header_size);
+    status = file_writer_append(&writer, content->header, content->header_size, error);
+    for (size_t i = 0; i < content->count && status == WEFT_OK; i++)
+        status = write_taken(&writer, &hash, content->order[i], source, error);
+    weft_status hashed = sha256_end(&hash, status == WEFT_OK ? made.sha256 : NULL, status == WEFT_OK ? error : NULL);
+    status = status == WEFT_OK ? hashed : status;
+    if (status != WEFT_OK) {
+        file_writer_discard(&writer);
+        return status;
+    }
+    status = file_writer_close(&writer, error);
+    if (status == WEFT_OK)
+        *digest = made;
+    return status;
+}
+
+static weft_status write_file(const char *path, const struct named_tensor *tensors, size_t count,
+                              const struct byte_source *source, struct file_digest *digest, struct error *error)
 {
     const struct named_tensor **order = malloc((count + 1) * sizeof *order);
     if (!order)
@@ -234,8 +287,21 @@ weft_status safetensors_write(const char *path, const struct named_tensor *tenso
         status = make_header(order, count, &header, &content.header_size, error);
     content.header = header;
     if (status == WEFT_OK)
-        status = write_and_hash(path, &content, digest, error);
+        status =
+            source ? write_from(path, &content, source, digest, error) : write_and_hash(path, &content, digest, error);
     free(header);
     free((void *)order);
     return status;
+}
+
+weft_status safetensors_write(const char *path, const struct named_tensor *tensors, size_t count,
+                              struct file_digest *digest, struct error *error)
+{
+    return write_file(path, tensors, count, NULL, digest, error);
+}
+
+weft_status safetensors_write_from(const char *path, const struct named_tensor *tensors, size_t count,
+                                   const struct byte_source *source, struct file_digest *digest, struct error *error)
+{
+    return write_file(path, tensors, count, source, digest, error);
 }

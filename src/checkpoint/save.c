@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error)
 {
@@ -22,27 +23,108 @@ weft_status checkpoint_begin(const char *run, uint64_t step, struct error *error
     return status;
 }
 
-weft_status checkpoint_write_part(const char *run, uint64_t step, const char *kind, unsigned part, unsigned parts,
-                                  const struct named_tensor *tensors, size_t count, struct checkpoint_record *record,
-                                  struct error *error)
+weft_status checkpoint_part_name(const char *kind, unsigned part, unsigned parts, char name[CHECKPOINT_FILE_NAME_BYTES],
+                                 struct error *error)
 {
-    struct checkpoint_record made = {0};
     if (part >= parts)
         return error_set(error, WEFT_ERROR_ARGUMENT, "part %u of %u of a checkpoint does not exist", part, parts);
     int length = parts == 1
-                     ? snprintf(made.name, sizeof made.name, "%s.safetensors", kind)
-                     : snprintf(made.name, sizeof made.name, "%s-%05u-of-%05u.safetensors", kind, part + 1, parts);
-    if (length >= (int)sizeof made.name || !manifest_file_name_is_good(made.name))
+                     ? snprintf(name, CHECKPOINT_FILE_NAME_BYTES, "%s.safetensors", kind)
+                     : snprintf(name, CHECKPOINT_FILE_NAME_BYTES, "%s-%05u-of-%05u.safetensors", kind, part + 1, parts);
+    if (length >= CHECKPOINT_FILE_NAME_BYTES || !manifest_file_name_is_good(name))
         return error_set(error, WEFT_ERROR_ARGUMENT, "a checkpoint has no files of kind '%s'; use small letters", kind);
-    char partial[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+    return WEFT_OK;
+}
+
+/* The path at which file `name` of a checkpoint that was begun lies. */
+static weft_status path_in_partial(const char *run, uint64_t step, const char *name, char path[FILE_PATH_BYTES],
+                                   struct error *error)
+{
+    char partial[FILE_PATH_BYTES];
     weft_status status = folder_of_partial(run, step, partial, error);
+    return status == WEFT_OK ? file_join(path, partial, name, error) : status;
+}
+
+weft_status checkpoint_write_part(const char *run, uint64_t step, const char *kind, unsigned part, unsigned parts,
+                                  const struct named_tensor *tensors, size_t count, const struct byte_source *source,
+                                  struct checkpoint_record *record, struct error *error)
+{
+    struct checkpoint_record made = {0};
+    char path[FILE_PATH_BYTES];
+    weft_status status = checkpoint_part_name(kind, part, parts, made.name, error);
     if (status == WEFT_OK)
-        status = file_join(path, partial, made.name, error);
+        status = path_in_partial(run, step, made.name, path, error);
     if (status == WEFT_OK)
-        status = safetensors_write(path, tensors, count, &made.digest, error);
+        status = source ? safetensors_write_from(path, tensors, count, source, &made.digest, error)
+                        : safetensors_write(path, tensors, count, &made.digest, error);
     if (status == WEFT_OK)
         *record = made;
     return status;
+}
+
+/* The text of the index. */
+static weft_status format_index(struct json_writer *text, const struct checkpoint_place *places, size_t count,
+                                unsigned parts, uint64_t bytes, struct error *error)
+{
+    json_open_object(text, NULL);
+    json_open_object(text, "metadata");
+    json_put_unsigned(text, "total_size", bytes);
+    json_close(text);
+    json_open_object(text, "weight_map");
+    for (size_t i = 0; i < count; i++) {
+        char name[CHECKPOINT_FILE_NAME_BYTES];
+        weft_status status = checkpoint_part_name("model", places[i].part, parts, name, error);
+        if (status != WEFT_OK)
+            return status;
+        json_put_text(text, places[i].tensor, name);
+    }
+    json_close(text);
+    json_close(text);
+    return json_text(text) ? WEFT_OK : error_memory(error, text->length, "the index of a checkpoint");
+}
+
+weft_status checkpoint_write_index(const char *run, uint64_t step, const struct checkpoint_place *places, size_t count,
+                                   unsigned parts, uint64_t bytes, struct checkpoint_record *record,
+                                   struct error *error)
+{
+    struct checkpoint_record made = {.name = CHECKPOINT_INDEX};
+    char path[FILE_PATH_BYTES];
+    struct json_writer text;
+    json_begin(&text, JSON_INDENTED);
+    weft_status status = path_in_partial(run, step, made.name, path, error);
+    if (status == WEFT_OK)
+        status = format_index(&text, places, count, parts, bytes, error);
+    if (status == WEFT_OK) {
+        made.digest.bytes = text.length;
+        status = sha256_of(json_text(&text), text.length, made.digest.sha256, error);
+    }
+    if (status == WEFT_OK)
+        status = file_write(path, json_text(&text), text.length, error);
+    json_end(&text);
+    if (status == WEFT_OK)
+        *record = made;
+    return status;
+}
+
+/* Whether this rank sees all files as they were told of. */
+static weft_status find_files(const char *run, uint64_t step, const struct checkpoint_record *records, size_t count,
+                              struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        char path[FILE_PATH_BYTES];
+        struct stat found;
+        weft_status status = path_in_partial(run, step, records[i].name, path, error);
+        if (status != WEFT_OK)
+            return status;
+        if (stat(path, &found) != 0)
+            return error_system(error, "'%s', which a rank has written, cannot be seen by the rank that completes it",
+                                path);
+        if ((uint64_t)found.st_size != records[i].digest.bytes)
+            return error_set(error, WEFT_ERROR_DATA,
+                             "'%s' has %" PRIu64 " bytes, but the rank that wrote it says %" PRIu64, path,
+                             (uint64_t)found.st_size, records[i].digest.bytes);
+    }
+    return WEFT_OK;
 }
 
 /* The manifest is written last, once every file is on the disk. */
@@ -65,6 +147,8 @@ weft_status checkpoint_commit(const char *run, const struct checkpoint_state *st
 {
     char partial[FILE_PATH_BYTES];
     weft_status status = folder_of_partial(run, state->step, partial, error);
+    if (status == WEFT_OK)
+        status = find_files(run, state->step, records, count, error);
     if (status == WEFT_OK)
         status = write_manifest(partial, state, records, count, error);
     if (status == WEFT_OK)
@@ -89,10 +173,11 @@ weft_status checkpoint_save(const char *run, const struct checkpoint_state *stat
     size_t files = optimizer_count > 0 ? 2 : 1;
     weft_status status = checkpoint_begin(run, state->step, error);
     if (status == WEFT_OK)
-        status = checkpoint_write_part(run, state->step, "model", 0, 1, weights, weight_count, &records[0], error);
-    if (status == WEFT_OK && files == 2)
         status =
-            checkpoint_write_part(run, state->step, "optimizer", 0, 1, optimizer, optimizer_count, &records[1], error);
+            checkpoint_write_part(run, state->step, "model", 0, 1, weights, weight_count, NULL, &records[0], error);
+    if (status == WEFT_OK && files == 2)
+        status = checkpoint_write_part(run, state->step, "optimizer", 0, 1, optimizer, optimizer_count, NULL,
+                                       &records[1], error);
     if (status == WEFT_OK)
         status = checkpoint_commit(run, state, records, files, keep, error);
     if (status != WEFT_OK)

@@ -137,16 +137,18 @@ static void must_hold_one_of(const char *run, const struct small_model *either, 
     checkpoint_close(checkpoint);
 }
 
+typedef weft_status save_function(const struct small_model *small, const char *run, unsigned keep, struct error *error);
+
 /* Save `new` over and over, one more call succeeding each time, until all do; returns the number of failures. */
-static int fail_every_call(const char *run, const struct small_model *old, const struct small_model *new,
-                           bool allocations, int number)
+static int fail_every_call_of(save_function *save, const char *run, const struct small_model *old,
+                              const struct small_model *new, bool allocations, int number)
 {
     for (int after = 0;; after++) {
         struct error error = {0};
         assert_int_equal(file_remove_tree(run, NULL), WEFT_OK);
         assert_int_equal(small_model_save(old, run, 0, NULL), WEFT_OK);
         arm(allocations, after, number);
-        weft_status status = small_model_save(new, run, 1, &error);
+        weft_status status = save(new, run, 1, &error);
         bool hit = !fault.armed;
         fault.armed = false;
         must_hold_one_of(run, old, new);
@@ -164,6 +166,12 @@ static int fail_every_call(const char *run, const struct small_model *old, const
             fail_msg("after %s failed there is no sentence: '%s'", fault.failed, error.text);
         assert_false(has_partial(run));
     }
+}
+
+static int fail_every_call(const char *run, const struct small_model *old, const struct small_model *new,
+                           bool allocations, int number)
+{
+    return fail_every_call_of(small_model_save, run, old, new, allocations, number);
 }
 
 static void everything_is_synced_before_it_gets_its_name(void **state)
@@ -191,6 +199,26 @@ static void every_system_call_fails_once(void **state)
         small_model_free(&new);
     }
     small_model_free(&old);
+}
+
+/* What several ranks do, one after the other. */
+static void every_call_for_parts_fails_once(void **state)
+{
+    const char *run = temporary_path(folder, "run");
+    struct small_model old, new;
+    small_model_make(&old, 1, 10, 4);
+    small_model_make(&new, 2, 11, 4);
+    const int calls = fail_every_call_of(small_model_save_in_parts, run, &old, &new, false, ENOSPC);
+    assert_in_range(calls, 40, 1000);
+    assert_in_range(fail_every_call_of(small_model_save_in_parts, run, &old, &new, false, EIO), calls, calls);
+    assert_in_range(fail_every_call_of(small_model_save_in_parts, run, &old, &new, true, ENOMEM), 10, 1000);
+    memset(done, 0, sizeof done);
+    assert_int_equal(file_remove_tree(run, NULL), WEFT_OK);
+    assert_int_equal(small_model_save_in_parts(&new, run, 1, NULL), WEFT_OK);
+    /* Four files; the index and the manifest, each named when synced, and their folder; the name, and its folder. */
+    assert_string_equal(done, "wfwfwfwfwfrfwfrfrf");
+    small_model_free(&old);
+    small_model_free(&new);
 }
 
 static void replacing_where_names_cannot_be_swapped(void **state)
@@ -261,6 +289,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_synced_before_it_gets_its_name),
         cmocka_unit_test(every_system_call_fails_once),
+        cmocka_unit_test(every_call_for_parts_fails_once),
         cmocka_unit_test(replacing_where_names_cannot_be_swapped),
         cmocka_unit_test(every_allocation_fails_once),
         cmocka_unit_test(opening_fails_with_a_sentence),

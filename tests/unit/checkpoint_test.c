@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints come back as they were written, however they were cut, and another model's is refused by name. */
+#include "base/json.h"
 #include "checkpoint_support.h"
 
 #include <setjmp.h>
@@ -132,8 +133,8 @@ static void save_in_parts(const struct small_model *small, const char *run, unsi
             pieces[count++] = piece;
         }
         struct error error = {0};
-        if (checkpoint_write_part(run, small->state.step, "all", part, parts, pieces, count, &records[part], &error) !=
-            WEFT_OK)
+        if (checkpoint_write_part(run, small->state.step, "all", part, parts, pieces, count, NULL, &records[part],
+                                  &error) != WEFT_OK)
             fail_msg("%s", error.text);
     }
     struct error error = {0};
@@ -192,7 +193,8 @@ static void missing_and_double_pieces(void **state)
             struct named_tensor piece = small.weights[0];
             piece.first = bad[i].first[part];
             piece.count = bad[i].count[part];
-            assert_int_equal(checkpoint_write_part(run, 1, "model", part, 2, &piece, 1, &records[part], NULL), WEFT_OK);
+            assert_int_equal(checkpoint_write_part(run, 1, "model", part, 2, &piece, 1, NULL, &records[part], NULL),
+                             WEFT_OK);
         }
         assert_int_equal(checkpoint_commit(run, &small.state, records, 2, 0, NULL), WEFT_OK);
         struct error error = {0};
@@ -209,7 +211,7 @@ static void missing_and_double_pieces(void **state)
     pieces[1].shape[1] = 2;
     assert_int_equal(checkpoint_begin(run, 1, NULL), WEFT_OK);
     for (unsigned part = 0; part < 2; part++)
-        assert_int_equal(checkpoint_write_part(run, 1, "model", part, 2, &pieces[part], 1, &records[part], NULL),
+        assert_int_equal(checkpoint_write_part(run, 1, "model", part, 2, &pieces[part], 1, NULL, &records[part], NULL),
                          WEFT_OK);
     assert_int_equal(checkpoint_commit(run, &small.state, records, 2, 0, NULL), WEFT_OK);
     assert_int_equal(checkpoint_open(run, &checkpoint, &error), WEFT_ERROR_DATA);
@@ -388,15 +390,139 @@ static void bad_calls_leave_nothing(void **state)
     assert_int_equal(count, 0);
     assert_false(file_exists(temporary_path(run, "step-00000001.partial")));
     struct checkpoint_record record;
-    assert_int_equal(checkpoint_write_part(run, 1, "../model", 0, 1, small.weights, 1, &record, NULL),
+    assert_int_equal(checkpoint_write_part(run, 1, "../model", 0, 1, small.weights, 1, NULL, &record, NULL),
                      WEFT_ERROR_ARGUMENT);
-    assert_int_equal(checkpoint_write_part(run, 1, "model", 2, 2, small.weights, 1, &record, NULL),
+    assert_int_equal(checkpoint_write_part(run, 1, "model", 2, 2, small.weights, 1, NULL, &record, NULL),
                      WEFT_ERROR_ARGUMENT);
     temporary_file(folder, "a-file", "x", 1);
     error_clear(&error);
     assert_int_equal(small_model_save(&small, temporary_path(folder, "a-file"), 0, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "a file of that name"));
     small_model_free(&small);
+}
+
+/* What other tools read: which file has which tensor, whole. */
+static void parts_have_an_index(void **state)
+{
+    const char *run = temporary_path(folder, "index");
+    struct small_model small;
+    struct checkpoint *checkpoint = NULL;
+    struct error error = {0};
+    uint8_t digest[SHA256_BYTES];
+    char text[SHA256_TEXT_BYTES], hash[SHA256_TEXT_BYTES], path[FILE_PATH_BYTES];
+    small_model_make(&small, 4, 7, 5);
+    if (small_model_save_in_parts(&small, run, 0, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(checkpoint_open(run, &checkpoint, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_hash(checkpoint, digest, NULL), WEFT_OK);
+    assert_string_equal(sha256_text(digest, text), small_model_hash(&small, hash));
+    checkpoint_close(checkpoint);
+
+    char *content = NULL;
+    size_t size;
+    cJSON *index = NULL;
+    snprintf(path, sizeof path, "%s", temporary_path(run, "step-00000007/" CHECKPOINT_INDEX));
+    assert_int_equal(file_read(path, 1 << 20, &content, &size, NULL), WEFT_OK);
+    assert_int_equal(json_parse(content, size, "the index", &index, NULL), WEFT_OK);
+    const cJSON *map = cJSON_GetObjectItem(index, "weight_map");
+    assert_int_equal(cJSON_GetArraySize(map), SUPPORT_WEIGHTS);
+    assert_int_equal(cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(index, "metadata"), "total_size")),
+                     4 * (5 * 6 + 6 + 1));
+    for (int i = 0; i < SUPPORT_WEIGHTS; i++) {
+        struct safetensors *file = NULL;
+        char part[FILE_PATH_BYTES];
+        const char *name = cJSON_GetStringValue(cJSON_GetObjectItem(map, small.weights[i].name));
+        assert_non_null(name);
+        assert_int_equal(file_join(part, temporary_path(run, "step-00000007"), name, NULL), WEFT_OK);
+        assert_int_equal(safetensors_open(part, &file, NULL), WEFT_OK);
+        size_t found = 0;
+        for (size_t t = 0; t < safetensors_count(file); t++)
+            found += strcmp(safetensors_tensor(file, t)->name, small.weights[i].name) == 0 &&
+                     named_tensor_is_whole(safetensors_tensor(file, t));
+        assert_int_equal(found, 1);
+        safetensors_close(file);
+    }
+    cJSON_Delete(index);
+
+    /* It is under the manifest's protection as the other files are. */
+    content[size / 2] ^= 1;
+    assert_int_equal(file_write(path, content, size, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_open(run, &checkpoint, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, CHECKPOINT_INDEX "' is damaged"));
+    free(content);
+    small_model_free(&small);
+}
+
+/* A rank's file that the committing one does not see, or sees otherwise, makes no checkpoint. */
+static void files_must_be_there_to_commit(void **state)
+{
+    const char *run = temporary_path(folder, "unseen");
+    struct small_model small;
+    struct checkpoint_record records[2];
+    struct error error = {0};
+    size_t count;
+    small_model_make(&small, 1, 1, 4);
+    assert_int_equal(checkpoint_begin(run, 1, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_write_part(run, 1, "model", 0, 2, &small.weights[0], 1, NULL, &records[0], NULL),
+                     WEFT_OK);
+    records[1] = records[0];
+    records[1].name[strlen("model-0000")] = '2';
+    assert_int_equal(checkpoint_commit(run, &small.state, records, 2, 0, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "model-00002-of-00002.safetensors"));
+    records[0].digest.bytes++;
+    error_clear(&error);
+    assert_int_equal(checkpoint_commit(run, &small.state, records, 1, 0, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "but the rank that wrote it says"));
+    assert_int_equal(checkpoint_list(run, NULL, 0, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 0);
+    small_model_free(&small);
+}
+
+/* A source that gives up leaves no file. */
+static const void *take_nothing(void *owner, const void *bytes, uint64_t size)
+{
+    return (*(int *)owner)-- > 0 ? bytes : NULL;
+}
+
+static void a_file_that_is_given_up(void **state)
+{
+    const char *run = temporary_path(folder, "given-up");
+    struct small_model small;
+    struct checkpoint_record record;
+    struct error error = {0};
+    small_model_make(&small, 1, 1, 4);
+    assert_int_equal(checkpoint_begin(run, 1, NULL), WEFT_OK);
+    for (int pieces = 0; pieces < SUPPORT_WEIGHTS; pieces++) {
+        int left = pieces;
+        const struct byte_source source = {&left, take_nothing, support_give_back};
+        error_clear(&error);
+        assert_int_equal(
+            checkpoint_write_part(run, 1, "model", 0, 1, small.weights, SUPPORT_WEIGHTS, &source, &record, &error),
+            WEFT_ERROR_ABORTED);
+        assert_non_null(strstr(error.text, "was given up"));
+        assert_false(file_exists(temporary_path(run, "step-00000001.partial/model.safetensors")));
+    }
+    small_model_free(&small);
+}
+
+/* Who reads the same text sees the same folder. */
+static void a_claim_has_a_text_of_its_own(void **state)
+{
+    const char *run = temporary_path(folder, "text");
+    char first[CHECKPOINT_CLAIM_BYTES], again[CHECKPOINT_CLAIM_BYTES], second[CHECKPOINT_CLAIM_BYTES];
+    struct checkpoint_claim *claim = NULL;
+    checkpoint_claim_text(run, first);
+    assert_string_equal(first, "");
+    assert_int_equal(checkpoint_claim(run, &claim, NULL), WEFT_OK);
+    checkpoint_claim_text(run, first);
+    checkpoint_claim_text(run, again);
+    assert_true(strlen(first) > 40);
+    assert_memory_equal(first, again, sizeof first);
+    checkpoint_release(claim);
+    assert_int_equal(checkpoint_claim(run, &claim, NULL), WEFT_OK);
+    checkpoint_claim_text(run, second);
+    assert_string_not_equal(first, second);
+    checkpoint_release(claim);
 }
 
 int main(void)
@@ -409,6 +535,8 @@ int main(void)
         cmocka_unit_test(the_newest_whole_one_is_found), cmocka_unit_test(old_ones_go),
         cmocka_unit_test(the_same_step_is_replaced),     cmocka_unit_test(no_checkpoint_there),
         cmocka_unit_test(one_writer_a_folder),           cmocka_unit_test(bad_calls_leave_nothing),
+        cmocka_unit_test(parts_have_an_index),           cmocka_unit_test(files_must_be_there_to_commit),
+        cmocka_unit_test(a_file_that_is_given_up),       cmocka_unit_test(a_claim_has_a_text_of_its_own),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(folder, NULL);
