@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft run`: a program as the ranks of a job. */
 #include "cli/command.h"
+#include "cli/preemption.h"
 #include "launch/launch.h"
 #include "launch/node.h"
 #include "platform/run_record.h"
@@ -14,7 +15,7 @@ static struct {
     int64_t ranks, threads, meeting_port;
     const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_folder, *project, *binding, *input,
         *trace;
-    double meeting_limit, start_limit, grace;
+    double meeting_limit, start_limit, grace, stop_grace;
     struct cli_list environment;
     bool no_prefix, no_record, verbose, node, survive;
 } chosen;
@@ -47,6 +48,9 @@ static const struct cli_option options[] = {
     CLI_NUMBER("start-timeout", 0, "SECONDS", &chosen.start_limit, "30", 0.1, 86400, "time for a host to answer"),
     CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
                "time for the other ranks to end by themselves when one has failed"),
+    CLI_NUMBER("stop-grace", 0, "SECONDS", &chosen.stop_grace, "0", 0, 1e6,
+               "time for the ranks to end by themselves after SIGTERM or SIGINT, which they are told as WEFT_GRACE; 0: "
+               "WEFT_GRACE if that is set, or 30"),
     CLI_FLAG("survive", 0, &chosen.survive,
              "let the other ranks go on when one has failed, for programs that call weft_shrink()"),
     CLI_INTEGER("meeting-port", 0, "PORT", &chosen.meeting_port, "0", 0, 65535,
@@ -120,6 +124,9 @@ static weft_status configure(const struct command_call *call, struct launch_conf
     config->meeting_limit = chosen.meeting_limit;
     config->start_limit = chosen.start_limit;
     config->grace = chosen.grace;
+    weft_status status = preemption_grace(chosen.stop_grace, &config->stop_grace, error);
+    if (status != WEFT_OK)
+        return status;
     config->threads = (uint32_t)chosen.threads;
     config->bind = strcmp(chosen.binding, "cores") == 0;
     config->input = strcmp(chosen.input, "first") == 0;
@@ -137,7 +144,7 @@ static weft_status configure(const struct command_call *call, struct launch_conf
         if (!texts_add(&config->environment, entry))
             return error_memory(error, strlen(entry), "the ranks' environment");
     }
-    weft_status status = ask_for_more(config, error);
+    status = ask_for_more(config, error);
     if (status != WEFT_OK)
         return status;
     return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
@@ -171,6 +178,11 @@ static weft_status run(struct command_call *call, struct error *error)
             status = tell_ranks(&config, "WEFT_RUN", record.id, error);
         if (status == WEFT_OK && chosen.trace)
             status = tell_ranks(&config, "WEFT_TRACE", chosen.trace, error);
+        if (status == WEFT_OK && chosen.stop_grace > 0) {
+            char seconds[32];
+            snprintf(seconds, sizeof seconds, "%g", chosen.stop_grace);
+            status = tell_ranks(&config, "WEFT_GRACE", seconds, error);
+        }
         if (status == WEFT_OK)
             status = launch_run(&config, &result, error);
         call->exit_code = status == WEFT_OK ? result.exit_code : 1;
@@ -203,7 +215,9 @@ const struct command command_run = {
         "When a rank fails, that is said, and the others are ended. The exit code is that of the rank that failed "
         "first "
         "(with --survive: that ended last), 128 and the signal's number for a signal; 1 if the ranks could not be "
-        "started. A second interrupt kills.",
+        "started. A second interrupt kills.\n\n"
+        "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
+        "scheduler that runs the same command again has them go on.",
     .examples = "weft run -n 4 -- weft train --steps 200\n"
                 "weft run --hosts hosta:2,hostb:2 -- ./program argument\n"
                 "weft run -n 8 --hostfile hosts --agent \"ssh -p 2222\" --env FI_PROVIDER=tcp -- ./program\n",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft train`: train a model on a dataset, on however many ranks it was launched with. */
+#include "cli/preemption.h"
 #include "cli/training.h"
 
 #include "train/trainer.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,11 +12,14 @@ static const char *const scalings[] = {"none", "linear", "root", NULL};
 
 static const char *const recomputes[] = {"nothing", "attention", "all", NULL};
 
+static const char *const failures[] = {"stop", "continue", NULL};
+
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, context, vocabulary;
-    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *gradients, *recompute;
-    bool quiet;
+    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *gradients, *recompute, *failure;
+    double grace;
+    bool quiet, fresh;
 } chosen;
 
 #define INTEGER(name, letter, value, where, start, least, most, text)                                                  \
@@ -62,11 +65,19 @@ static const struct cli_option options[] = {
     INTEGER("evaluate-every", 0, "N", config.evaluate_every, "0", 0, 1e12, "steps between evaluations; 0: at the end"),
     INTEGER("evaluate-sequences", 0, "N", config.evaluate_sequences, "64", 0, 1e9,
             "held-out sequences in an evaluation; 0: none"),
-    CLI_TEXT("checkpoint-dir", 'c', "DIR", &chosen.config.checkpoint_dir, NULL, "write checkpoints below this folder"),
+    CLI_TEXT("checkpoint-dir", 'c', "DIR", &chosen.config.checkpoint_dir, NULL,
+             "write checkpoints below this folder; otherwise WEFT_CHECKPOINT_DIR's, and go on from there"),
     INTEGER("checkpoint-every", 0, "N", config.checkpoint_every, "0", 0, 1e12,
             "steps between checkpoints; 0: at the end"),
     INTEGER("checkpoint-keep", 0, "N", config.checkpoint_keep, "2", 0, 1e6, "newest checkpoints to keep; 0: all"),
-    CLI_TEXT("resume", 'r', "DIR", &chosen.config.resume, NULL, "go on from the newest checkpoint below this folder"),
+    CLI_BYTES("checkpoint-part", 0, "BYTES", &chosen.config.checkpoint_part, "64M",
+              "ranks divide a checkpoint into files of at least so many bytes; a smaller one is one file"),
+    CLI_CHOICE("checkpoint-failure", 0, "WHAT", &chosen.failure, "stop", failures,
+               "what a checkpoint that cannot be written does to the run"),
+    CLI_TEXT("resume", 'r', "DIR", &chosen.config.resume, NULL,
+             "go on from the newest checkpoint below this folder; auto: below --checkpoint-dir, if there is one"),
+    NUMBER("grace", grace, "0", 0, 1e6,
+           "seconds to write a checkpoint after SIGTERM or SIGUSR1; 0: WEFT_GRACE if that is set, or 30"),
     INTEGER("sample", 0, "N", config.sample, "200", 0, 1e6, "tokens to sample from the model at the end; 0: none"),
     CLI_TEXT("prompt", 0, "TEXT", &chosen.config.prompt, "And God said", "what the sample begins with"),
     NUMBER("temperature", config.temperature, "0.7", 0, 100, "of sampling; 0: always the likeliest token"),
@@ -87,14 +98,6 @@ static const struct cli_option options[] = {
     CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE: see weft trace show"),
     CLI_FLAG("quiet", 'q', &chosen.quiet, "print errors only"),
 };
-
-static volatile sig_atomic_t stop_asked;
-
-static void ask_to_stop(int signal_number)
-{
-    stop_asked = 1;
-    signal(signal_number, SIG_DFL); /* the second one is meant */
-}
 
 static weft_status resolve(struct error *error)
 {
@@ -120,12 +123,16 @@ static weft_status resolve(struct error *error)
     if (!*config->prompt)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "--prompt is empty; a sample needs at least one character to begin with");
+    if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK ||
+        (status = preemption_find_checkpoint(config, &chosen.fresh, error)) != WEFT_OK)
+        return status;
     config->vocabulary_chosen = chosen.vocabulary != 0;
     config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
     config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
     config->mixed = training_is_mixed(chosen.precision);
     config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, recomputes);
+    config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
     return WEFT_OK;
 }
@@ -138,20 +145,29 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_context *context;
     if (chosen.trace)
         setenv("WEFT_TRACE", chosen.trace, 1);
+    const volatile sig_atomic_t *stop = preemption_watch(chosen.grace);
     status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));
-    signal(SIGINT, ask_to_stop);
-    signal(SIGTERM, ask_to_stop);
+    const bool first = weft_comm_rank(weft_world(context)) == 0;
+    if (!first)
+        preemption_be_silent();
+
+    if (chosen.fresh && !chosen.quiet && first)
+        fprintf(call->output, "no checkpoint in %s yet: from the first step\n", chosen.config.checkpoint_dir);
 
     struct trainer *trainer = NULL;
     bool speaks = true;
-    status = trainer_open(&chosen.config, context, weft_world(context), chosen.quiet ? NULL : call->output, &stop_asked,
+    status = trainer_open(&chosen.config, context, weft_world(context), chosen.quiet ? NULL : call->output, stop,
                           &trainer, &speaks, error);
     if (status == WEFT_OK)
         status = trainer_run(trainer, &speaks, error);
+    const int stopped_by = trainer ? trainer_stopped_by(trainer) : 0;
     trainer_close(trainer);
-    return training_leave(call, context, status, speaks, error);
+    status = training_leave(call, context, status, speaks, error);
+    if (status == WEFT_OK && stopped_by)
+        call->exit_code = preemption_exit_code(stopped_by);
+    return status;
 }
 
 const struct command command_train = {
@@ -163,6 +179,10 @@ const struct command command_train = {
         "was "
         "launched with: alone, under weft run, mpirun, srun or torchrun's variables.\n\n"
         "The same batch gives the same weights, bit for bit, on any number of ranks, stopped and resumed or not.\n\n"
+        "SIGTERM or SIGUSR1 to any rank ends the run after the step under way with a checkpoint and exit code 75: run "
+        "the "
+        "same command again, with WEFT_CHECKPOINT_DIR or --resume auto, and it goes on. SIGINT does the same with exit "
+        "code 130. A second signal ends it at once.\n\n"
         "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), and on to gpt2 (124M); llama-micro "
         "(0.8M; also called llama), and on to smollm-135m and tinyllama.",
     .examples = "weft train --data data/bible.txt --steps 200\n"

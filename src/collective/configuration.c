@@ -18,8 +18,12 @@
 /* Sorted by name; tests/house/environment compares it with what the sources read. */
 static const struct configuration_variable variables[] = {
     {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
+    {"WEFT_CHECKPOINT_DIR", "a folder", "none",
+     "where weft train writes checkpoints without --checkpoint-dir, and goes on from if there is one"},
     {"WEFT_FABRIC", "a libfabric provider, or none", "the best that is usable here",
      "carry messages between nodes by this provider"},
+    {"WEFT_GRACE", "seconds, from 0.001", "30",
+     "time for a training to write a checkpoint and end after SIGTERM or SIGUSR1"},
     {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "most memory that weft_alloc() hands out"},
     {"WEFT_HOST", "any text", "the system's host name", "name of this rank's host in sentences"},
     {"WEFT_INTERFACE", "interfaces or addresses", "those that reach the other ranks",

@@ -18,8 +18,8 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define INPUT_BYTES      65536
-#define PATIENCE_SECONDS 10.0 /* for ranks to end after a signal of the user */
+#define INPUT_BYTES   65536
+#define WORDS_SECONDS 1.0 /* for what ranks say when their time to end is over */
 
 extern char **environ;
 
@@ -70,7 +70,7 @@ static void hear_signals(struct launch *launch)
             continue;
         if (again)
             output_say(&launch->output, "weft run: interrupted again: killing all ranks");
-        verdict_user_signal(&launch->verdict, number, PATIENCE_SECONDS);
+        verdict_user_signal(&launch->verdict, number, launch->config->stop_grace + WORDS_SECONDS);
     }
 }
 

@@ -15,6 +15,10 @@
  * the rank that ends last speaks for the job.
  *
  * Signals INT, TERM, HUP, QUIT, USR1, USR2 that the launcher gets are passed on to every rank; a second INT kills.
+ * After the first four the ranks have `stop_grace` seconds, and one more for their last words; then as above.
+ *
+ * A rank that ends with exit code 75 (EX_TEMPFAIL) asks to be run again, as a training does that was told to stop and
+ * has written a checkpoint: no failure, but the others end with it, and the job with this code.
  */
 #ifndef WEFT_LAUNCH_LAUNCH_H
 #define WEFT_LAUNCH_LAUNCH_H
@@ -37,6 +41,7 @@ struct launch_config {
     double meeting_limit;        /**< seconds from the first rank's arrival at the meeting to the last one's */
     double start_limit;          /**< seconds for a host to answer */
     double grace;                /**< seconds, see above */
+    double stop_grace;           /**< seconds for the ranks to end after a signal that was passed on */
     uint32_t threads;            /**< compute threads a rank; 0: cores / ranks */
     bool bind;                   /**< bind ranks to cores */
     bool input;                  /**< rank 0 gets our standard input; otherwise all read nothing */

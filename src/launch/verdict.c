@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #define GATHER_SECONDS 0.25 /* ends that come so close are judged together */
@@ -71,6 +72,11 @@ static bool failed(int end)
     return end != -1 && !(WIFEXITED(end) && WEXITSTATUS(end) == 0);
 }
 
+static bool asks_again(int end)
+{
+    return end != -1 && WIFEXITED(end) && WEXITSTATUS(end) == EX_TEMPFAIL;
+}
+
 static void end_the_rest(struct verdict *verdict, double seconds)
 {
     if (verdict->next_blow == 0)
@@ -128,6 +134,14 @@ static void judge(struct verdict *verdict)
             !WIFSIGNALED(verdict->ends[verdict->culprit]))
             verdict->culprit = rank;
     verdict->judge_at = 0;
+    if (asks_again(verdict->ends[verdict->culprit])) {
+        char name[320];
+        snprintf(verdict->reason, sizeof verdict->reason,
+                 "%s has stopped before its end and asks to be run again (exit code %d)",
+                 rank_name(verdict, (uint32_t)verdict->culprit, name, sizeof name), EX_TEMPFAIL);
+        say(verdict, verdict->reason, "; ending the other ranks");
+        return;
+    }
     if (verdict->user_signal)
         return; /* they do as they are told */
     name_end(verdict, (uint32_t)verdict->culprit, verdict->reason, sizeof verdict->reason);

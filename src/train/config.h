@@ -39,6 +39,8 @@ struct train_config {
     const char *checkpoint_dir; /**< NULL: no checkpoints */
     int64_t checkpoint_every;   /**< steps; 0: at the end only */
     int64_t checkpoint_keep;    /**< newest ones that are kept; 0: all */
+    uint64_t checkpoint_part;   /**< bytes that a file has at least; ranks divide what is larger */
+    bool checkpoint_go_on;      /**< train on without a checkpoint that could not be written */
     const char *resume;         /**< folder of checkpoints to go on from; NULL: start afresh */
 
     int64_t sample; /**< tokens to sample at the end; 0: none */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/report.h"
 
+#include "base/json.h"
+#include "base/text.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -83,5 +86,42 @@ void report_evaluation(struct report *report, uint64_t step, double loss, double
     if (bytes_per_token > 0)
         fprintf(report->out, ", %.3f bit/byte", bits);
     fputc('\n', report->out);
+    fflush(report->out);
+}
+
+/* The same as a JSON line. */
+static void put_checkpoint(FILE *metrics, const struct report_checkpoint *checkpoint)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    json_put_text(&line, "event", "checkpoint");
+    json_put_unsigned(&line, "step", checkpoint->step);
+    json_put_text(&line, "path", checkpoint->path);
+    json_put_unsigned(&line, "bytes", checkpoint->bytes);
+    json_put_number(&line, "seconds", checkpoint->seconds);
+    json_put_number(&line, "pause_seconds", checkpoint->pause_seconds);
+    if (checkpoint->problem)
+        json_put_text(&line, "problem", checkpoint->problem);
+    json_close(&line);
+    json_print(&line, metrics, NULL);
+    json_end(&line);
+    fflush(metrics);
+}
+
+void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
+{
+    if (report->metrics)
+        put_checkpoint(report->metrics, checkpoint);
+    if (!report->out)
+        return;
+    char bytes[32];
+    if (checkpoint->problem)
+        fprintf(report->out, "no checkpoint of step %" PRIu64 ", training goes on: %s\n", checkpoint->step,
+                checkpoint->problem);
+    else
+        fprintf(report->out, "checkpoint %s  %s in %u file%s, whole after %.2f s; training paused for %.2f s\n",
+                checkpoint->path, text_bytes(checkpoint->bytes, bytes, sizeof bytes), checkpoint->files,
+                checkpoint->files == 1 ? "" : "s", checkpoint->seconds, checkpoint->pause_seconds);
     fflush(report->out);
 }

@@ -8,6 +8,7 @@
 #define WEFT_TRAIN_REPORT_H
 
 #include "base/error.h"
+#include "base/file.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,6 +39,19 @@ struct report {
 /** `metrics` may be NULL; the file is appended to. */
 weft_status report_open(struct report *report, FILE *out, const char *metrics, struct error *error);
 weft_status report_close(struct report *report, struct error *error);
+
+/** A checkpoint that was written beside training, or was not. */
+struct report_checkpoint {
+    uint64_t step;
+    char path[FILE_PATH_BYTES];
+    uint64_t bytes;       /**< of all tensors */
+    unsigned files;       /**< they are in */
+    double seconds;       /**< from its beginning until it was whole */
+    double pause_seconds; /**< of these, training stood still on rank 0 */
+    const char *problem;  /**< why there is none; NULL: it is whole */
+};
+
+void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint);
 
 /** Take note of a step; prints when a line is due. */
 void report_step(struct report *report, const struct report_step *step);

@@ -2,69 +2,11 @@
 #include "train/state.h"
 
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/folder.h"
+#include "train/tensor_list.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* One array of the state as tensors for the checkpoint, each named after its parameter with `suffix`. */
-struct tensor_list {
-    struct named_tensor *tensors;
-    char (*names)[MODEL_NAME_BYTES + 16];
-    size_t count;
-};
-
-static weft_status list_open(struct tensor_list *list, size_t room, struct error *error)
-{
-    *list = (struct tensor_list){.tensors = calloc(room, sizeof *list->tensors),
-                                 .names = calloc(room, sizeof *list->names)};
-    return list->tensors && list->names ? WEFT_OK
-                                        : error_memory(error, room * sizeof *list->tensors, "a list of tensors");
-}
-
-static void list_close(struct tensor_list *list)
-{
-    free(list->tensors);
-    free(list->names);
-}
-
-static void list_add(struct tensor_list *list, const struct model_description *description, float *array,
-                     const char *suffix)
-{
-    for (size_t i = 0; i < description->parameter_count; i++) {
-        const struct model_parameter *parameter = &description->parameters[i];
-        char *name = list->names[list->count];
-        struct named_tensor *tensor = &list->tensors[list->count++];
-        snprintf(name, sizeof *list->names, "%s%s", parameter->name, suffix);
-        tensor->name = name;
-        tensor->type = WEFT_F32;
-        tensor->dimensions = parameter->dimensions;
-        for (size_t d = 0; d < parameter->dimensions; d++)
-            tensor->shape[d] = parameter->shape[d];
-        tensor->count = parameter->count;
-        tensor->data = array + parameter->offset;
-    }
-}
-
-static weft_status list_state(const struct training_state *state, struct tensor_list *weights,
-                              struct tensor_list *moments, struct error *error)
-{
-    size_t count = state->description->parameter_count;
-    *weights = *moments = (struct tensor_list){0};
-    weft_status status = list_open(weights, count, error);
-    if (status == WEFT_OK)
-        status = list_open(moments, 2 * count, error);
-    if (status != WEFT_OK)
-        return status;
-    list_add(weights, state->description, state->parameters, "");
-    list_add(moments, state->description, state->first_moments,
-             state->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
-    if (state->second_moments)
-        list_add(moments, state->description, state->second_moments, ".exp_avg_sq");
-    return WEFT_OK;
-}
 
 static cJSON *model_configuration(const struct model_shape *shape)
 {
@@ -106,30 +48,16 @@ static cJSON *training_configuration(const struct train_config *config)
     return object;
 }
 
-weft_status training_state_save(const struct training_state *state, const struct train_config *config,
-                                const char *folder, char path[FILE_PATH_BYTES], struct error *error)
+void training_state_describe(const struct training_state *state, const struct train_config *config,
+                             struct checkpoint_state *written)
 {
-    struct tensor_list weights, moments;
-    weft_status status = list_state(state, &weights, &moments, error);
-    if (status == WEFT_OK) {
-        cJSON *model = model_configuration(&state->description->shape), *training = training_configuration(config);
-        struct checkpoint_state written = {
-            .step = state->step,
-            .position = state->step * (uint64_t)config->batch,
-            .seed = (uint64_t)config->seed,
-            .model = model,
-            .training = training,
-        };
-        status = checkpoint_save(folder, &written, weights.tensors, weights.count, moments.tensors, moments.count,
-                                 (unsigned)config->checkpoint_keep, error);
-        if (status == WEFT_OK)
-            status = folder_of_step(folder, state->step, path, error);
-        cJSON_Delete(model);
-        cJSON_Delete(training);
-    }
-    list_close(&weights);
-    list_close(&moments);
-    return status;
+    *written = (struct checkpoint_state){
+        .step = state->step,
+        .position = state->step * (uint64_t)config->batch,
+        .seed = (uint64_t)config->seed,
+        .model = model_configuration(&state->description->shape),
+        .training = training_configuration(config),
+    };
 }
 
 /* A run that goes on must read the data in the order in which it began. */
@@ -169,15 +97,15 @@ weft_status training_state_load(struct training_state *state, const struct train
     if (status == WEFT_OK)
         status = match_run(checkpoint, config, error);
     if (status == WEFT_OK)
-        status = list_state(state, &weights, &moments, error);
+        status = tensor_lists_open(&weights, &moments, state, error);
     if (status == WEFT_OK)
         status = checkpoint_read(checkpoint, weights.tensors, weights.count, error);
     if (status == WEFT_OK)
         status = checkpoint_read(checkpoint, moments.tensors, moments.count, error);
     if (status == WEFT_OK)
         state->step = checkpoint_get_state(checkpoint)->step;
-    list_close(&weights);
-    list_close(&moments);
+    tensor_list_close(&weights);
+    tensor_list_close(&moments);
     cJSON_Delete(model);
     checkpoint_close(checkpoint);
     return status;

@@ -6,7 +6,7 @@
 #ifndef WEFT_TRAIN_STATE_H
 #define WEFT_TRAIN_STATE_H
 
-#include "base/file.h"
+#include "checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "train/config.h"
 
@@ -18,10 +18,12 @@ struct training_state {
     uint64_t step;         /**< steps taken */
 };
 
-/** Write a checkpoint of `state` below `folder`, whole or not at all; `path` receives its place. One rank calls this.
+/**
+ * What a checkpoint of `state` says besides its tensors. Both trees of `written` are the caller's to delete. Without
+ * memory for them they are incomplete, or NULL, which checkpoint_commit() refuses.
  */
-weft_status training_state_save(const struct training_state *state, const struct train_config *config,
-                                const char *folder, char path[FILE_PATH_BYTES], struct error *error);
+void training_state_describe(const struct training_state *state, const struct train_config *config,
+                             struct checkpoint_state *written);
 
 /**
  * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.

@@ -9,6 +9,7 @@
 #include "parallel/agreement.h"
 #include "parallel/training.h"
 #include "topology/limits.h"
+#include "train/checkpoint_writer.h"
 #include "train/divergence.h"
 #include "train/evaluation.h"
 #include "train/memory.h"
@@ -34,6 +35,7 @@ struct trainer {
     uint32_t rank, ranks;
     FILE *out;
     const volatile sig_atomic_t *stop;
+    int stopped_by; /* the greatest *stop of all ranks, when they have ended for it */
 
     struct checkpoint_claim *claim; /* rank 0's on the folder of checkpoints */
     struct device *device;
@@ -45,6 +47,7 @@ struct trainer {
     float *gradients;        /* the training's */
     size_t not_ready;        /* parameters whose gradient of this micro-batch is to come; those behind are ready */
     struct training_state state;
+    struct checkpoint_writer *writer; /* NULL: no checkpoints */
     struct report report;
     struct learning_rate schedule;
     int32_t *tokens, *targets; /* of one micro-batch */
@@ -231,6 +234,19 @@ static weft_status begin_state(struct trainer *trainer, bool *speaks, struct err
     return status;
 }
 
+static weft_status open_writer(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct checkpoint_writer_setup setup = {
+        .context = trainer->context,
+        .comm = trainer->comm,
+        .config = &trainer->config,
+        .state = &trainer->state,
+        .shards = training_shards(trainer->training),
+        .report = &trainer->report,
+    };
+    return checkpoint_writer_open(&setup, &trainer->writer, speaks, error);
+}
+
 static void describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
@@ -292,6 +308,8 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     if (status != WEFT_OK)
         goto fail;
     status = begin_state(trainer, speaks, error);
+    if (status == WEFT_OK && config->checkpoint_dir)
+        status = open_writer(trainer, speaks, error);
     if (status != WEFT_OK)
         goto fail;
 
@@ -328,6 +346,11 @@ uint64_t trainer_predicted_memory(const struct trainer *trainer)
     return memory_plan_total(&plan);
 }
 
+int trainer_stopped_by(const struct trainer *trainer)
+{
+    return trainer->stopped_by;
+}
+
 struct device *trainer_device(const struct trainer *trainer)
 {
     return trainer->device;
@@ -337,6 +360,7 @@ void trainer_close(struct trainer *trainer)
 {
     if (!trainer)
         return;
+    checkpoint_writer_close(trainer->writer);
     weft_training_close(trainer->training);
     report_close(&trainer->report, NULL);
     free(trainer->tokens);
@@ -418,6 +442,8 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, bool *spea
         weft_status status = compute_gradients(trainer, error);
         if (status != WEFT_OK)
             return status;
+        if (i + 1 == micro_batches)
+            checkpoint_writer_release(trainer->writer); /* the step changes what is being written */
         status = i + 1 < micro_batches
                      ? weft_training_accumulate(trainer->training)
                      : weft_training_step(trainer->training, learning_rate_at(&trainer->schedule, trainer->state.step),
@@ -467,26 +493,10 @@ static weft_status evaluate(struct trainer *trainer, struct error *error)
     return status;
 }
 
-/* Rank 0 writes; all agree whether it could. */
-static weft_status save(struct trainer *trainer, bool *speaks, struct error *error)
+/* All ranks hear of what failed in a checkpoint. */
+static weft_status heard(struct trainer *trainer, weft_status status)
 {
-    char path[FILE_PATH_BYTES];
-    struct whole_state whole;
-    const struct shards *shards = training_shards(trainer->training);
-    weft_status status = whole_state_open(&whole, &trainer->state, shards, error);
-    if (shards->sharded)
-        status = agree(trainer, status, speaks, error);
-    if (status == WEFT_OK)
-        status = whole_state_gather(&whole, &trainer->state, shards, error);
-    if (status == WEFT_OK && trainer->rank == 0)
-        status = training_state_save(&whole.state, &trainer->config, trainer->config.checkpoint_dir, path, error);
-    whole_state_close(&whole);
-    if (!trainer->agreed)
-        status = agree(trainer, status, speaks, error);
-    if (status == WEFT_OK && trainer->out) {
-        fprintf(trainer->out, "checkpoint %s\n", path);
-        fflush(trainer->out);
-    }
+    trainer->agreed = trainer->agreed || status != WEFT_OK;
     return status;
 }
 
@@ -528,6 +538,20 @@ static weft_status sample(struct trainer *trainer, struct error *error)
     return status;
 }
 
+/* Some rank was told to stop: all learn by which signal. */
+static weft_status tell_stopped(struct trainer *trainer, struct error *error)
+{
+    int32_t number = trainer->stop ? (int32_t)*trainer->stop : 0;
+    weft_status status = weft_allreduce(&number, &number, 1, WEFT_I32, WEFT_MAX, trainer->comm);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(trainer->context));
+    trainer->stopped_by = number;
+    if (trainer->out)
+        fprintf(trainer->out, "stopped after step %" PRIu64 " as asked; %s\n", trainer->state.step,
+                trainer->config.checkpoint_dir ? "go on with --resume" : "without --checkpoint-dir nothing is kept");
+    return WEFT_OK;
+}
+
 static weft_status run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
@@ -539,6 +563,8 @@ static weft_status run(struct trainer *trainer, bool *speaks, struct error *erro
     while (state->step < end && !stopping) {
         if ((status = take_step(trainer, &stopping, speaks, error)) != WEFT_OK)
             return status;
+        if ((status = heard(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
+            return status;
         if (config->evaluate_every && state->step % (uint64_t)config->evaluate_every == 0) {
             if ((status = evaluate(trainer, error)) != WEFT_OK)
                 return status;
@@ -546,18 +572,23 @@ static weft_status run(struct trainer *trainer, bool *speaks, struct error *erro
         }
         if (config->checkpoint_dir && config->checkpoint_every &&
             state->step % (uint64_t)config->checkpoint_every == 0) {
-            if ((status = save(trainer, speaks, error)) != WEFT_OK)
+            const bool last = stopping || state->step == end;
+            if ((status = heard(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error))) != WEFT_OK)
                 return status;
             saved = state->step;
         }
     }
     if (!stopping && evaluated != state->step && (status = evaluate(trainer, error)) != WEFT_OK)
         return status;
-    if (config->checkpoint_dir && saved != state->step && (status = save(trainer, speaks, error)) != WEFT_OK)
+    if (config->checkpoint_dir && saved != state->step)
+        status = heard(trainer, checkpoint_writer_begin(trainer->writer, true, speaks, error));
+    if (status == WEFT_OK)
+        status = heard(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
+    if (status != WEFT_OK)
         return status;
-    if (stopping && trainer->out)
-        fprintf(trainer->out, "stopped after step %" PRIu64 " as asked; go on with --resume\n", state->step);
-    if (!stopping)
+    if (stopping)
+        status = tell_stopped(trainer, error);
+    else
         status = agree(trainer, sample(trainer, error), speaks, error);
     return status;
 }

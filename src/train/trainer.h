@@ -19,8 +19,8 @@ struct trainer;
 
 /**
  * Prepare: data, model, weights (initial, or from a checkpoint), all given to every rank. `out` gets what people read,
- * on rank 0 (NULL: nothing). `*stop`, when it becomes non-zero on any rank, ends the run after the step under way, with
- * a checkpoint.
+ * on rank 0 (NULL: nothing). `*stop`, when it becomes non-zero on any rank (the number of a signal), ends the run after
+ * the step under way, with a checkpoint.
  */
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
                          const volatile sig_atomic_t *stop, struct trainer **trainer, bool *speaks,
@@ -28,6 +28,9 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
 
 /** Take all steps that remain, evaluate, write checkpoints, sample. */
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error);
+
+/** The greatest `*stop` of all ranks, where it ended the run; 0 on all ranks otherwise. */
+int trainer_stopped_by(const struct trainer *trainer);
 
 /** Floating-point operations of one step, on all ranks together (model_flops_per_token()). */
 double trainer_step_flops(const struct trainer *trainer);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** A run's state as named tensors, the form in which checkpoints take and give it. */
+#ifndef WEFT_TRAIN_TENSOR_LIST_H
+#define WEFT_TRAIN_TENSOR_LIST_H
+
+#include "checkpoint/safetensors.h"
+#include "train/state.h"
+
+struct tensor_list {
+    struct named_tensor *tensors; /**< their data lies in the state */
+    char (*names)[MODEL_NAME_BYTES + 16];
+    size_t count;
+};
+
+/**
+ * The weights of `state` under their own names, and the moments as "NAME.exp_avg", "NAME.exp_avg_sq" or
+ * "NAME.momentum_buffer", PyTorch's names, as if `state` held all of them. Close both, whatever this returns.
+ */
+weft_status tensor_lists_open(struct tensor_list *weights, struct tensor_list *moments,
+                              const struct training_state *state, struct error *error);
+
+/**
+ * Of moments that tensor_lists_open() listed, keep what elements [first, first + count) of the flat array hold: pieces,
+ * with data from the beginning of each of the state's arrays, which are those ranges alone.
+ */
+void tensor_list_cut(struct tensor_list *moments, const struct training_state *state, size_t first, size_t count);
+
+/** Keep the tensors i for which `writer_of[i]` is `writer`. */
+void tensor_list_select(struct tensor_list *list, const unsigned *writer_of, unsigned writer);
+
+void tensor_list_close(struct tensor_list *list);
+
+#endif
