@@ -46,11 +46,21 @@ static uint64_t shard_of(uint64_t elements, uint32_t ranks)
 static uint64_t first_rank_of(const struct train_config *config, const struct model_description *description,
                               weft_type activations, uint64_t moments, bool sharded)
 {
-    const bool gathers = sharded && (config->checkpoint_dir || config->resume);
+    const bool gathers = sharded && config->resume;
     const struct model_options reader = {.batch = 1, .sequence = config->shape.context};
     const uint64_t whole = gathers ? moments : 0,
                    samples = config->sample ? model_memory(description, WEFT_F32, activations, &reader) : 0;
     return whole > samples ? whole : samples;
+}
+
+/* Room to copy what this rank writes of a checkpoint: see train/checkpoint_parts.h. */
+static uint64_t checkpoint_of(const struct train_config *config, uint64_t weights, uint64_t moments, uint32_t rank,
+                              uint32_t ranks)
+{
+    const uint64_t whole = weights + moments;
+    if (whole < config->checkpoint_part)
+        return rank == 0 ? whole : 0;
+    return whole / ranks;
 }
 
 struct memory_plan memory_plan_of(const struct train_config *config, const struct model_description *description,
@@ -72,6 +82,8 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
         .activations = model > narrowed ? model - narrowed : 0,
         .rest = MEMORY_OF_PROCESS + (nodes > 1 ? MEMORY_OF_NETWORK : 0),
     };
+    if (config->checkpoint_dir)
+        plan.checkpoint = checkpoint_of(config, array, arrays * array, rank, ranks);
     if (rank == 0)
         plan.first_rank = first_rank_of(config, description, activations, arrays * array, sharded);
     return plan;
@@ -80,7 +92,7 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
 uint64_t memory_plan_total(const struct memory_plan *plan)
 {
     return plan->weights + plan->gradients + plan->optimiser + plan->partial_sums + plan->narrowed + plan->activations +
-           plan->rest + plan->first_rank;
+           plan->checkpoint + plan->rest + plan->first_rank;
 }
 
 const char *memory_plan_describe(const struct memory_plan *plan, char text[MEMORY_TEXT_BYTES])
@@ -89,14 +101,9 @@ const char *memory_plan_describe(const struct memory_plan *plan, char text[MEMOR
         const char *name;
         uint64_t bytes;
     } parts[] = {
-        {"weights", plan->weights},
-        {"gradients", plan->gradients},
-        {"optimizer", plan->optimiser},
-        {"partial sums", plan->partial_sums},
-        {"bf16 copy", plan->narrowed},
-        {"activations", plan->activations},
-        {"rank 0 at times", plan->first_rank},
-        {"the rest", plan->rest},
+        {"weights", plan->weights},           {"gradients", plan->gradients},        {"optimizer", plan->optimiser},
+        {"partial sums", plan->partial_sums}, {"bf16 copy", plan->narrowed},         {"activations", plan->activations},
+        {"checkpoints", plan->checkpoint},    {"rank 0 at times", plan->first_rank}, {"the rest", plan->rest},
     };
     char bytes[32];
     int used = snprintf(text, MEMORY_TEXT_BYTES, "%s a rank",
@@ -113,11 +120,13 @@ static uint64_t need_of_node(const struct train_config *config, const struct mod
                              const weft_comm *comm)
 {
     const uint32_t ranks = (uint32_t)weft_comm_size(comm), nodes = (uint32_t)weft_comm_nodes(comm);
+    const uint64_t local = (uint64_t)weft_comm_local_size(comm);
     /* All but rank 0 need the same. */
-    const struct memory_plan first = memory_plan_of(config, description, 0, ranks, nodes);
-    const uint64_t with_first = memory_plan_total(&first), without = with_first - first.first_rank;
-    const bool has_first = weft_comm_node_of(comm, 0) == weft_comm_node(comm);
-    return (uint64_t)weft_comm_local_size(comm) * without + (has_first ? first.first_rank : 0);
+    const struct memory_plan first = memory_plan_of(config, description, 0, ranks, nodes),
+                             other = memory_plan_of(config, description, 1, ranks, nodes);
+    if (weft_comm_node_of(comm, 0) != weft_comm_node(comm))
+        return local * memory_plan_total(&other);
+    return memory_plan_total(&first) + (local - 1) * memory_plan_total(&other);
 }
 
 #define REMEDIES_BYTES 256

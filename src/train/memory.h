@@ -12,8 +12,10 @@
  *     narrowed        2 E with activations in bf16: a copy of the weights
  *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward
  *     rest            MEMORY_OF_PROCESS, and MEMORY_OF_NETWORK where there is more than one node
- *     first rank      the larger of what rank 0 has for a while: the whole optimiser state when checkpoints of --zero 1
- *                     are written or read (8 E, or 4 E), and the model that samples
+ *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and optimiser
+ * state divided by R, or all on rank 0 where they are smaller than --checkpoint-part first rank      the larger of what
+ * rank 0 has for a while: the whole optimiser state when a checkpoint is read with
+ *                     --zero 1 (8 E, or 4 E), and the model that samples
  *
  * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is mapped from its files:
  * the system takes those pages back when it needs them, so they are not counted.
@@ -30,6 +32,7 @@ struct memory_plan {
     uint64_t partial_sums;
     uint64_t narrowed;
     uint64_t activations;
+    uint64_t checkpoint;
     uint64_t rest;
     uint64_t first_rank; /**< 0 on all others */
 };

@@ -198,13 +198,10 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     return WEFT_OK;
 }
 
-/* The state that the run begins with, on rank 0. */
-static weft_status make_first_state(struct trainer *trainer, struct training_state *state, struct error *error)
+/* The state that the run goes on from, on rank 0. */
+static weft_status read_state(struct trainer *trainer, struct training_state *state, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    if (!config->resume)
-        return model_initialise(trainer->description, trainer->device, state->parameters, (uint64_t)config->seed,
-                                error);
     weft_status status = training_state_load(state, config, config->resume, error);
     if (status == WEFT_OK && state->step > (uint64_t)config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -213,25 +210,42 @@ static weft_status make_first_state(struct trainer *trainer, struct training_sta
     return status;
 }
 
-/* Rank 0 makes or reads it, and all get theirs of it. */
-static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
+/* Rank 0 reads it, and all get theirs of it. */
+static weft_status resume(struct trainer *trainer, bool *speaks, struct error *error)
 {
     struct whole_state whole;
     const struct shards *shards = training_shards(trainer->training);
     weft_status status = whole_state_open(&whole, &trainer->state, shards, error);
     if (status == WEFT_OK && trainer->rank == 0)
-        status = make_first_state(trainer, &whole.state, error);
+        status = read_state(trainer, &whole.state, error);
     status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK)
         status = whole_state_deal(&whole, &trainer->state, shards, error);
     whole_state_close(&whole);
-    if (status == WEFT_OK) {
-        training_set_steps(trainer->training, trainer->state.step);
-        status = weft_training_keep_bf16(trainer->training, model_narrowed_weights(trainer->model));
-        if (status != WEFT_OK)
-            error_set(error, status, "%s", weft_message(trainer->context));
-    }
+    training_set_steps(trainer->training, trainer->state.step);
     return status;
+}
+
+/* Rank 0 makes the initial weights; the moments are 0 everywhere. */
+static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    if (trainer->rank == 0)
+        status = model_initialise(trainer->description, trainer->device, trainer->state.parameters,
+                                  (uint64_t)trainer->config.seed, error);
+    status = agree(trainer, status, speaks, error);
+    if (status == WEFT_OK && (status = weft_training_share(trainer->training)) != WEFT_OK)
+        error_set(error, status, "%s", weft_message(trainer->context));
+    return status;
+}
+
+static weft_status begin_state(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    weft_status status = trainer->config.resume ? resume(trainer, speaks, error) : begin_afresh(trainer, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_training_keep_bf16(trainer->training, model_narrowed_weights(trainer->model));
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
 static weft_status open_writer(struct trainer *trainer, bool *speaks, struct error *error)

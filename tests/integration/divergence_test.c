@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "data/dataset.h"
 #include "train/state.h"
+#include "train/tensor_list.h"
 #include "train/trainer.h"
 
 #include "../unit/temporary.h"
@@ -66,12 +67,28 @@ static weft_status train(weft_context *context, const struct train_config *confi
     return status;
 }
 
-/* Overwrites the newest checkpoint with a spoilt one. */
+static weft_status save(const struct training_state *state, const struct train_config *config, const char *folder,
+                        struct error *error)
+{
+    struct tensor_list weights, moments;
+    struct checkpoint_state written;
+    training_state_describe(state, config, &written);
+    weft_status status = tensor_lists_open(&weights, &moments, state, error);
+    if (status == WEFT_OK)
+        status =
+            checkpoint_save(folder, &written, weights.tensors, weights.count, moments.tensors, moments.count, 0, error);
+    tensor_list_close(&weights);
+    tensor_list_close(&moments);
+    cJSON_Delete((cJSON *)written.model);
+    cJSON_Delete((cJSON *)written.training);
+    return status;
+}
+
+/* Adds a spoilt checkpoint after the newest one. */
 static weft_status spoil(const struct test *test, const struct train_config *config)
 {
     struct error error = {0};
     struct model_description *description;
-    char path[FILE_PATH_BYTES];
     weft_status status = model_describe(&config->shape, &description, &error);
     if (status != WEFT_OK)
         return status;
@@ -84,7 +101,7 @@ static weft_status spoil(const struct test *test, const struct train_config *con
     if (status == WEFT_OK) {
         test->spoil(description, state.parameters);
         state.step++;
-        status = training_state_save(&state, config, test->folder, path, &error);
+        status = save(&state, config, test->folder, &error);
     }
     if (status != WEFT_OK)
         fprintf(stderr, "%s\n", error.text);
