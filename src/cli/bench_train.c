@@ -164,29 +164,17 @@ static weft_status measure(const struct train_config *config, struct times *time
 
 static weft_status make_config(int ranks, struct train_config *config, struct error *error)
 {
-    *config = (struct train_config){
-        .model = chosen.model,
-        .data = "random",
-        .steps = chosen.warm + chosen.steps,
-        .batch = chosen.batch,
-        .micro_batch = chosen.micro_batch ? chosen.micro_batch : chosen.batch / ranks,
-        .sequence = chosen.sequence,
-        .seed = 1,
-        .rate = 1e-4,
-        .floor_share = 1,
-        .optimiser =
-            {.kind = OPTIMISER_ADAMW, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .trust = 1e-3, .weight_decay = 0.1},
-        .clip = 1,
-        .zero = chosen.zero,
-        .bucket_bytes = chosen.bucket_bytes,
-        .threads = chosen.threads,
-        .mixed = training_is_mixed(chosen.precision),
-        .dropout = chosen.dropout,
-    };
-    if (chosen.batch % ranks)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
-                         chosen.batch, ranks);
-    return model_shape_find(chosen.model, &config->shape, error);
+    const struct training_measure measure = {.model = chosen.model,
+                                             .precision = chosen.precision,
+                                             .steps = chosen.warm + chosen.steps,
+                                             .batch = chosen.batch,
+                                             .sequence = chosen.sequence,
+                                             .threads = chosen.threads,
+                                             .zero = chosen.zero,
+                                             .micro_batch = chosen.micro_batch,
+                                             .bucket_bytes = chosen.bucket_bytes,
+                                             .dropout = chosen.dropout};
+    return training_measure_config(&measure, ranks, config, error);
 }
 
 static weft_status run(struct command_call *call, struct error *error)

@@ -1,13 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/training.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const char *const training_precisions[] = {"f32", "bf16", NULL};
 
+const char *const training_recomputes[] = {"nothing", "attention", "all", NULL};
+
 bool training_is_mixed(const char *precision)
 {
     return strcmp(precision, "bf16") == 0;
+}
+
+weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,
+                                    struct error *error)
+{
+    *config = (struct train_config){
+        .model = measure->model,
+        .data = "random",
+        .steps = measure->steps,
+        .batch = measure->batch,
+        .micro_batch = measure->micro_batch ? measure->micro_batch : measure->batch / ranks,
+        .sequence = measure->sequence,
+        .seed = 1,
+        .rate = 1e-4,
+        .floor_share = 1,
+        .optimiser = {.kind = OPTIMISER_ADAMW,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .epsilon = 1e-8,
+                      .momentum = 0.9,
+                      .trust = 1e-3,
+                      .weight_decay = 0.1},
+        .clip = 1,
+        .zero = measure->zero,
+        .bucket_bytes = measure->bucket_bytes,
+        .threads = measure->threads,
+        .mixed = training_is_mixed(measure->precision),
+        .gradients = WEFT_F32,
+        .dropout = measure->dropout,
+    };
+    if (measure->batch % ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
+                         measure->batch, ranks);
+    return model_shape_find(measure->model, &config->shape, error);
 }
 
 weft_status training_leave(struct command_call *call, weft_context *context, weft_status status, bool speaks,

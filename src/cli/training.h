@@ -4,12 +4,30 @@
 #define WEFT_CLI_TRAINING_H
 
 #include "cli/command.h"
+#include "train/config.h"
 
 /** "f32", "bf16": choices of --precision. */
 extern const char *const training_precisions[];
 
+/** In the order of enum model_recompute: choices of --recompute. */
+extern const char *const training_recomputes[];
+
 /** Whether `precision` asks for train_config.mixed. */
 bool training_is_mixed(const char *precision);
+
+/** Steps on random tokens whose time is of interest. */
+struct training_measure {
+    const char *model;
+    const char *precision; /**< of training_precisions */
+    int64_t steps, batch, sequence, threads, zero;
+    int64_t micro_batch; /**< 0: a rank's share of the batch */
+    uint64_t bucket_bytes;
+    double dropout;
+};
+
+/** Make the configuration of such a run over `ranks` ranks, which steps with AdamW and evaluates nothing. */
+weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,
+                                    struct error *error);
 
 /**
  * Leave the job after a training that ended with `status`. Where another rank has told the user why it failed
