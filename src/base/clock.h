@@ -28,6 +28,14 @@ static inline uint64_t clock_process_cpu(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/** The same of the calling thread alone. */
+static inline uint64_t clock_thread_cpu(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 /** Ticks of the cycle counter: cheap, comparable within a machine, of unknown rate (the caller pairs it with
  * clock_now). */
 static inline uint64_t clock_ticks(void)

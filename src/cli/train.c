@@ -3,14 +3,13 @@
 #include "cli/preemption.h"
 #include "cli/training.h"
 
+#include "base/file.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static const char *const scalings[] = {"none", "linear", "root", NULL};
-
-static const char *const recomputes[] = {"nothing", "attention", "all", NULL};
 
 static const char *const failures[] = {"stop", "continue", NULL};
 
@@ -88,16 +87,27 @@ static const struct cli_option options[] = {
                "of products and activations; weights and sums are f32 always"),
     CLI_CHOICE("gradients", 0, "TYPE", &chosen.gradients, "f32", training_precisions,
                "in which gradients are summed; bf16: rounded at every sum, half the bytes between ranks"),
-    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", recomputes,
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
                "what backward makes anew instead of keeping it: less memory, more time"),
     NUMBER("dropout", config.dropout, "0", 0, 0.99,
            "share of the embedding's and branches' elements dropped in training; seldom more than 0.2"),
     NUMBER("label-smoothing", config.label_smoothing, "0", 0, 0.99, "share of a target spread over all tokens"),
     INTEGER("log-every", 0, "N", config.log_every, "10", 0, 1e12, "steps between progress lines; 0: none"),
     CLI_TEXT("metrics", 0, "FILE", &chosen.config.metrics, NULL, "append figures of every step to FILE, as JSON lines"),
+    CLI_TEXT("metrics-prometheus", 0, "FILE", &chosen.config.prometheus, NULL,
+             "keep the newest figures in FILE, for Prometheus's textfile collector"),
+    CLI_TEXT("tensorboard", 0, "DIR", &chosen.config.tensorboard, NULL, "write an event file for TensorBoard in DIR"),
+    CLI_TEXT("run-name", 0, "NAME", &chosen.config.run_name, NULL,
+             "what metrics call the run; the checkpoint folder's name or the model's if not given"),
     CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL, "write a timeline of all ranks to FILE: see weft trace show"),
     CLI_FLAG("quiet", 'q', &chosen.quiet, "print errors only"),
 };
+
+static const char *name_of_run(const struct train_config *config)
+{
+    const char *folder = config->checkpoint_dir ? file_name(config->checkpoint_dir) : "";
+    return config->run_name ? config->run_name : *folder ? folder : config->model;
+}
 
 static weft_status resolve(struct error *error)
 {
@@ -127,11 +137,13 @@ static weft_status resolve(struct error *error)
         (status = preemption_find_checkpoint(config, &chosen.fresh, error)) != WEFT_OK)
         return status;
     config->vocabulary_chosen = chosen.vocabulary != 0;
+    config->run_name = name_of_run(config);
+    config->warnings = stderr;
     config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
     config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
     config->mixed = training_is_mixed(chosen.precision);
     config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, recomputes);
+    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
     config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
     return WEFT_OK;

@@ -17,6 +17,7 @@
 
 /* Sorted by name; tests/house/environment compares it with what the sources read. */
 static const struct configuration_variable variables[] = {
+    {"TERM", "a terminal's name", "dumb", "weft train writes over its live line on terminals other than dumb"},
     {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
     {"WEFT_CHECKPOINT_DIR", "a folder", "none",
      "where weft train writes checkpoints without --checkpoint-dir, and goes on from if there is one"},

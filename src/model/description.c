@@ -104,6 +104,16 @@ const struct model_parameter *model_parameter_find(const struct model_descriptio
     return NULL;
 }
 
+const char *model_layer_name(const struct model_description *description, size_t layer)
+{
+    return description->layers[layer].name;
+}
+
+const char *model_layer_kind(const struct model_description *description, size_t layer)
+{
+    return description->layers[layer].kind->name;
+}
+
 double model_flops_per_token(const struct model_description *description, size_t sequence)
 {
     double forward = 0;

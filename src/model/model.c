@@ -243,16 +243,22 @@ static void layer_forward(const struct model *model, const struct pass *pass, si
     layer->kind->forward(layer, pass, &model->places[i], model->x[i], y);
 }
 
-static void show(const struct model *model, const struct model_made *made)
+static void show(const struct model *model, const struct model_turn *turn)
 {
     if (model->watcher)
-        model->watcher(model->watcher_context, made);
+        model->watcher(model->watcher_context, turn);
+}
+
+static void show_begin(const struct model *model, size_t i, enum model_direction direction)
+{
+    show(model, &(struct model_turn){.layer = i, .direction = direction, .begins = true});
 }
 
 static void show_output(const struct model *model, const struct pass *pass, size_t i)
 {
     const bool last = i + 1 == model->description->layer_count;
-    show(model, &(struct model_made){.layer = i,
+    show(model, &(struct model_turn){.layer = i,
+                                     .direction = MODEL_FORWARD,
                                      .values = last ? (const void *)model->losses : model->x[i + 1],
                                      .count = pass_rows(pass) * (last ? 1 : model->description->layers[i].width),
                                      .type = last ? WEFT_F64 : model->device->type});
@@ -260,8 +266,8 @@ static void show_output(const struct model *model, const struct pass *pass, size
 
 static void show_gradient(const struct model *model, const struct pass *pass, size_t i)
 {
-    show(model, &(struct model_made){.layer = i,
-                                     .backward = true,
+    show(model, &(struct model_turn){.layer = i,
+                                     .direction = MODEL_BACKWARD,
                                      .values = i ? model->gradient : NULL,
                                      .count = i ? pass_rows(pass) * model->description->layers[i - 1].width : 0,
                                      .type = model->device->type});
@@ -300,6 +306,7 @@ static weft_status forward(struct model *model, const void *parameters, const st
     device->write(device, model->tokens, batch->tokens, rows * sizeof *batch->tokens);
     device->write(device, model->targets, batch->targets, rows * sizeof *batch->targets);
     for (size_t i = 0; i < model->description->layer_count; i++) {
+        show_begin(model, i, MODEL_FORWARD);
         layer_forward(model, &pass, i);
         show_output(model, &pass, i);
     }
@@ -415,6 +422,7 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
     drop(model, &pass, model->seed, model->sample);
     for (size_t i = model->description->layer_count; i-- > 0;) {
         const struct layer *layer = &model->description->layers[i];
+        show_begin(model, i, MODEL_BACKWARD);
         if (is_recomputed(model, i))
             layer_forward(model, &pass, i);
         layer->kind->backward(layer, &pass, &model->places[i], model->x[i], model->gradient);

@@ -91,6 +91,10 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
                            struct error *error);
 void model_description_free(struct model_description *description);
 
+/** What people call layer number `layer` ("h.3.attn") and its kind ("attention"). */
+const char *model_layer_name(const struct model_description *description, size_t layer);
+const char *model_layer_kind(const struct model_description *description, size_t layer);
+
 /** The tensor called `name`, or NULL. */
 const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name);
 
@@ -200,19 +204,28 @@ weft_status model_evaluate(struct model *model, const void *parameters, const st
 weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
                          double *logits, struct error *error);
 
-/** What a layer has just made, on the device. */
-struct model_made {
-    size_t layer;       /**< its number in the description */
-    bool backward;      /**< the gradient of the rows that entered it; its weights' gradients are there, too */
-    const void *values; /**< rows, or losses after the last layer; NULL: nothing but weights' gradients */
+/** The direction of a pass. */
+enum model_direction {
+    MODEL_FORWARD,
+    MODEL_BACKWARD, /**< what is made anew of a layer's forward pass included */
+};
+
+/** A layer's turn in a pass begins, or has ended with what it made. */
+struct model_turn {
+    size_t layer; /**< its number in the description */
+    enum model_direction direction;
+    bool begins;        /**< then the rest is 0 */
+    const void *values; /**< on the device: rows, or losses after the last layer; backwards the gradient of the rows
+                           that entered it (its weights' gradients are there, too), NULL where none did */
     size_t count;
     weft_type type;
 };
 
 /** Called from within passes, on their thread. May read from the device. */
-typedef void (*model_watcher)(void *context, const struct model_made *made);
+typedef void (*model_watcher)(void *context, const struct model_turn *turn);
 
-/** Have `watcher` called after every layer of model_forward(), model_evaluate() and model_backward(); NULL: no more. */
+/** Have `watcher` called before and after every layer of model_forward(), model_evaluate() and model_backward(); NULL:
+ * no more. */
 void model_watch(struct model *model, model_watcher watcher, void *context);
 
 const struct model_description *model_get_description(const struct model *model);

@@ -44,20 +44,21 @@ static const char *tensor_of(const struct search *search, const void *array, siz
 }
 
 /* Outputs are looked at one after the other, gradients with those of the layer's tensors. */
-static void look(void *context, const struct model_made *made)
+static void look(void *context, const struct model_turn *turn)
 {
+    const bool backward = turn->direction == MODEL_BACKWARD;
     struct search *search = context;
-    const struct layer *layer = &search->description->layers[made->layer];
-    if (search->found.where != NOT_FINITE_NOWHERE)
+    const struct layer *layer = &search->description->layers[turn->layer];
+    if (turn->begins || search->found.where != NOT_FINITE_NOWHERE)
         return;
-    bool finite = is_finite(search->device, made->type, made->values, 0, made->count);
-    if (made->backward && !tensor_of(search, search->gradients, layer->parameter, layer->parameter_count) && finite)
+    bool finite = is_finite(search->device, turn->type, turn->values, 0, turn->count);
+    if (backward && !tensor_of(search, search->gradients, layer->parameter, layer->parameter_count) && finite)
         return;
-    if (!made->backward && finite)
+    if (!backward && finite)
         return;
-    search->found = (struct not_finite){.where = made->backward ? NOT_FINITE_IN_GRADIENT : NOT_FINITE_IN_OUTPUT,
-                                        .layer = layer->name};
-    if (made->backward)
+    search->found =
+        (struct not_finite){.where = backward ? NOT_FINITE_IN_GRADIENT : NOT_FINITE_IN_OUTPUT, .layer = layer->name};
+    if (backward)
         return;
     search->found.weights = tensor_of(search, search->parameters, layer->parameter, layer->parameter_count);
     if (!search->found.weights) /* a tied table is another layer's */

@@ -357,6 +357,11 @@ const struct micro_batches *training_layout(const weft_training *training)
     return &training->parallel.layout;
 }
 
+struct device **training_device(weft_training *training)
+{
+    return &training->device;
+}
+
 size_t training_bucket_bytes(const weft_training *training)
 {
     const struct gradient_buckets *buckets = &training->parallel.buckets;

@@ -55,6 +55,10 @@ const struct shards *training_shards(const weft_training *training);
 /** Which rank computes which micro-batch. */
 const struct micro_batches *training_layout(const weft_training *training);
 
+/** The place of the device that sums gradients and takes the optimizer's steps: before weft_training_start() another
+ * may be put around it. */
+struct device **training_device(weft_training *training);
+
 /** Gradient bytes fused into one all-reduce, where neighbours become ready together. */
 size_t training_bucket_bytes(const weft_training *training);
 

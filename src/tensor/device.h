@@ -154,8 +154,9 @@ struct device {
     int threads;           /**< compute threads of one kernel */
     const char *kernels;   /**< which instruction set the kernels use ("avx512"), for people */
 
-    /** Floating-point operations a second that the device's threads do in fused multiply-adds of activations that wait
-     * for nothing: what no kernel can exceed. Takes some tens of milliseconds. */
+    /** Floating-point operations a second that the device's threads do, each with a core to itself, in fused
+     * multiply-adds of activations that wait for nothing: what no kernel can exceed. Takes some tens of milliseconds.
+     */
     double (*peak)(struct device *device);
 
     /* ---- life and memory

@@ -10,6 +10,8 @@
 
 #include <weft/train.h>
 
+struct profile;
+
 struct train_config {
     struct model_shape shape;
     bool
@@ -53,13 +55,17 @@ struct train_config {
     bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
     enum model_recompute recompute;
     double label_smoothing;
-    double dropout;      /**< share of elements, in training */
-    int64_t log_every;   /**< steps between progress lines */
-    const char *metrics; /**< file of JSON lines, written by rank 0; NULL: none */
+    double dropout;                       /**< share of elements, in training */
+    int64_t log_every;                    /**< steps between progress lines */
+    const char *metrics;                  /**< file of JSON lines, written by rank 0; NULL: none; so are the next two */
+    const char *prometheus, *tensorboard; /**< see report_options */
+    const char *run_name;                 /**< what these call the run */
+    FILE *warnings;                       /**< where it is said that they cannot be written; NULL: nowhere */
 
     /** Called on every rank after each step; NULL: nobody listens. */
     void (*observe)(void *observer, const struct report_step *step);
     void *observer;
+    struct profile *profile; /**< measures where the time goes (train/profile.h); NULL: nobody does */
 };
 
 #endif

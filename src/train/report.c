@@ -1,127 +1,204 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Figures from what the trainer says, and their way to the sinks. */
 #include "train/report.h"
 
-#include "base/json.h"
 #include "base/text.h"
+#include "train/report_sink.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
+#include <stdarg.h>
+#include <time.h>
 
-weft_status report_open(struct report *report, FILE *out, const char *metrics, struct error *error)
+#define FADING 0.9 /* what a step counts less than the next one among the recent ones */
+
+static const struct report_sink *const kinds[REPORT_SINKS] = {&report_sink_line, &report_sink_json,
+                                                              &report_sink_prometheus, &report_sink_tensorboard};
+#define LINE 0 /* place of the one for people */
+
+const char *const report_ending_names[] = {"finished", "stopped", "failed"};
+
+static double time_now(void)
 {
-    report->out = out;
-    report->metrics = NULL;
-    report->gathered = 0;
-    report->seconds = report->wait_seconds = 0;
-    if (metrics && !(report->metrics = fopen(metrics, "a")))
-        return error_system(error, "cannot write metrics to '%s'", metrics);
-    return WEFT_OK;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-weft_status report_close(struct report *report, struct error *error)
+bool report_wants_peak(const struct report_options *options)
 {
-    FILE *metrics = report->metrics;
-    report->metrics = NULL;
-    if (metrics && (ferror(metrics) | fclose(metrics)))
-        return error_system(error, "the metrics file could not be written whole");
-    return WEFT_OK;
+    return (options->out && options->every) || options->metrics || options->prometheus || options->tensorboard;
 }
 
-static void time_left(double seconds, char *text, size_t size)
+weft_status report_open(struct report *report, const struct report_options *options, struct error *error)
 {
-    unsigned long whole = (unsigned long)llround(seconds);
-    if (whole >= 3600)
-        snprintf(text, size, "%luh%02lum", whole / 3600, whole / 60 % 60);
-    else if (whole >= 60)
-        snprintf(text, size, "%lum%02lus", whole / 60, whole % 60);
-    else
-        snprintf(text, size, "%lus", whole);
+    *report = (struct report){.options = *options};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < REPORT_SINKS && status == WEFT_OK; i++)
+        status = kinds[i]->open(options, &report->sinks[i], error);
+    return status;
+}
+
+void report_close(struct report *report)
+{
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        if (report->sinks[i])
+            kinds[i]->close(report->sinks[i]);
+        report->sinks[i] = NULL;
+    }
+}
+
+static void warn(struct report *report, const char *text)
+{
+    report_clear(report);
+    if (!report->options.warnings)
+        return;
+    fprintf(report->options.warnings, "weft: %s\n", text);
+    fflush(report->options.warnings);
+}
+
+/* Nobody loses a run because of a figure that could not be written. */
+static void give_up(struct report *report, size_t i, const struct error *error)
+{
+    char text[ERROR_TEXT_BYTES + 64];
+    snprintf(text, sizeof text, "%s; the run goes on without it", error->text);
+    kinds[i]->close(report->sinks[i]);
+    report->sinks[i] = NULL;
+    report->lost[i] = report->step + 1;
+    warn(report, text);
+}
+
+void report_begin(struct report *report, const struct report_run *run)
+{
+    report->run = *run;
+    report->step = run->step;
+    const double time = time_now();
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->begin(report->sinks[i], run, time, &error) != WEFT_OK)
+            give_up(report, i, &error);
+    }
+}
+
+static struct report_speed speed_of(const struct report_run *run, double steps, double seconds, double wait)
+{
+    const double rate = steps / seconds, flops = run->flops * rate;
+    return (struct report_speed){.tokens = run->tokens * rate,
+                                 .flops = flops,
+                                 .share = run->peak > 0 ? flops / run->peak : NAN,
+                                 .wait = wait / seconds};
 }
 
 void report_step(struct report *report, const struct report_step *step)
 {
-    report->gathered++;
+    const struct report_run *run = &report->run;
+    report->step = step->step;
+    report->taken++;
     report->seconds += step->seconds;
     report->wait_seconds += step->wait_seconds;
-    if (report->metrics) {
-        fprintf(report->metrics,
-                "{\"event\":\"step\",\"step\":%" PRIu64
-                ",\"loss\":%.9g,\"rate\":%.9g,\"gradient_norm\":%.9g,\"seconds\":%.6f,"
-                "\"wait_seconds\":%.6f,\"data_seconds\":%.6f,\"tokens_per_second\":%.1f}\n",
-                step->step, step->loss, step->rate, step->gradient_norm, step->seconds, step->wait_seconds,
-                step->data_seconds, report->tokens / step->seconds);
-        fflush(report->metrics);
+    report->recent_steps = FADING * report->recent_steps + 1;
+    report->recent_seconds = FADING * report->recent_seconds + step->seconds;
+    report->recent_wait = FADING * report->recent_wait + step->wait_seconds;
+    const uint64_t remaining = run->steps > step->step ? run->steps - step->step : 0;
+    const struct report_figures figures = {
+        .run = run,
+        .step = *step,
+        .time = time_now(),
+        .speed = speed_of(run, 1, step->seconds, step->wait_seconds),
+        .recent = speed_of(run, report->recent_steps, report->recent_seconds, report->recent_wait),
+        .left = report->recent_seconds / report->recent_steps * (double)remaining,
+        .taken = report->taken,
+        .seconds = report->seconds,
+        .wait_seconds = report->wait_seconds,
+    };
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->step(report->sinks[i], &figures, &error) != WEFT_OK)
+            give_up(report, i, &error);
     }
-    bool due = report->every && (step->step % report->every == 0 || step->step == 1 || step->step == report->steps);
-    if (!due || !report->out)
-        return;
-    char left[32];
-    double each = report->seconds / (double)report->gathered;
-    time_left(each * (double)(report->steps - step->step), left, sizeof left);
-    fprintf(report->out,
-            "step %*" PRIu64 "/%" PRIu64
-            "  loss %.4f  rate %.2e  norm %.2f  %8.0f tokens/s  %5.1f GFLOP/s  waiting %4.1f%%  %s left\n",
-            snprintf(NULL, 0, "%" PRIu64, report->steps), step->step, report->steps, step->loss, step->rate,
-            step->gradient_norm, report->tokens / each, report->flops / each * 1e-9,
-            100.0 * report->wait_seconds / report->seconds, left);
-    fflush(report->out);
-    report->gathered = 0;
-    report->seconds = report->wait_seconds = 0;
 }
 
-void report_evaluation(struct report *report, uint64_t step, double loss, double bytes_per_token)
+void report_evaluation(struct report *report, uint64_t step, double loss)
 {
-    double bits = bytes_per_token > 0 ? loss / log(2.0) / bytes_per_token : 0;
-    if (report->metrics) {
-        fprintf(report->metrics, "{\"event\":\"evaluation\",\"step\":%" PRIu64 ",\"loss\":%.9g", step, loss);
-        if (bytes_per_token > 0)
-            fprintf(report->metrics, ",\"bits_per_byte\":%.9g", bits);
-        fputs("}\n", report->metrics);
-        fflush(report->metrics);
+    const double bytes = report->run.bytes_per_token;
+    const struct report_held_out held_out = {.run = &report->run,
+                                             .step = step,
+                                             .loss = loss,
+                                             .bits_per_byte = bytes > 0 ? loss / log(2.0) / bytes : 0,
+                                             .time = time_now()};
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->evaluation(report->sinks[i], &held_out, &error) != WEFT_OK)
+            give_up(report, i, &error);
     }
-    if (!report->out)
-        return;
-    fprintf(report->out, "held-out text after step %" PRIu64 ": loss %.4f, perplexity %.2f", step, loss, exp(loss));
-    if (bytes_per_token > 0)
-        fprintf(report->out, ", %.3f bit/byte", bits);
-    fputc('\n', report->out);
-    fflush(report->out);
 }
 
-/* The same as a JSON line. */
-static void put_checkpoint(FILE *metrics, const struct report_checkpoint *checkpoint)
+void report_end(struct report *report, enum report_ending ending)
 {
-    struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
-    json_put_text(&line, "event", "checkpoint");
-    json_put_unsigned(&line, "step", checkpoint->step);
-    json_put_text(&line, "path", checkpoint->path);
-    json_put_unsigned(&line, "bytes", checkpoint->bytes);
-    json_put_number(&line, "seconds", checkpoint->seconds);
-    json_put_number(&line, "pause_seconds", checkpoint->pause_seconds);
+    if (report->ended)
+        return;
+    report->ended = true;
+    const struct report_last last = {.run = &report->run,
+                                     .step = report->step,
+                                     .taken = report->taken,
+                                     .seconds = report->seconds,
+                                     .wait_seconds = report->wait_seconds,
+                                     .time = time_now(),
+                                     .ending = ending};
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        const bool lost = report->lost[i] > 0;
+        if (report->sinks[i] && kinds[i]->end(report->sinks[i], &last, &error) != WEFT_OK)
+            give_up(report, i, &error);
+        if (!lost)
+            continue;
+        char text[256];
+        snprintf(text, sizeof text, "%s has no figures from step %" PRIu64 " on", kinds[i]->name, report->lost[i] - 1);
+        warn(report, text);
+    }
+}
+
+void report_say(struct report *report, const char *format, ...)
+{
+    char text[4096 + 256]; /* a path and some words */
+    if (!report->options.out)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    report_clear(report);
+    fprintf(report->options.out, "%s\n", text);
+    fflush(report->options.out);
+}
+
+void report_clear(struct report *report)
+{
+    if (report->sinks[LINE])
+        report_line_clear(report->sinks[LINE]);
+}
+
+/* For people, in a line of its own. */
+static void say_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
+{
+    char bytes[32];
     if (checkpoint->problem)
-        json_put_text(&line, "problem", checkpoint->problem);
-    json_close(&line);
-    json_print(&line, metrics, NULL);
-    json_end(&line);
-    fflush(metrics);
+        report_say(report, "no checkpoint of step %" PRIu64 ", training goes on: %s", checkpoint->step,
+                   checkpoint->problem);
+    else
+        report_say(report, "checkpoint %s  %s in %u file%s, whole after %.2f s; training paused for %.2f s",
+                   checkpoint->path, text_bytes(checkpoint->bytes, bytes, sizeof bytes), checkpoint->files,
+                   checkpoint->files == 1 ? "" : "s", checkpoint->seconds, checkpoint->pause_seconds);
 }
 
 void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
 {
-    if (report->metrics)
-        put_checkpoint(report->metrics, checkpoint);
-    if (!report->out)
-        return;
-    char bytes[32];
-    if (checkpoint->problem)
-        fprintf(report->out, "no checkpoint of step %" PRIu64 ", training goes on: %s\n", checkpoint->step,
-                checkpoint->problem);
-    else
-        fprintf(report->out, "checkpoint %s  %s in %u file%s, whole after %.2f s; training paused for %.2f s\n",
-                checkpoint->path, text_bytes(checkpoint->bytes, bytes, sizeof bytes), checkpoint->files,
-                checkpoint->files == 1 ? "" : "s", checkpoint->seconds, checkpoint->pause_seconds);
-    fflush(report->out);
+    const double time = time_now();
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->checkpoint &&
+            kinds[i]->checkpoint(report->sinks[i], checkpoint, time, &error) != WEFT_OK)
+            give_up(report, i, &error);
+    }
+    say_checkpoint(report, checkpoint);
 }

@@ -7,12 +7,14 @@
 #include "model/optimiser.h"
 #include "model/sample.h"
 #include "parallel/agreement.h"
+#include "parallel/rate_scaling.h"
 #include "parallel/training.h"
 #include "topology/limits.h"
 #include "train/checkpoint_writer.h"
 #include "train/divergence.h"
 #include "train/evaluation.h"
 #include "train/memory.h"
+#include "train/profile.h"
 #include "train/report.h"
 #include "train/state.h"
 #include "train/text.h"
@@ -99,6 +101,17 @@ static weft_status check_memory(const struct trainer *trainer, struct error *err
                : status;
 }
 
+static struct report_options report_options_of(const struct trainer *trainer)
+{
+    const struct train_config *config = &trainer->config;
+    return (struct report_options){.out = trainer->out,
+                                   .warnings = config->warnings,
+                                   .every = (uint64_t)config->log_every,
+                                   .metrics = config->metrics,
+                                   .prometheus = config->prometheus,
+                                   .tensorboard = config->tensorboard};
+}
+
 /* What this rank can find out by itself, before it takes memory. */
 static weft_status prepare(struct trainer *trainer, struct error *error)
 {
@@ -119,6 +132,9 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
         config->shape.vocabulary = text_vocabulary(&trainer->text, config->shape.vocabulary);
     text_settle(&trainer->text, config->shape.vocabulary);
     if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
+        return status;
+    if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
+                            (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK))
         return status;
     struct dataset_options options = {
         .sequence = (uint64_t)config->sequence,
@@ -144,12 +160,15 @@ static weft_status take_memory(struct trainer *trainer, struct error *error)
                                                      .dropout = config->dropout},
                              &trainer->model, error)) != WEFT_OK)
         return status;
+    if (config->profile)
+        model_watch(trainer->model, profile_watch, config->profile);
     size_t length = (size_t)(config->micro_batch * config->sequence);
     trainer->tokens = malloc(length * sizeof *trainer->tokens);
     trainer->targets = malloc(length * sizeof *trainer->targets);
     if (!trainer->tokens || !trainer->targets)
         return error_memory(error, length * sizeof *trainer->tokens, "a micro-batch of tokens");
-    return report_open(&trainer->report, trainer->out, trainer->rank == 0 ? config->metrics : NULL, error);
+    const struct report_options reports = report_options_of(trainer);
+    return report_open(&trainer->report, trainer->rank == 0 ? &reports : &(struct report_options){0}, error);
 }
 
 /* Weights, gradients and moments: the training's, laid out as the model wants them. Collective. */
@@ -184,6 +203,9 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
         if (weft_training_parameter(trainer->training, &parameter) < 0)
             status = WEFT_ERROR_ARGUMENT;
     }
+    if (status == WEFT_OK && config->profile &&
+        (status = profile_measure(config->profile, training_device(trainer->training), error)) != WEFT_OK)
+        return status;
     if (status == WEFT_OK)
         status = weft_training_start(trainer->training);
     if (status != WEFT_OK)
@@ -297,6 +319,49 @@ static void describe(const struct trainer *trainer)
     fflush(trainer->out);
 }
 
+/* What all ranks can do together; they may be on machines of different kinds. */
+static weft_status measure_peak(struct trainer *trainer, double *peak, struct error *error)
+{
+    *peak = trainer->device->peak(trainer->device);
+    const weft_status status = weft_allreduce(peak, peak, 1, WEFT_F64, WEFT_SUM, trainer->comm);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
+}
+
+/* Tell the report what this run is. */
+static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    double peak = 0;
+    weft_status status = wants_peak ? measure_peak(trainer, &peak, error) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    const struct report_run run = {
+        .name = config->run_name ? config->run_name : config->model,
+        .model = config->model,
+        .data = config->data,
+        .precision = config->mixed ? "bf16" : "f32",
+        .kernels = trainer->device->kernels,
+        .optimizer = optimiser_names[config->optimiser.kind],
+        .parameters = trainer->description->weights,
+        .step = trainer->state.step,
+        .steps = (uint64_t)config->steps,
+        .batch = (uint64_t)config->batch,
+        .micro_batch = (uint64_t)config->micro_batch,
+        .sequence = (uint64_t)config->sequence,
+        .seed = (uint64_t)config->seed,
+        .ranks = trainer->ranks,
+        .nodes = (uint64_t)weft_comm_nodes(trainer->comm),
+        .threads = (uint64_t)config->threads,
+        .rate = rate_scaled(config->rate, config->scaling, trainer->ranks),
+        .tokens = (double)(config->batch * config->sequence),
+        .flops = trainer_step_flops(trainer),
+        .peak = peak,
+        .bytes_per_token = trainer->text.bytes_per_token,
+    };
+    report_begin(&trainer->report, &run);
+    return WEFT_OK;
+}
+
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
                          const volatile sig_atomic_t *stop, struct trainer **result, bool *speaks, struct error *error)
 {
@@ -334,11 +399,10 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
         .warmup = (uint64_t)config->warmup,
         .steps = (uint64_t)config->steps,
     };
-    trainer->report.every = (uint64_t)config->log_every;
-    trainer->report.steps = (uint64_t)config->steps;
-    trainer->report.tokens = (double)(config->batch * trainer->config.sequence);
-    trainer->report.flops =
-        trainer->report.tokens * model_flops_per_token(trainer->description, (size_t)trainer->config.sequence);
+    struct report_options wanted = report_options_of(trainer);
+    wanted.out = out; /* the same on every rank */
+    if ((status = begin_report(trainer, report_wants_peak(&wanted), error)) != WEFT_OK)
+        goto fail;
     describe(trainer);
     *result = trainer;
     return WEFT_OK;
@@ -350,7 +414,14 @@ fail:
 
 double trainer_step_flops(const struct trainer *trainer)
 {
-    return trainer->report.flops;
+    const struct train_config *config = &trainer->config;
+    return (double)(config->batch * config->sequence) *
+           model_flops_per_token(trainer->description, (size_t)config->sequence);
+}
+
+const struct model_description *trainer_description(const struct trainer *trainer)
+{
+    return trainer->description;
 }
 
 uint64_t trainer_predicted_memory(const struct trainer *trainer)
@@ -376,7 +447,7 @@ void trainer_close(struct trainer *trainer)
         return;
     checkpoint_writer_close(trainer->writer);
     weft_training_close(trainer->training);
-    report_close(&trainer->report, NULL);
+    report_close(&trainer->report);
     free(trainer->tokens);
     free(trainer->targets);
     model_close(trainer->model);
@@ -503,7 +574,7 @@ static weft_status evaluate(struct trainer *trainer, struct error *error)
     double loss;
     weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, error);
     if (status == WEFT_OK)
-        report_evaluation(&trainer->report, trainer->state.step, loss, trainer->text.bytes_per_token);
+        report_evaluation(&trainer->report, trainer->state.step, loss);
     return status;
 }
 
@@ -560,9 +631,8 @@ static weft_status tell_stopped(struct trainer *trainer, struct error *error)
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(trainer->context));
     trainer->stopped_by = number;
-    if (trainer->out)
-        fprintf(trainer->out, "stopped after step %" PRIu64 " as asked; %s\n", trainer->state.step,
-                trainer->config.checkpoint_dir ? "go on with --resume" : "without --checkpoint-dir nothing is kept");
+    report_say(&trainer->report, "stopped after step %" PRIu64 " as asked; %s", trainer->state.step,
+               trainer->config.checkpoint_dir ? "go on with --resume" : "without --checkpoint-dir nothing is kept");
     return WEFT_OK;
 }
 
@@ -602,7 +672,8 @@ static weft_status run(struct trainer *trainer, bool *speaks, struct error *erro
         return status;
     if (stopping)
         status = tell_stopped(trainer, error);
-    else
+    report_end(&trainer->report, state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
+    if (!stopping)
         status = agree(trainer, sample(trainer, error), speaks, error);
     return status;
 }
@@ -611,6 +682,8 @@ weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *err
 {
     *speaks = true;
     weft_status status = run(trainer, speaks, error);
+    if (status != WEFT_OK)
+        report_end(&trainer->report, REPORT_FAILED);
     /* What failed here alone ends the job: the others would wait for this rank. */
     if (status != WEFT_OK && !trainer->agreed)
         weft_abort(trainer->context, error->text);

@@ -41,6 +41,9 @@ uint64_t trainer_predicted_memory(const struct trainer *trainer);
 /** The device that this rank computes on; the trainer's. */
 struct device *trainer_device(const struct trainer *trainer);
 
+/** What it trains. */
+const struct model_description *trainer_description(const struct trainer *trainer);
+
 void trainer_close(struct trainer *trainer);
 
 #endif

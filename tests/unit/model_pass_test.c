@@ -95,15 +95,21 @@ static void a_healthy_pass_has_nothing_that_is_not_finite(void **state)
 struct seen {
     size_t next; /* call */
     size_t layers;
+    bool within;
 };
 
-static void see(void *context, const struct model_made *made)
+static void see(void *context, const struct model_turn *turn)
 {
     struct seen *seen = context;
+    assert_true(turn->begins != seen->within);
+    seen->within = turn->begins;
+    if (turn->begins)
+        return;
     const size_t call = seen->next++;
-    assert_int_equal(made->backward, call >= seen->layers);
-    assert_int_equal(made->layer, made->backward ? 2 * seen->layers - 1 - call : call);
-    assert_true((made->values == NULL) == (made->count == 0));
+    const bool backward = turn->direction == MODEL_BACKWARD;
+    assert_int_equal(backward, call >= seen->layers);
+    assert_int_equal(turn->layer, backward ? 2 * seen->layers - 1 - call : call);
+    assert_true((turn->values == NULL) == (turn->count == 0));
 }
 
 static void a_watcher_sees_every_layer_until_it_leaves(void **state)

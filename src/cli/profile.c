@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft profile`: where the time of a training step goes, by layer and by kernel. */
+#include "train/profile.h"
+#include "cli/profile_print.h"
+#include "cli/training.h"
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static struct {
+    const char *model, *precision, *recompute;
+    int64_t batch, micro_batch, sequence, threads, steps, warm;
+    bool all, json;
+} chosen;
+
+#define INTEGER(name, letter, where, start, least, most, text)                                                         \
+    CLI_INTEGER(name, letter, "N", &chosen.where, start, least, most, text)
+
+static const struct cli_option options[] = {
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m", "a size of model by name, as weft train has them"),
+    INTEGER("batch", 'b', batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),
+    INTEGER("micro-batch", 0, micro_batch, "0", 0, 1e6,
+            "sequences in one forward and backward pass; 0: a rank's share"),
+    INTEGER("sequence", 0, sequence, "64", 1, 1000000, "tokens in a sequence"),
+    INTEGER("threads", 't', threads, "1", 1, 1024, "compute threads a rank"),
+    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
+               "of products and activations; weights and sums are f32 always"),
+    CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
+               "what backward makes anew instead of keeping it"),
+    INTEGER("steps", 's', steps, "10", 1, 10000, "steps, of which the median one is shown"),
+    INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not looked at"),
+    CLI_FLAG("all", 'a', &chosen.all, "show each layer, not all of a kind together"),
+    CLI_FLAG("json", 0, &chosen.json, "the same as JSON, each layer for itself"),
+};
+
+static void note_step(void *profile, const struct report_step *step)
+{
+    profile_step_done(profile, step->seconds, step->wait_seconds);
+}
+
+static weft_status make_config(int ranks, struct profile *profile, struct train_config *config, struct error *error)
+{
+    const struct training_measure measure = {.model = chosen.model,
+                                             .precision = chosen.precision,
+                                             .steps = chosen.warm + chosen.steps,
+                                             .batch = chosen.batch,
+                                             .sequence = chosen.sequence,
+                                             .threads = chosen.threads,
+                                             .micro_batch = chosen.micro_batch,
+                                             .bucket_bytes = 4u << 20};
+    const weft_status status = training_measure_config(&measure, ranks, config, error);
+    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
+    config->profile = profile;
+    config->observe = note_step;
+    config->observer = profile;
+    return status;
+}
+
+static weft_status measure(const struct train_config *config, weft_context *context, FILE *output, bool *speaks,
+                           struct error *error)
+{
+    struct trainer *trainer = NULL;
+    weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    struct device *device = trainer_device(trainer);
+    const double peak = device->peak(device);
+    status = trainer_run(trainer, speaks, error);
+    if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0) {
+        const struct profile_print print = {
+            .model = chosen.model,
+            .precision = chosen.precision,
+            .kernels = device->kernels,
+            .ranks = weft_comm_size(weft_world(context)),
+            .threads = chosen.threads,
+            .batch = chosen.batch,
+            .micro_batch = config->micro_batch,
+            .sequence = chosen.sequence,
+            .steps = chosen.steps,
+            .peak = fmax(peak, device->peak(device)), /* something else may have had a core */
+            .model_flops = trainer_step_flops(trainer) / weft_comm_size(weft_world(context)),
+            .all = chosen.all,
+            .description = trainer_description(trainer),
+            .step = profile_median(config->profile),
+        };
+        status = chosen.json ? profile_print_json(&print, output, error) : profile_print_tables(&print, output, error);
+    }
+    trainer_close(trainer);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    weft_context *context;
+    struct profile *profile;
+    weft_status status = profile_open((size_t)chosen.warm, (size_t)chosen.steps, &profile, error);
+    if (status != WEFT_OK)
+        return status;
+    status = weft_init(NULL, &context);
+    if (status != WEFT_OK) {
+        profile_close(profile);
+        return error_set(error, status, "%s", weft_message(NULL));
+    }
+    struct train_config config;
+    bool speaks = true;
+    status = make_config(weft_comm_size(weft_world(context)), profile, &config, error);
+    if (status == WEFT_OK)
+        status = measure(&config, context, call->output, &speaks, error);
+    profile_close(profile);
+    return training_leave(call, context, status, speaks, error);
+}
+
+const struct command command_profile = {
+    .name = "profile",
+    .group = COMMAND_MEASURE,
+    .summary = "show where the time of a training step goes",
+    .description =
+        "Steps on random tokens, as weft bench train, with each layer and each kernel timed; of the steps the median "
+        "one is shown, so that its parts add up to its time. What is timed computes the same bits.\n\n"
+        "By layer: its forward and backward pass, its share of the step, and the arithmetic of its matrix products and "
+        "attention a second, also as a share of the peak, which is measured with multiply-adds in registers. By "
+        "kernel: "
+        "calls, time, and arithmetic or bytes a second: each array that a kernel reads or writes counts once. Under "
+        "several ranks, rank 0's time is shown.",
+    .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"
+                "weft profile --model llama --precision bf16 --all\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

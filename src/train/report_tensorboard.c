@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scalars for TensorBoard: train/... of every step, held-out/loss of every evaluation. */
+#include "train/event_file.h"
+#include "train/report_sink.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+static weft_status tensorboard_open(const struct report_options *options, void **state, struct error *error)
+{
+    if (!options->tensorboard)
+        return WEFT_OK;
+    struct event_file *events = malloc(sizeof *events);
+    if (!events)
+        return error_memory(error, sizeof *events, "the event file");
+    weft_status status = event_file_open(events, options->tensorboard, (double)time(NULL), error);
+    if (status == WEFT_OK)
+        *state = events;
+    else
+        free(events);
+    return status;
+}
+
+static weft_status tensorboard_begin(void *state, const struct report_run *run, double time, struct error *error)
+{
+    return WEFT_OK;
+}
+
+static weft_status tensorboard_step(void *state, const struct report_figures *figures, struct error *error)
+{
+    const struct event_value values[] = {
+        {"train/loss", figures->step.loss},
+        {"train/rate", figures->step.rate},
+        {"train/gradient_norm", figures->step.gradient_norm},
+        {"speed/step_seconds", figures->step.seconds},
+        {"speed/tokens_per_second", figures->speed.tokens},
+        {"speed/wait_share", figures->speed.wait},
+        {"speed/model_flops_utilisation", figures->speed.share}, /* the last: it may be unknown */
+    };
+    const size_t count = sizeof values / sizeof *values - !isfinite(figures->speed.share);
+    return event_file_put(state, figures->time, figures->step.step, values, count, error);
+}
+
+static weft_status tensorboard_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
+{
+    const struct event_value value = {"held-out/loss", held_out->loss};
+    return event_file_put(state, held_out->time, held_out->step, &value, 1, error);
+}
+
+static weft_status tensorboard_end(void *state, const struct report_last *last, struct error *error)
+{
+    return WEFT_OK;
+}
+
+static void tensorboard_close(void *state)
+{
+    event_file_close(state);
+    free(state);
+}
+
+const struct report_sink report_sink_tensorboard = {
+    .name = "the event file",
+    .open = tensorboard_open,
+    .begin = tensorboard_begin,
+    .step = tensorboard_step,
+    .evaluation = tensorboard_evaluation,
+    .end = tensorboard_end,
+    .close = tensorboard_close,
+};
