@@ -6,7 +6,7 @@
 #include "train/trainer.h"
 
 #include "base/json.h"
-#include "model/model.h"
+#include "model/model_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +26,8 @@ static struct {
     CLI_INTEGER(name, letter, "N", &chosen.where, start, least, most, text)
 
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m", "a size of model by name, as weft train has them"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m",
+             "a size of model by name, or a YAML file, as weft train takes it"),
     INTEGER("batch", 'b', batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),
     INTEGER("micro-batch", 0, micro_batch, "0", 0, 1e6,
             "sequences in one forward and backward pass; 0: a rank's share"),

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 
 #include "base/text.h"
+#include "model/model_file.h"
 #include "plan/calibrate.h"
 #include "plan/strategy.h"
 
@@ -15,7 +16,7 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt", "a size of model by name, as weft train takes it"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt", "a size of model by name, or a YAML file, as weft train takes it"),
     CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "4", 1, 4096, "most ranks on a node"),
     CLI_INTEGER("nodes", 0, "N", &chosen.nodes, "1", 1, 4096, "nodes like this machine"),
     CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL,
@@ -120,7 +121,7 @@ static weft_status run(struct command_call *call, struct error *error)
     struct model_description *description = NULL;
     struct device *device = NULL;
     struct machine *machine = NULL;
-    weft_status status = model_shape_find(chosen.model, &shape, error);
+    weft_status status = model_shape_load(chosen.model, &shape, error);
     if (status == WEFT_OK)
         status = model_describe(&shape, &description, error);
     if (status == WEFT_OK)

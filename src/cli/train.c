@@ -4,6 +4,7 @@
 #include "cli/training.h"
 
 #include "base/file.h"
+#include "model/model_file.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static const char *const failures[] = {"stop", "continue", NULL};
 
 static struct {
     struct train_config config;
-    int64_t layers, heads, kv_heads, width, hidden, context, vocabulary;
+    int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
     const char *scaling, *rate_shape, *optimiser, *trace, *precision, *gradients, *recompute, *failure;
     double grace;
     bool quiet, fresh;
@@ -26,12 +27,14 @@ static struct {
 #define NUMBER(name, where, start, least, most, text) CLI_NUMBER(name, 0, "X", &chosen.where, start, least, most, text)
 
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt", "a size of model by name (see below)"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt",
+             "a size of model by name (weft model list), or a YAML file"),
     INTEGER("layers", 0, "N", layers, "0", 0, 1000, "transformer blocks, in place of the named size's; 0: as named"),
     INTEGER("heads", 0, "N", heads, "0", 0, 1000, "attention heads; 0: as named"),
     INTEGER("kv-heads", 0, "N", kv_heads, "0", 0, 1000, "heads of keys and values; 0: as named"),
     INTEGER("width", 0, "N", width, "0", 0, 100000, "width of the residual stream; 0: as named"),
     INTEGER("hidden", 0, "N", hidden, "0", 0, 1000000, "width within the feed-forward layers; 0: as named"),
+    INTEGER("window", 0, "N", window, "0", 0, 4096, "mlp: tokens that a prediction is made from; 0: as named"),
     INTEGER("context", 0, "N", context, "0", 0, 1000000, "longest sequence; 0: as named"),
     INTEGER("vocabulary", 0, "N", vocabulary, "0", 0, 10000000,
             "number of different tokens; 0: as the tokenizer of the data has, or as named"),
@@ -115,7 +118,7 @@ static weft_status resolve(struct error *error)
     if (!config->data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "weft train needs --data: a text file, a token shard or a folder of shards");
-    weft_status status = model_shape_find(config->model, &config->shape, error);
+    weft_status status = model_shape_load(config->model, &config->shape, error);
     if (status != WEFT_OK)
         return status;
     struct model_shape *shape = &config->shape;
@@ -123,9 +126,9 @@ static weft_status resolve(struct error *error)
         int64_t given;
         size_t *place;
     } numbers[] = {
-        {chosen.layers, &shape->layers},         {chosen.heads, &shape->heads},   {chosen.kv_heads, &shape->kv_heads},
-        {chosen.width, &shape->width},           {chosen.hidden, &shape->hidden}, {chosen.context, &shape->context},
-        {chosen.vocabulary, &shape->vocabulary},
+        {chosen.layers, &shape->layers},   {chosen.heads, &shape->heads},           {chosen.kv_heads, &shape->kv_heads},
+        {chosen.width, &shape->width},     {chosen.hidden, &shape->hidden},         {chosen.window, &shape->window},
+        {chosen.context, &shape->context}, {chosen.vocabulary, &shape->vocabulary},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].given)
@@ -187,7 +190,8 @@ const struct command command_train = {
     .group = COMMAND_TRAIN,
     .summary = "train a language model",
     .description =
-        "Trains a GPT or a Llama on a text (tokens are bytes) or on token shards, data-parallel over the ranks that it "
+        "Trains a GPT, a Llama or a multilayer perceptron on a text (tokens are bytes) or on token shards, "
+        "data-parallel over the ranks that it "
         "was "
         "launched with: alone, under weft run, mpirun, srun or torchrun's variables.\n\n"
         "The same batch gives the same weights, bit for bit, on any number of ranks, stopped and resumed or not.\n\n"
@@ -196,7 +200,8 @@ const struct command command_train = {
         "same command again, with WEFT_CHECKPOINT_DIR or --resume auto, and it goes on. SIGINT does the same with exit "
         "code 130. A second signal ends it at once.\n\n"
         "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), and on to gpt2 (124M); llama-micro "
-        "(0.8M; also called llama), and on to smollm-135m and tinyllama.",
+        "(0.8M; also called llama), and on to smollm-135m and tinyllama; mlp-micro. weft model list shows all. A file "
+        "describes a network in lines such as \"kind: llama\" and \"layers: 6\": see weft model show.",
     .examples = "weft train --data data/bible.txt --steps 200\n"
                 "weft run -n 4 -- weft train --model gpt --data data/bible.txt --steps 200 --checkpoint-dir /tmp/run1\n"
                 "weft train --data data/bible.txt --steps 400 --resume /tmp/run1\n",

@@ -44,7 +44,7 @@ weft_status training_measure_config(const struct training_measure *measure, int 
     if (measure->batch % ranks)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
                          measure->batch, ranks);
-    return model_shape_find(measure->model, &config->shape, error);
+    return model_shape_load(measure->model, &config->shape, error);
 }
 
 weft_status training_leave(struct command_call *call, weft_context *context, weft_status status, bool speaks,

@@ -20,7 +20,9 @@ weft_status model_describe(const struct model_shape *shape, struct model_descrip
     description->shape = *shape;
     description->shape.kind = network->kind;
     network->complete(&description->shape);
-    weft_status status = network->describe(description, error);
+    weft_status status = network_check(network, &description->shape, error);
+    if (status == WEFT_OK)
+        status = network->describe(description, error);
     if (status != WEFT_OK) {
         model_description_free(description);
         return status;
@@ -120,6 +122,31 @@ double model_flops_per_token(const struct model_description *description, size_t
     for (size_t i = 0; i < description->layer_count; i++)
         forward += description->layers[i].kind->flops(&description->layers[i], sequence);
     return 3 * forward;
+}
+
+void model_get_layer(const struct model_description *description, size_t number, weft_type type, weft_type activations,
+                     const struct model_options *options, struct model_layer *result)
+{
+    const struct layer *layer = &description->layers[number];
+    const struct layer_room room = {.element = weft_type_size(type),
+                                    .activation = weft_type_size(activations),
+                                    .batch = options->batch,
+                                    .sequence = options->sequence,
+                                    .training = options->training};
+    const struct layer_memory memory = layer->kind->memory(layer, &room);
+    *result = (struct model_layer){
+        .name = layer->name,
+        .kind = layer->kind->name,
+        .width = layer->width,
+        .parameter = layer->parameter,
+        .parameter_count = layer->parameter_count,
+        .flops = layer->kind->flops(layer, options->sequence),
+        .own = memory.own,
+        .kept = memory.kept,
+        .scratch = memory.scratch,
+    };
+    for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++)
+        result->weights += description->parameters[i].count;
 }
 
 /* ---- initial values ---------------------------------------------------------------------------------------------- */

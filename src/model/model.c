@@ -121,8 +121,8 @@ size_t model_memory(const struct model_description *description, weft_type type,
 
 #define TOKENS_MOST ((size_t)1 << 26) /* in a micro-batch; keeps every size below within 64 bits */
 
-static weft_status check_options(const struct model_description *description, const struct model_options *options,
-                                 struct error *error)
+weft_status model_check_options(const struct model_description *description, const struct model_options *options,
+                                struct error *error)
 {
     const size_t batch = options->batch, sequence = options->sequence;
     if (batch < 1 || sequence < 1)
@@ -147,7 +147,7 @@ static weft_status check_options(const struct model_description *description, co
 weft_status model_open(const struct model_description *description, struct device *device,
                        const struct model_options *options, struct model **result, struct error *error)
 {
-    weft_status status = check_options(description, options, error);
+    weft_status status = model_check_options(description, options, error);
     if (status != WEFT_OK)
         return status;
     struct model *model = calloc(1, sizeof *model);

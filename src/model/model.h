@@ -36,14 +36,15 @@
 
 /** The numbers of a network. Of those marked, 0 is what is usual for the kind; those that a kind does not use are 0. */
 struct model_shape {
-    const char *kind; /**< "gpt" or "llama"; a static string */
+    const char *kind; /**< "gpt", "llama" or "mlp"; a static string */
     size_t layers;
     size_t heads;
-    size_t width;        /**< of the residual stream; a multiple of heads */
+    size_t width;        /**< of the residual stream; a multiple of heads. mlp: of an embedding */
     size_t context;      /**< longest sequence */
     size_t vocabulary;   /**< number of different tokens; 256 for bytes */
     size_t kv_heads;     /**< heads of keys and values, a divisor of heads; 0: heads */
-    size_t hidden;       /**< width within the feed-forward layers; 0: usual */
+    size_t hidden;       /**< width within the feed-forward layers, of an mlp's hidden layers; 0: usual */
+    size_t window;       /**< mlp: tokens that a prediction is made from */
     double rotary_base;  /**< of rotary positions; 0: usual */
     double norm_epsilon; /**< 0: usual */
     bool untied;         /**< the head has a matrix of its own; otherwise it is the embedding table */
@@ -60,7 +61,7 @@ struct model_size {
 const struct model_size *model_sizes(size_t *count);
 
 /** The shape called `name` ("gpt" alone is gpt-micro, the one to begin with); an unknown name is WEFT_ERROR_ARGUMENT
- * with the nearest one. */
+ * with the nearest one. Where a file may be named, too: model_shape_load() (model/model_file.h). */
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error);
 
 /** One tensor of the flat array. */
@@ -105,6 +106,20 @@ const struct model_parameter *model_parameter_find(const struct model_descriptio
  */
 double model_flops_per_token(const struct model_description *description, size_t sequence);
 
+/** What a layer is and costs. The backward pass takes twice the operations of the forward pass. */
+struct model_layer {
+    const char *name; /**< "h.3.attention" */
+    const char *kind; /**< "attention" */
+    size_t width;     /**< elements of a row that it makes; 0: it makes losses */
+    size_t parameter; /**< number of its first parameter; those of all layers follow each other */
+    size_t parameter_count;
+    size_t weights; /**< elements of its parameters */
+    double flops;   /**< floating-point operations of the forward pass for one token */
+    size_t own;     /**< bytes for as long as the model lives */
+    size_t kept;    /**< bytes from forward to backward */
+    size_t scratch; /**< bytes within one call; layers share them */
+};
+
 /**
  * What the backward pass makes anew from the rows that entered a layer, instead of keeping it: memory against time
  * (Chen et al. 2016, "Training deep nets with sublinear memory cost"; of attention alone, Korthikanti et al. 2022).
@@ -129,6 +144,14 @@ struct model_options {
      */
     double dropout;
 };
+
+/** Layer `number` of `layer_count`, its bytes as for model_memory(). Text lives as long as the description. */
+void model_get_layer(const struct model_description *description, size_t number, weft_type type, weft_type activations,
+                     const struct model_options *options, struct model_layer *layer);
+
+/** Whether a model can be opened with these: WEFT_ERROR_ARGUMENT for a batch or sequence that does not fit. */
+weft_status model_check_options(const struct model_description *description, const struct model_options *options,
+                                struct error *error);
 
 /** Bytes that a model takes on a device of these types, the weights, gradients and moments not included; 0 if memory is
  * out. */

@@ -15,6 +15,11 @@
         .vocabulary = v, __VA_ARGS__                                                                                   \
     }
 
+#define MLP(l, w, n, h, c, v)                                                                                          \
+    {                                                                                                                  \
+        .kind = "mlp", .layers = l, .width = w, .window = n, .hidden = h, .context = c, .vocabulary = v                \
+    }
+
 static const struct model_size sizes[] = {
     /* layers, heads, width, context, vocabulary */
     {"gpt-nano", GPT(4, 4, 64, 128, 256), "0.2M parameters, bytes: seconds on a laptop"},
@@ -35,6 +40,8 @@ static const struct model_size sizes[] = {
      "Llama's shape, 162M parameters"},
     {"smollm-360m", LLAMA(32, 15, 5, 960, 2560, 2048, 49152, ), "SmolLM, 362M parameters"},
     {"tinyllama", LLAMA(22, 32, 4, 2048, 5632, 2048, 32000, .untied = true), "TinyLlama, 1100M parameters"},
+    /* hidden layers, width of an embedding, window, width of hidden layers, context, vocabulary */
+    {"mlp-micro", MLP(2, 48, 16, 512, 128, 256), "0.8M parameters, bytes: what a window of 16 can tell"},
 };
 #define SIZES (sizeof sizes / sizeof *sizes)
 
@@ -44,14 +51,18 @@ const struct model_size *model_sizes(size_t *count)
     return sizes;
 }
 
+/* What some are called as well. */
+static const char *const others[][2] = {
+    {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"mlp", "mlp-micro"},      {"gpt2-124m", "gpt2"},
+    {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
+};
+#define OTHERS (sizeof others / sizeof *others)
+
 weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error)
 {
-    static const char *const others[][2] = {
-        {"gpt", "gpt-micro"},         {"llama", "llama-micro"},    {"gpt2-124m", "gpt2"},
-        {"gpt2-355m", "gpt2-medium"}, {"gpt2-774m", "gpt2-large"}, {"gpt2-1558m", "gpt2-xl"},
-    };
-    const char *names[SIZES];
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    const char *const asked = name;
+    const char *names[SIZES + OTHERS];
+    for (size_t i = 0; i < OTHERS; i++)
         if (strcmp(name, others[i][0]) == 0)
             name = others[i][1];
     for (size_t i = 0; i < SIZES; i++) {
@@ -61,9 +72,12 @@ weft_status model_shape_find(const char *name, struct model_shape *shape, struct
             return WEFT_OK;
         }
     }
-    const char *nearest = text_nearest(name, names, SIZES);
+    for (size_t i = 0; i < OTHERS; i++)
+        names[SIZES + i] = others[i][0];
+    const char *nearest = text_nearest(asked, names, SIZES + OTHERS);
     return error_set(
         error, WEFT_ERROR_ARGUMENT,
-        "there is no model size '%s'%s%s%s; sizes go from gpt-nano to gpt2-xl and from llama-micro to tinyllama", name,
-        nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+        "there is no model size '%s'%s%s%s (weft model list shows all; a name with a slash or one that ends in "
+        ".yaml is a file's)",
+        asked, nearest ? ", did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
 }

@@ -19,6 +19,8 @@ static cJSON *model_configuration(const struct model_shape *shape)
     cJSON_AddNumberToObject(object, "vocabulary", (double)shape->vocabulary);
     cJSON_AddNumberToObject(object, "kv_heads", (double)shape->kv_heads);
     cJSON_AddNumberToObject(object, "hidden", (double)shape->hidden);
+    if (shape->window) /* which manifests did not have before there were such networks */
+        cJSON_AddNumberToObject(object, "window", (double)shape->window);
     cJSON_AddNumberToObject(object, "rotary_base", shape->rotary_base);
     cJSON_AddNumberToObject(object, "norm_epsilon", shape->norm_epsilon);
     cJSON_AddBoolToObject(object, "untied", shape->untied);

@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "model/optimiser.h"
 #include "model/sample.h"
+#include "model/shape.h"
 #include "parallel/agreement.h"
 #include "parallel/rate_scaling.h"
 #include "parallel/training.h"
@@ -287,15 +288,13 @@ static void describe(const struct trainer *trainer)
 {
     const struct train_config *config = &trainer->config;
     const struct micro_batches *layout = training_layout(trainer->training);
-    const struct model_shape *shape = &trainer->description->shape;
+    char shape[SHAPE_TEXT_BYTES];
     int nodes = weft_comm_nodes(trainer->comm);
     if (!trainer->out)
         return;
     fprintf(trainer->out, "data   %s\n", dataset_describe(trainer->dataset));
-    fprintf(trainer->out,
-            "model  %s: %zu layers, %zu heads, width %zu, context %zu, vocabulary %zu; %.2fM parameters\n",
-            config->model, shape->layers, shape->heads, shape->width, shape->context, shape->vocabulary,
-            (double)trainer->description->weights * 1e-6);
+    fprintf(trainer->out, "model  %s: %s; %.2fM parameters\n", config->model,
+            shape_text(&trainer->description->shape, shape), (double)trainer->description->weights * 1e-6);
     fprintf(trainer->out,
             "plan   data parallel over %u rank%s on %d node%s; a step is %u micro-batch%s of %" PRId64 " x %" PRId64
             " tokens, %u a rank in %s",

@@ -40,18 +40,21 @@ static void describe(const struct model_shape *shape)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char *const kinds[] = {"gpt", "llama"};
+    static const char *const kinds[] = {"gpt", "llama", "mlp"};
     size_t numbers[8] = {0};
     memcpy(numbers, data, size < sizeof numbers ? size : sizeof numbers);
-    describe(&(struct model_shape){.kind = kinds[numbers[7] % 2],
+    const char *kind = kinds[numbers[7] % 3];
+    const bool is_mlp = kind == kinds[2]; /* which has a window and no heads */
+    describe(&(struct model_shape){.kind = kind,
                                    .layers = numbers[0] > LAYERS_MOST ? LAYERS_MOST : numbers[0],
-                                   .heads = numbers[1],
+                                   .heads = is_mlp ? 0 : numbers[1],
                                    .width = numbers[2],
                                    .context = numbers[3],
                                    .vocabulary = numbers[4],
-                                   .kv_heads = numbers[5],
+                                   .kv_heads = is_mlp ? 0 : numbers[5],
                                    .hidden = numbers[6],
-                                   .untied = numbers[7] & 2});
+                                   .window = is_mlp ? numbers[1] : numbers[7] >> 32,
+                                   .untied = numbers[7] & 8});
     char *name = strndup((const char *)data, size);
     struct model_shape shape;
     struct error error = {0};

@@ -25,6 +25,11 @@ static const struct model_shape llama = {.kind = "llama",
                                          .untied = true};
 static const struct model_shape tied_llama = {
     .kind = "llama", .layers = 1, .heads = 1, .width = 4, .hidden = 3, .context = 7, .vocabulary = VOCABULARY};
+/* The second sees further back than a sequence is long. */
+static const struct model_shape mlp = {
+    .kind = "mlp", .layers = 3, .width = 4, .window = 3, .hidden = 6, .context = 7, .vocabulary = VOCABULARY};
+static const struct model_shape wide_mlp = {
+    .kind = "mlp", .layers = 1, .width = 5, .window = 7, .hidden = 3, .context = 7, .vocabulary = VOCABULARY};
 
 struct fixture {
     struct device *device;
@@ -115,8 +120,8 @@ static double model_error(struct fixture *fixture, const char **name)
 
 static void every_gradient_is_the_slope_of_the_loss(void **state)
 {
-    static const struct model_shape *const shapes[] = {&gpt, &llama, &tied_llama};
-    for (size_t i = 0; i < 3; i++)
+    static const struct model_shape *const shapes[] = {&gpt, &llama, &tied_llama, &mlp, &wide_mlp};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (enum model_recompute recompute = 0; recompute <= MODEL_RECOMPUTE_ALL; recompute++)
             for (int dropping = 0; dropping < 2; dropping++) {
                 struct fixture fixture;
@@ -157,6 +162,16 @@ static void wrong_norm(struct device *device, size_t rows, size_t width, const v
 {
     original.layer_norm_backward(device, rows, width, gradient_out, x, gain, means, reciprocals, false, gradient_x,
                                  gradient_gain, gradient_bias);
+}
+
+/* One slope is off by a ten-thousandth. */
+static void wrong_norm_gradient(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                const void *x, const void *gain, const void *means, const void *reciprocals,
+                                bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias)
+{
+    original.layer_norm_backward(device, rows, width, gradient_out, x, gain, means, reciprocals, accumulate, gradient_x,
+                                 gradient_gain, gradient_bias);
+    ((double *)gradient_x)[0] *= 1.0001;
 }
 
 /* Forgets the embedding's share of the tied table. */
@@ -226,6 +241,21 @@ static void wrong_factor(struct device *device, const struct dropout *dropout, s
     original.scale(device, rows * width, 1 - dropout->share, out);
 }
 
+/* Each product adds a hundred-thousandth too little to what is there, as if a window's far rows counted less. */
+static void wrong_matmul(struct device *device, const struct matmul *arguments)
+{
+    struct matmul product = *arguments;
+    if (product.accumulate && product.transpose_b)
+        device->scale(device, product.rows * product.columns, 0.99999, product.c);
+    original.matmul(device, &product);
+}
+
+/* Leaves the copy as it was before. */
+static void wrong_narrow(struct device *device, size_t count, const void *x, void *out)
+{
+    original.narrow(device, count - 1, x, out);
+}
+
 static void expect_mutants_caught(const struct model_shape *shape, double dropout, const struct device *mutants,
                                   size_t count)
 {
@@ -264,6 +294,11 @@ static void a_backward_pass_that_is_a_little_wrong_is_caught(void **state)
     mutants[1].swiglu_backward = wrong_swiglu;
     mutants[2].rms_norm_backward = wrong_rms_norm;
     expect_mutants_caught(&llama, 0, mutants, 3);
+    mutants[0] = mutants[1] = mutants[2] = original;
+    mutants[0].matmul = wrong_matmul;
+    mutants[1].narrow = wrong_narrow;
+    mutants[2].layer_norm_backward = wrong_norm_gradient;
+    expect_mutants_caught(&mlp, 0, mutants, 3);
 }
 
 int main(void)

@@ -22,6 +22,8 @@ static const struct model_shape llama = {.kind = "llama",
                                          .context = 12,
                                          .vocabulary = VOCABULARY,
                                          .untied = true};
+static const struct model_shape mlp = {
+    .kind = "mlp", .layers = 2, .width = 10, .window = 4, .hidden = 30, .context = 12, .vocabulary = VOCABULARY};
 static const struct model_shape *shape; /* of the tests that run */
 
 struct fixture {
@@ -346,9 +348,11 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
         assert_memory_equal(arrays[0][i], arrays[1][i], elements * sizeof(float));
 
     /* Without a gradient only decay moves a weight: matrices shrink, gains and biases stay. */
-    const bool is_gpt = shape == &gpt;
-    const char *gain_name = is_gpt ? "ln_f.weight" : "model.norm.weight";
-    const char *matrix_name = is_gpt ? "h.1.mlp.c_fc.weight" : "model.layers.1.mlp.up_proj.weight";
+    const char *gain_name = "norm.weight", *matrix_name = "hidden.1.weight";
+    if (shape == &gpt)
+        gain_name = "ln_f.weight", matrix_name = "h.1.mlp.c_fc.weight";
+    if (shape == &llama)
+        gain_name = "model.norm.weight", matrix_name = "model.layers.1.mlp.up_proj.weight";
     float *gain = arrays[0][0] + model_parameter_find(fixture->description, gain_name)->offset;
     float *matrix = arrays[0][0] + model_parameter_find(fixture->description, matrix_name)->offset;
     float gain_before = *gain, matrix_before = *matrix;
@@ -434,7 +438,7 @@ int main(void)
         cmocka_unit_test(draws_follow_the_distribution),
         cmocka_unit_test(sampling_goes_on_beyond_the_window_and_repeats_by_seed),
     };
-    static const struct model_shape *const shapes[] = {&gpt, &llama};
+    static const struct model_shape *const shapes[] = {&gpt, &llama, &mlp};
     int failed = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         shape = shapes[i];

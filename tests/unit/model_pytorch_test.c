@@ -23,6 +23,8 @@ static const struct model_shape llama = {.kind = "llama",
                                          .vocabulary = VOCABULARY,
                                          .rotary_base = 100,
                                          .untied = true};
+static const struct model_shape mlp = {
+    .kind = "mlp", .layers = 2, .width = 6, .window = 4, .hidden = 20, .context = 12, .vocabulary = VOCABULARY};
 
 struct expected {
     const char *name;
@@ -85,6 +87,21 @@ static const struct expected expected_llama[] = {
     {"model.norm.weight", 0.317327994909537, 0.541614953614327},
     {"lm_head.weight", 0.333553747590774, -0.0774967937205873},
 };
+#define MLP_LOSS 3.48186684333083
+static const struct expected expected_mlp[] = {
+    {"embedding.weight", 0.180144360934955, 0.047151868392579},
+    {"hidden.0.norm.weight", 0.0681289587620435, -0.0705378239731597},
+    {"hidden.0.norm.bias", 0.0918262253504405, 0.0821573271567822},
+    {"hidden.0.weight", 0.126714548686247, -0.0941825527225883},
+    {"hidden.0.bias", 0.0851099478265445, 0.00555322900939722},
+    {"hidden.1.norm.weight", 0.0972225876813694, 0.0750492310350789},
+    {"hidden.1.norm.bias", 0.156515788953856, 0.0731319949883463},
+    {"hidden.1.weight", 0.221714775838555, 0.112994097020728},
+    {"hidden.1.bias", 0.111580536301389, 0.0680668129807429},
+    {"norm.weight", 0.264381796162156, 0.0123269377663082},
+    {"norm.bias", 0.372803409665624, -0.310235174343782},
+    {"head.weight", 0.322063121403615, 0.0475582857239452},
+};
 static void compare(const struct model_shape *shape, double expected_loss, const struct expected *expected,
                     size_t count, const char *name, double tolerance)
 {
@@ -137,6 +154,7 @@ static void the_reference_device_agrees_with_pytorch(void **state)
 {
     compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "reference", 1e-12);
     compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "reference", 1e-12);
+    compare(&mlp, MLP_LOSS, expected_mlp, COUNT(expected_mlp), "reference", 1e-12);
 }
 
 /* To what eight bits of activations leave. */
@@ -144,12 +162,14 @@ static void mixed_precision_agrees_with_pytorch(void **state)
 {
     compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "cpu-bf16", 0.03);
     compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "cpu-bf16", 0.03);
+    compare(&mlp, MLP_LOSS, expected_mlp, COUNT(expected_mlp), "cpu-bf16", 0.03);
 }
 
 static void the_fast_device_agrees_with_pytorch(void **state)
 {
     compare(&gpt, GPT_LOSS, expected_gpt, COUNT(expected_gpt), "cpu", 1e-5);
     compare(&llama, LLAMA_LOSS, expected_llama, COUNT(expected_llama), "cpu", 1e-5);
+    compare(&mlp, MLP_LOSS, expected_mlp, COUNT(expected_mlp), "cpu", 1e-5);
 }
 
 int main(void)

@@ -10,6 +10,8 @@ static const struct model_shape gpt = {
     .kind = "gpt", .layers = 2, .heads = 2, .width = 32, .context = 24, .vocabulary = 128};
 static const struct model_shape llama = {
     .kind = "llama", .layers = 2, .heads = 4, .width = 32, .context = 24, .vocabulary = 128, .kv_heads = 2};
+static const struct model_shape mlp = {
+    .kind = "mlp", .layers = 2, .width = 16, .window = 6, .hidden = 48, .context = 24, .vocabulary = 128};
 static const struct model_shape *shape; /* of the tests that run */
 static const char text[] = "in the beginning was the word; ";
 #define BATCH    4
@@ -208,7 +210,7 @@ int main(void)
         cmocka_unit_test(every_optimiser_learns),
         cmocka_unit_test(fast_and_reference_devices_learn_alike),
     };
-    static const struct model_shape *const shapes[] = {&gpt, &llama};
+    static const struct model_shape *const shapes[] = {&gpt, &llama, &mlp};
     int failed = 0;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         shape = shapes[i];

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 LAYERS, WIDTH, CONTEXT, VOCABULARY, SEQUENCE = 2, 16, 12, 29, 9
 GPT_HEADS, LLAMA_HEADS, LLAMA_KV_HEADS, LLAMA_HIDDEN, LLAMA_BASE = 2, 4, 2, 24, 100.0
+MLP_WIDTH, MLP_WINDOW, MLP_HIDDEN = 6, 4, 20
 MASK = (1 << 64) - 1
 
 
@@ -136,4 +137,34 @@ def llama(weights, inputs):
     return linear(norm(x, "model.norm"), "lm_head")
 
 
-NETWORKS = {"gpt": (gpt_shapes(), gpt), "llama": (llama_shapes(), llama)}
+def mlp_shapes():
+    shapes = {"embedding.weight": (VOCABULARY, MLP_WIDTH)}
+    for layer in range(LAYERS):
+        inputs_of = MLP_HIDDEN if layer else MLP_WIDTH
+        block = {"norm.weight": (inputs_of,), "norm.bias": (inputs_of,),
+                 "weight": (inputs_of * (1 if layer else MLP_WINDOW), MLP_HIDDEN), "bias": (MLP_HIDDEN,)}
+        shapes.update({f"hidden.{layer}.{name}": shape for name, shape in block.items()})
+    shapes.update({"norm.weight": (MLP_HIDDEN,), "norm.bias": (MLP_HIDDEN,), "head.weight": (VOCABULARY, MLP_HIDDEN)})
+    return shapes
+
+
+def mlp(weights, inputs):
+    """Logits of inputs, of batch x SEQUENCE."""
+    def norm(x, name):
+        return F.layer_norm(x, x.shape[-1:], weights[name + "norm.weight"], weights[name + "norm.bias"], 1e-5)
+
+    def window(x):
+        """Row t becomes rows t - MLP_WINDOW + 1 to t, one after another, with zeros before the first."""
+        before = F.pad(x, (0, 0, MLP_WINDOW - 1, 0))
+        return torch.cat([before[:, i:i + SEQUENCE] for i in range(MLP_WINDOW)], -1)
+
+    x = weights["embedding.weight"][inputs]
+    for layer in range(LAYERS):
+        name = f"hidden.{layer}."
+        n = norm(x, name)
+        n = n if layer else window(n)
+        x = F.gelu(n @ weights[name + "weight"] + weights[name + "bias"], approximate="tanh")
+    return F.linear(norm(x, ""), weights["head.weight"])
+
+
+NETWORKS = {"gpt": (gpt_shapes(), gpt), "llama": (llama_shapes(), llama), "mlp": (mlp_shapes(), mlp)}

@@ -22,7 +22,8 @@ def rate_at(step):
     return FLOOR + 0.5 * (PEAK - FLOOR) * (1 + math.cos(math.pi * (step - WARMUP) / (STEPS - WARMUP)))
 
 
-for network, (shapes, forward) in NETWORKS.items():
+for network in "gpt", "llama":
+    shapes, forward = NETWORKS[network]
     weights = make_weights(shapes, 0.1, 1.0, torch.float32)
     matrices = [weight for weight in weights.values() if weight.dim() > 1]
     others = [weight for weight in weights.values() if weight.dim() == 1]

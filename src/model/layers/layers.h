@@ -67,6 +67,17 @@ weft_status feed_forward_add(struct model_description *description, const struct
                              const struct feed_forward_names *names, bool outputs_first, double deviation,
                              double down_deviation, struct error *error);
 
+/** gelu(linear(the norms of the last `window` rows, one after another)); rows before the first of a sequence are 0. It
+ * is no branch: its rows may be wider or narrower than those that enter it. */
+struct dense {
+    struct norm norm; /**< of the rows that enter */
+    size_t window;    /**< 1: each row by itself */
+    struct linear linear;
+};
+
+weft_status dense_add(struct model_description *description, const struct dense *dense, size_t width,
+                      const char *prefix, double deviation, struct error *error);
+
 /** Cross entropy of the tokens to come, from norm(x) and a matrix of vocabulary x width. The last layer of a network.
  */
 struct head {

@@ -79,4 +79,11 @@ static weft_status describe(struct model_description *description, struct error 
     return status;
 }
 
-const struct network gpt_network = {.kind = "gpt", .complete = complete, .describe = describe};
+static const char *const numbers[] = {"heads", "kv_heads", "hidden", NULL};
+
+const struct network gpt_network = {
+    .kind = "gpt",
+    .numbers = numbers,
+    .complete = complete,
+    .describe = describe,
+};

@@ -38,9 +38,6 @@ static weft_status check(const struct model_shape *shape, struct error *error)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "heads of %zu elements (width %zu in %zu heads) cannot be turned in pairs; make it even",
                          shape->width / shape->heads, shape->width, shape->heads);
-    if (!(shape->rotary_base >= 1 && shape->rotary_base <= 1e12))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "rotary_base is %g; it must be from 1 to 1e12",
-                         shape->rotary_base);
     return WEFT_OK;
 }
 
@@ -95,4 +92,11 @@ static weft_status describe(struct model_description *description, struct error 
     return status;
 }
 
-const struct network llama_network = {.kind = "llama", .complete = complete, .describe = describe};
+static const char *const numbers[] = {"heads", "kv_heads", "hidden", "rotary_base", "untied", NULL};
+
+const struct network llama_network = {
+    .kind = "llama",
+    .numbers = numbers,
+    .complete = complete,
+    .describe = describe,
+};

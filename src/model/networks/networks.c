@@ -3,9 +3,24 @@
 
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
-const struct network *const networks[] = {&gpt_network, &llama_network, NULL};
+const struct network *const networks[] = {
+#define NETWORK(kind) &kind##_network,
+#include "model/networks/networks.def"
+#undef NETWORK
+    NULL};
+
+char *network_kinds(char *text, size_t size)
+{
+    size_t length = 0;
+    for (const struct network *const *network = networks; *network && length < size; network++) {
+        const char *before = network == networks ? "" : network[1] ? ", " : " or ";
+        length += (size_t)snprintf(text + length, size - length, "%s%s", before, (*network)->kind);
+    }
+    return text;
+}
 
 const struct network *network_find(const char *kind, struct error *error)
 {
@@ -22,24 +37,34 @@ const struct network *network_find(const char *kind, struct error *error)
     return NULL;
 }
 
+bool network_has(const struct network *network, const struct shape_number *number)
+{
+    if (number->of_all)
+        return true;
+    for (const char *const *name = network->numbers; *name; name++)
+        if (strcmp(*name, number->name) == 0)
+            return true;
+    return false;
+}
+
+weft_status network_check(const struct network *network, const struct model_shape *shape, struct error *error)
+{
+    for (size_t i = 0; i < shape_number_count; i++) {
+        const struct shape_number *number = &shape_numbers[i];
+        const double value = shape_number_get(shape, number);
+        if (!network_has(network, number) && value != 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "a network of kind %s has no '%s'; leave it out",
+                             network->kind, number->name);
+        if (network_has(network, number) && !(value >= number->least && value <= number->most))
+            return error_set(error, WEFT_ERROR_ARGUMENT,
+                             "a network of kind %s cannot have %s %.10g; it must be from %.10g to %.10g", network->kind,
+                             number->name, value, number->least, number->most);
+    }
+    return WEFT_OK;
+}
+
 weft_status transformer_check(const struct model_shape *shape, struct error *error)
 {
-    const struct {
-        size_t number, most;
-        const char *what;
-    } numbers[] = {
-        {shape->layers, 1024, "layers"},
-        {shape->heads, 4096, "heads"},
-        {shape->kv_heads, 4096, "kv_heads"},
-        {shape->width, 131072, "width"},
-        {shape->hidden, 1048576, "hidden"},
-        {shape->context, 16777216, "context"},
-        {shape->vocabulary, 16777216, "vocabulary"},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (numbers[i].number < 1 || numbers[i].number > numbers[i].most)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "a %s cannot have %s %zu; it must be from 1 to %zu",
-                             shape->kind, numbers[i].what, numbers[i].number, numbers[i].most);
     if (shape->width % shape->heads != 0)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "a width of %zu cannot be divided among %zu heads; make it a multiple of them", shape->width,
@@ -48,8 +73,5 @@ weft_status transformer_check(const struct model_shape *shape, struct error *err
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "%zu heads cannot share %zu kv_heads evenly; make heads a multiple of kv_heads", shape->heads,
                          shape->kv_heads);
-    if (!(shape->norm_epsilon > 0 && shape->norm_epsilon < 1))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "norm_epsilon is %g; it must be between 0 and 1",
-                         shape->norm_epsilon);
     return WEFT_OK;
 }
