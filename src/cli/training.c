@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/training.h"
 
+#include "model/model_file.h"
+
 #include <inttypes.h>
 #include <string.h>
 
