@@ -134,6 +134,14 @@ weft_status file_map(const char *path, struct file_map *map, struct error *error
     return WEFT_OK;
 }
 
+void file_map_let_go(const void *bytes, uint64_t size)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes;
+    const uintptr_t first = (begin + page - 1) / page * page, end = (begin + size) / page * page;
+    if (first < end) /* whole pages; what it says is a wish */
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
 void file_unmap(struct file_map *map)
 {
     if (map->bytes)

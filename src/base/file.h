@@ -47,6 +47,12 @@ struct file_map {
  */
 weft_status file_map(const char *path, struct file_map *map, struct error *error);
 
+/**
+ * Let go of the memory that `size` bytes of a map take, after they were read and before they may be read again: a large
+ * file that is looked through then does not count as this process's memory.
+ */
+void file_map_let_go(const void *bytes, uint64_t size);
+
 /** Undo file_map(); harmless on an empty or zeroed struct. */
 void file_unmap(struct file_map *map);
 

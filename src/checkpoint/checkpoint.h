@@ -9,6 +9,7 @@
  *         optimizer.safetensors              "NAME.exp_avg", "NAME.exp_avg_sq" for each weight NAME
  *         manifest.json                      step, position, configuration; size and SHA-256 of each file
  *       step-00000200.partial/               one being written; never read, removed by the next writer
+ *       best -> step-00000150                where the writer marked one as the best: a link, and never pruned
  *
  * With several writers the files are "model-00001-of-00004.safetensors" and so on, and beside them
  * "model.safetensors.index.json" says which tensor is where, as other tools expect; a tensor may be cut into pieces
@@ -35,6 +36,7 @@
 #include <stdbool.h>
 
 #define CHECKPOINT_MANIFEST         "manifest.json"
+#define CHECKPOINT_BEST             "best"
 #define CHECKPOINT_MANIFEST_VERSION 1
 #define CHECKPOINT_INDEX            "model.safetensors.index.json"
 #define CHECKPOINT_FILE_NAME_BYTES  64
@@ -46,6 +48,7 @@ struct checkpoint_state {
     uint64_t seed;         /**< of data order and whatever else is drawn */
     const cJSON *model;    /**< object: the model's configuration, flat; compared by checkpoint_match_model() */
     const cJSON *training; /**< object: hyper-parameters that a resume needs or wants to compare; may be NULL */
+    bool best;             /**< writing: RUN/best shall lead to it; reading: false */
 };
 
 /** A file of a checkpoint, as its manifest lists it. Holds no pointers, so that it can be sent between ranks as bytes.
@@ -79,8 +82,8 @@ void checkpoint_claim_text(const char *run, char text[CHECKPOINT_CLAIM_BYTES]);
 
 /**
  * Write a whole checkpoint from this rank: `weights` and `optimizer` (may be empty) into RUN, then remove the oldest
- * ones beyond `keep` (0: keep all). A checkpoint of the same step is replaced. On an error nothing half-written is left
- * and older checkpoints are as before.
+ * ones beyond `keep` (0: keep all) but the best. A checkpoint of the same step is replaced. On an error nothing
+ * half-written is left and older checkpoints are as before.
  */
 weft_status checkpoint_save(const char *run, const struct checkpoint_state *state, const struct named_tensor *weights,
                             size_t weight_count, const struct named_tensor *optimizer, size_t optimizer_count,
@@ -117,8 +120,9 @@ weft_status checkpoint_write_index(const char *run, uint64_t step, const struct 
                                    struct error *error);
 
 /**
- * Write the manifest, sync, and give the checkpoint its name; then remove the oldest beyond `keep` (0: keep all). Every
- * file must be there with its size: one that a rank has written to a disk that this one does not see is told.
+ * Write the manifest, sync, and give the checkpoint its name, mark it if it is the best; then remove the oldest beyond
+ * `keep` (0: keep all), but the best. Every file must be there with its size: one that a rank has written to a disk
+ * that this one does not see is told.
  */
 weft_status checkpoint_commit(const char *run, const struct checkpoint_state *state,
                               const struct checkpoint_record *records, size_t count, unsigned keep,

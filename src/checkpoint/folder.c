@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STEP_FORMAT    "step-%08" PRIu64
 #define PARTIAL_ENDING ".partial"
@@ -174,6 +175,42 @@ weft_status folder_publish(const char *run, uint64_t step, struct error *error)
     return status == WEFT_OK ? file_sync_folder(run, error) : status;
 }
 
+/* Whether RUN/best leads to the checkpoint of `step`. */
+static bool is_best(const char *run, uint64_t step)
+{
+    char link[FILE_PATH_BYTES], target[64], name[64];
+    snprintf(name, sizeof name, STEP_FORMAT, step);
+    if (file_join(link, run, CHECKPOINT_BEST, NULL) != WEFT_OK)
+        return false;
+    ssize_t length = readlink(link, target, sizeof target - 1);
+    if (length < 0)
+        return false;
+    target[length] = '\0';
+    return strcmp(target, name) == 0;
+}
+
+weft_status folder_mark_best(const char *run, uint64_t step, struct error *error)
+{
+    char link[FILE_PATH_BYTES], made[FILE_PATH_BYTES], name[64];
+    if (is_best(run, step))
+        return WEFT_OK;
+    snprintf(name, sizeof name, STEP_FORMAT, step);
+    weft_status status = file_join(link, run, CHECKPOINT_BEST, error);
+    if (status == WEFT_OK)
+        status = file_join(made, run, CHECKPOINT_BEST PARTIAL_ENDING, error);
+    if (status != WEFT_OK)
+        return status;
+    unlink(made); /* of a crash */
+    if (symlink(name, made) != 0)
+        return error_system(error, "cannot make the link '%s' to the best checkpoint", made);
+    if (rename(made, link) != 0) {
+        error_system(error, "cannot rename '%s' to '%s'", made, link);
+        unlink(made);
+        return WEFT_ERROR_SYSTEM;
+    }
+    return file_sync_folder(run, error);
+}
+
 weft_status folder_prune(const char *run, uint64_t step, unsigned keep, struct error *error)
 {
     uint64_t *steps = NULL;
@@ -184,7 +221,8 @@ weft_status folder_prune(const char *run, uint64_t step, unsigned keep, struct e
     while (candidates < count && steps[candidates] <= step)
         candidates++;
     for (size_t i = 0; i + keep < candidates && status == WEFT_OK; i++)
-        status = remove_step(run, steps[i], error);
+        if (!is_best(run, steps[i]))
+            status = remove_step(run, steps[i], error);
     free(steps);
     return status;
 }

@@ -21,7 +21,11 @@ weft_status folder_remove_partials(const char *run, struct error *error);
  */
 weft_status folder_publish(const char *run, uint64_t step, struct error *error);
 
-/** Of the checkpoints up to `step`, remove all but the newest `keep`. Later ones stay: they are another attempt's. */
+/** Make the link RUN/best lead to the checkpoint of `step`, in one move. */
+weft_status folder_mark_best(const char *run, uint64_t step, struct error *error);
+
+/** Of the checkpoints up to `step`, remove all but the newest `keep` and the best. Later ones stay: they are another
+ * attempt's. */
 weft_status folder_prune(const char *run, uint64_t step, unsigned keep, struct error *error);
 
 #endif

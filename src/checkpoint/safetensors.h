@@ -92,7 +92,7 @@ struct safetensors;
 /**
  * Map the file at `path` and check its structure (not its content: there is no checksum in the format). Errors: DATA,
  * with a sentence that names file and tensor, for whatever the reference implementation refuses, and for element types
- * that weft_type lacks.
+ * that weft_type lacks (BOOL is given as u8).
  */
 weft_status safetensors_open(const char *path, struct safetensors **file, struct error *error);
 

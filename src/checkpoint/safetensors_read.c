@@ -131,6 +131,11 @@ static weft_status read_type(const cJSON *entry, const char *where, weft_type *t
             return WEFT_OK;
         }
     }
+    if (strcmp(name, "BOOL") ==
+        0) { /* a byte each; GPT-2's public files have masks of them, which nobody computes with */
+        *type = WEFT_U8;
+        return WEFT_OK;
+    }
     return error_set(error, WEFT_ERROR_DATA, "%s has element type '%s', which Weft does not know", where, name);
 }
 

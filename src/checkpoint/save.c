@@ -153,6 +153,8 @@ weft_status checkpoint_commit(const char *run, const struct checkpoint_state *st
         status = write_manifest(partial, state, records, count, error);
     if (status == WEFT_OK)
         status = folder_publish(run, state->step, error);
+    if (status == WEFT_OK && state->best)
+        status = folder_mark_best(run, state->step, error);
     if (status == WEFT_OK && keep > 0)
         status = folder_prune(run, state->step, keep, error);
     return status;

@@ -38,10 +38,17 @@ static bool is_recomputed(const struct model *model, size_t i)
            (model->options.recompute == MODEL_RECOMPUTE_ATTENTION && layer->kind->is_attention);
 }
 
+/* Nothing before the first parameter that is trained needs a backward pass. */
+static bool is_passed_over(const struct model *model, size_t i)
+{
+    const struct layer *layer = &model->description->layers[i];
+    return layer->parameter + layer->parameter_count <= model->options.first_trainable;
+}
+
 /* What a layer keeps has a place of its own where a backward pass will need it and nothing makes it anew. */
 static bool keeps(const struct model *model, size_t i)
 {
-    return model->options.training && !is_recomputed(model, i);
+    return model->options.training && !is_recomputed(model, i) && !is_passed_over(model, i);
 }
 
 static size_t larger(size_t a, size_t b)
@@ -410,6 +417,15 @@ static void announce(const struct pass *pass, const struct layer *layer, model_r
         ready(context, first, end - first);
 }
 
+/* What a layer has no gradient for is 0, in a table that the head has been at, too. */
+static void pass_over(const struct pass *pass, const struct layer *layer, model_ready ready, void *context)
+{
+    for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++)
+        pass->device->fill(pass->device, pass->description->parameters[i].count, 0,
+                           pass_tensor(pass, pass->gradients, i));
+    announce(pass, layer, ready, context);
+}
+
 weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
                            void *context, struct error *error)
 {
@@ -422,6 +438,11 @@ weft_status model_backward(struct model *model, const void *parameters, void *gr
     drop(model, &pass, model->seed, model->sample);
     for (size_t i = model->description->layer_count; i-- > 0;) {
         const struct layer *layer = &model->description->layers[i];
+        if (is_passed_over(model, i)) {
+            if (layer->parameter_count)
+                pass_over(&pass, layer, ready, context);
+            continue;
+        }
         show_begin(model, i, MODEL_BACKWARD);
         if (is_recomputed(model, i))
             layer_forward(model, &pass, i);

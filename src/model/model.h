@@ -143,6 +143,8 @@ struct model_options {
      * follows from struct model_batch's numbers: tensor/dropout.h.
      */
     double dropout;
+    size_t first_trainable; /**< number of the first parameter that is trained: backward ends at its layer, and gives
+                               those of the layers before it a gradient of 0 */
 };
 
 /** Layer `number` of `layer_count`, its bytes as for model_memory(). Text lives as long as the description. */
@@ -200,7 +202,8 @@ weft_status model_forward(struct model *model, const void *parameters, const str
 typedef void (*model_ready)(void *context, size_t first, size_t count);
 
 /**
- * Gradients of the mean loss of the last model_forward(), which must have been with targets and the same parameters.
+ * Gradients of the mean loss of the last model_forward(), which must have been with targets and the same parameters (0
+ * for layers before options.first_trainable).
  * Overwrites all `elements` of `gradients` (summing over micro-batches is the caller's). `ready` may be NULL. One
  * backward a forward: it consumes the activations.
  */

@@ -16,22 +16,24 @@ double model_gradient_norm(struct device *device, size_t count, const void *grad
     return sqrt(tree_sum(sums, tree_blocks(count)));
 }
 
-/* ---- pieces with one weight decay -------------------------------------------------------------------------------- */
+/* ---- pieces that are treated alike ------------------------------------------------------------------------------- */
 
-/* Elements whose parameters all have weight decay, or all have none; for lamb and lars, one tensor. */
+/* Elements whose parameters have the same rate, and all have weight decay or all have none; for lamb and lars, one
+ * tensor. */
 struct piece {
     struct device *device;
     const struct optimiser *optimiser;
     const struct optimiser_step *step;
     size_t count;
     struct optimiser_arrays arrays;
+    double rate;
     bool decays;
 };
 
 static struct adamw adamw_of(const struct piece *piece)
 {
     const struct optimiser *optimiser = piece->optimiser;
-    return adamw_step(piece->step->number, piece->step->rate, optimiser->beta1, optimiser->beta2, optimiser->epsilon,
+    return adamw_step(piece->step->number, piece->rate, optimiser->beta1, optimiser->beta2, optimiser->epsilon,
                       piece->decays ? optimiser->weight_decay : 0, piece->step->gradient_scale);
 }
 
@@ -67,7 +69,7 @@ static void update_adamw(const struct piece *piece)
 
 static void update_sgd(const struct piece *piece)
 {
-    const struct sgd step = {.rate = piece->step->rate,
+    const struct sgd step = {.rate = piece->rate,
                              .momentum = piece->optimiser->momentum,
                              .weight_decay = decay_of(piece),
                              .gradient_scale = piece->step->gradient_scale};
@@ -96,7 +98,7 @@ static void update_lars(const struct piece *piece)
     device->combine(device, piece->count, piece->step->gradient_scale, arrays->gradients, decay_of(piece),
                     arrays->parameters, arrays->gradients);
     device->combine(device, piece->count, piece->optimiser->momentum, arrays->first_moments,
-                    piece->step->rate * trust_ratio(piece, piece->optimiser->trust), arrays->gradients,
+                    piece->rate * trust_ratio(piece, piece->optimiser->trust), arrays->gradients,
                     arrays->first_moments);
     device->combine(device, piece->count, 1, arrays->parameters, -1, arrays->first_moments, arrays->parameters);
     narrow(piece);
@@ -120,12 +122,15 @@ static size_t parameter_at(const struct model_description *description, size_t e
 
 /*
  * Where the piece ends that begins with parameter `i`. A gap belongs to the parameter before it: its weights and
- * gradients are 0 and stay so. Neighbours with the same decay are updated in one call where tensors do not matter.
+ * gradients are 0 and stay so. Neighbours that are treated alike are updated in one call where tensors do not matter.
  */
-static size_t end_of_piece(const struct model_description *description, size_t i, bool one_tensor)
+static size_t end_of_piece(const struct model_description *description, const struct parameter_groups *groups, size_t i,
+                           bool one_tensor)
 {
     size_t next = i + 1;
-    while (!one_tensor && next < description->parameter_count &&
+    if (groups && !one_tensor)
+        next = parameter_groups_run(groups, description, i);
+    while (!groups && !one_tensor && next < description->parameter_count &&
            description->parameters[next].decay == description->parameters[i].decay)
         next++;
     return next < description->parameter_count ? description->parameters[next].offset : description->elements;
@@ -146,14 +151,18 @@ void model_update(const struct model_description *description, struct device *de
     const bool one_tensor = optimiser->kind == OPTIMISER_LAMB || optimiser->kind == OPTIMISER_LARS;
     for (size_t done = 0; done < count;) {
         const size_t i = parameter_at(description, first + done);
-        const size_t end = end_of_piece(description, i, one_tensor);
+        const size_t end = end_of_piece(description, optimiser->groups, i, one_tensor);
+        const struct parameter_group group =
+            optimiser->groups ? optimiser->groups->of[i]
+                              : (struct parameter_group){.rate = 1, .decays = description->parameters[i].decay};
         const size_t length = (end < first + count ? end : first + count) - (first + done);
         const struct piece piece = {
             .device = device,
             .optimiser = optimiser,
             .step = step,
             .count = length,
-            .decays = description->parameters[i].decay,
+            .rate = step->rate * group.rate,
+            .decays = group.decays,
             .arrays = {.parameters = at(arrays->parameters, done, device->type),
                        .gradients = at(arrays->gradients, done, device->type),
                        .first_moments = at(arrays->first_moments, done, device->type),
@@ -161,7 +170,8 @@ void model_update(const struct model_description *description, struct device *de
                        .narrowed = at(arrays->narrowed, done, device->activations),
                        .sums = arrays->sums},
         };
-        updates[optimiser->kind](&piece);
+        if (!group.frozen)
+            updates[optimiser->kind](&piece);
         done += length;
     }
 }

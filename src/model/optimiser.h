@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Optimisers over ranges of a model's flat array, and the norm of the gradient. With g the gradient times its scale, p
- * the parameters and w the weight decay (0 for gains, biases and whatever else has none):
+ * the parameters, w the weight decay (0 for gains, biases and whatever else has none) and the rate that of the
+ * parameter's group (parameter_groups.h; frozen tensors are passed over, moments and all):
  *
  *     adamw   tensor/adamw.h
  *     sgd     m = momentum m + g + w p;   p = p - rate m
@@ -19,6 +20,7 @@
 #define WEFT_MODEL_OPTIMISER_H
 
 #include "model/model.h"
+#include "model/parameter_groups.h"
 #include "tensor/adamw.h"
 #include "tensor/tree.h"
 
@@ -40,6 +42,7 @@ struct optimiser {
     double momentum; /**< sgd, lars */
     double trust;    /**< lars */
     double weight_decay;
+    const struct parameter_groups *groups; /**< of the description; NULL: one rate, decay as the description says */
 };
 
 /** Whether there are second moments. */

@@ -368,6 +368,11 @@ size_t training_bucket_bytes(const weft_training *training)
     return buckets->bucket_elements * weft_type_size(buckets->type);
 }
 
+void training_set_groups(weft_training *training, const struct parameter_groups *groups)
+{
+    training->optimiser.groups = groups;
+}
+
 void training_set_steps(weft_training *training, uint64_t steps)
 {
     training->steps = steps;

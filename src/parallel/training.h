@@ -62,6 +62,10 @@ struct device **training_device(weft_training *training);
 /** Gradient bytes fused into one all-reduce, where neighbours become ready together. */
 size_t training_bucket_bytes(const weft_training *training);
 
+/** Treat parameters as `groups` says, which must outlive the training: those of a description whose parameters every
+ * rank registered in its order. After the start. */
+void training_set_groups(weft_training *training, const struct parameter_groups *groups);
+
 /** Steps done before this process began: what a checkpoint said. */
 void training_set_steps(weft_training *training, uint64_t steps);
 

@@ -102,11 +102,14 @@ weft_status weft_training_accumulate(weft_training *training)
 
 /* ---- the step ---------------------------------------------------------------------------------------------------- */
 
-/* The norm of the summed gradient: each rank looks at its shard. */
+/* The norm of the summed gradient: each rank looks at its shard. Frozen parameters have none. */
 static weft_status measure_gradient(weft_training *training, double *norm, struct error *error)
 {
     const struct shards *shards = &training->shards;
     struct device *device = training->device;
+    if (training->optimiser.groups)
+        parameter_groups_clear_frozen(training->optimiser.groups, &training->tensors, device, shards->first,
+                                      shards->count, training->parallel.gradients + shards->first);
     device->sum_of_squares(device, shards->count, training->parallel.gradients + shards->first,
                            training->square_sums + shards->first / DEVICE_SQUARES_BLOCK);
     weft_status status = shards_share_sums(shards, training->square_sums, error);

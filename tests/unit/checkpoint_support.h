@@ -49,7 +49,7 @@ static inline void small_model_make(struct small_model *small, uint64_t seed, ui
     cJSON_AddNumberToObject(small->model, "width", 6);
     small->training = cJSON_CreateObject();
     cJSON_AddNumberToObject(small->training, "learning_rate", 3e-4);
-    small->state = (struct checkpoint_state){step, 32 * step, seed, small->model, small->training};
+    small->state = (struct checkpoint_state){step, 32 * step, seed, small->model, small->training, false};
 }
 
 static inline void small_model_free(struct small_model *small)

@@ -5,6 +5,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -318,6 +319,56 @@ static void old_ones_go(void **state)
     assert_int_equal(steps[1], 50);
 }
 
+static void save_step(const char *run, uint64_t step, unsigned keep, bool best)
+{
+    struct small_model small;
+    small_model_make(&small, step, step, 4);
+    small.state.best = best;
+    must_save(&small, run, keep);
+    small_model_free(&small);
+}
+
+static void the_best_is_marked_and_stays(void **state)
+{
+    const char *run = run_folder("best");
+    const char *link = temporary_path(run, CHECKPOINT_BEST);
+    struct checkpoint *checkpoint;
+    uint64_t steps[8];
+    size_t count;
+    for (uint64_t step = 10; step <= 80; step += 10)
+        save_step(run, step, 2, step == 20 || step == 40); /* 40 takes the mark from 20 */
+    assert_int_equal(checkpoint_list(run, steps, 8, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 3);
+    assert_int_equal(steps[0], 40);
+    assert_int_equal(steps[1], 70);
+    assert_int_equal(checkpoint_open(link, &checkpoint, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_get_state(checkpoint)->step, 40);
+    checkpoint_close(checkpoint);
+    save_step(run, 40, 0, true); /* replaced, and marked again */
+    assert_int_equal(checkpoint_open(link, &checkpoint, NULL), WEFT_OK);
+    checkpoint_close(checkpoint);
+    /* What the name leads to elsewhere is no mark, and what a crash left is not in the way. */
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("../step-00000070", link), 0);
+    assert_int_equal(symlink("nowhere", temporary_path(run, CHECKPOINT_BEST ".partial")), 0);
+    save_step(run, 90, 1, true);
+    assert_int_equal(checkpoint_list(run, steps, 8, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(checkpoint_open(link, &checkpoint, NULL), WEFT_OK);
+    assert_int_equal(checkpoint_get_state(checkpoint)->step, 90);
+    checkpoint_close(checkpoint);
+    /* A folder of that name is not replaced. */
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(mkdir(link, 0777), 0);
+    struct small_model small;
+    struct error error = {0};
+    small_model_make(&small, 100, 100, 4);
+    small.state.best = true;
+    assert_int_equal(small_model_save(&small, run, 1, &error), WEFT_ERROR_SYSTEM);
+    assert_non_null(strstr(error.text, "best"));
+    small_model_free(&small);
+}
+
 static void the_same_step_is_replaced(void **state)
 {
     const char *run = run_folder("replace");
@@ -533,10 +584,11 @@ int main(void)
         cmocka_unit_test(the_hash_sees_everything),      cmocka_unit_test(any_cut_is_the_same_checkpoint),
         cmocka_unit_test(missing_and_double_pieces),     cmocka_unit_test(another_model_is_named),
         cmocka_unit_test(the_newest_whole_one_is_found), cmocka_unit_test(old_ones_go),
-        cmocka_unit_test(the_same_step_is_replaced),     cmocka_unit_test(no_checkpoint_there),
-        cmocka_unit_test(one_writer_a_folder),           cmocka_unit_test(bad_calls_leave_nothing),
-        cmocka_unit_test(parts_have_an_index),           cmocka_unit_test(files_must_be_there_to_commit),
-        cmocka_unit_test(a_file_that_is_given_up),       cmocka_unit_test(a_claim_has_a_text_of_its_own),
+        cmocka_unit_test(the_best_is_marked_and_stays),  cmocka_unit_test(the_same_step_is_replaced),
+        cmocka_unit_test(no_checkpoint_there),           cmocka_unit_test(one_writer_a_folder),
+        cmocka_unit_test(bad_calls_leave_nothing),       cmocka_unit_test(parts_have_an_index),
+        cmocka_unit_test(files_must_be_there_to_commit), cmocka_unit_test(a_file_that_is_given_up),
+        cmocka_unit_test(a_claim_has_a_text_of_its_own),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(folder, NULL);

@@ -28,7 +28,7 @@ static weft_status parse(const char *body, struct manifest *manifest, struct err
 static void what_is_written_reads_back(void **state)
 {
     cJSON *model = cJSON_Parse("{\"kind\":\"gpt\",\"layers\":[1,2]}"), *training = cJSON_Parse("{\"rate\":0.1}");
-    struct checkpoint_state written = {UINT64_MAX, 1ull << 60, 7, model, training};
+    struct checkpoint_state written = {UINT64_MAX, 1ull << 60, 7, model, training, false};
     struct checkpoint_record records[2] = {{"model-00001-of-00002.safetensors", {1ull << 55, {1, 2, 255}}},
                                            {"model-00002-of-00002.safetensors", {0, {0}}}};
     char *text = NULL;

@@ -210,6 +210,55 @@ static void recomputation_gives_the_same_gradients(void **state)
     fixture->device->release(fixture->device, again);
 }
 
+static void note_end(void *context, size_t first, size_t count)
+{
+    size_t *end = context;
+    assert_int_equal(first + count, *end);
+    *end = first;
+}
+
+/* Backward ends at the first parameter that is trained: what comes after has the same bits, what lies before is 0. */
+static void layers_before_the_trained_ones_are_passed_over(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct model_description *description = fixture->description;
+    float *again = make_array(fixture->device, description->elements);
+    double loss = forward(fixture), loss_again;
+    assert_int_equal(model_backward(fixture->model, fixture->parameters, fixture->gradients, NULL, NULL, NULL),
+                     WEFT_OK);
+    for (size_t trained = 0; trained <= description->parameter_count; trained++) {
+        struct model *model;
+        const struct model_options options = {.batch = BATCH,
+                                              .sequence = SEQUENCE,
+                                              .training = true,
+                                              .recompute = trained % 3,
+                                              .first_trainable = trained};
+        size_t end = description->elements;
+        for (size_t i = 0; i < description->elements; i++)
+            again[i] = 7;
+        assert_int_equal(model_open(description, fixture->device, &options, &model, NULL), WEFT_OK);
+        assert_int_equal(model_forward(model, fixture->parameters, &fixture->batch, &loss_again, NULL), WEFT_OK);
+        assert_int_equal(model_backward(model, fixture->parameters, again, note_end, &end, NULL), WEFT_OK);
+        assert_true(loss == loss_again);
+        assert_int_equal(end, 0);
+        model_close(model);
+        const size_t first =
+            trained < description->parameter_count ? description->parameters[trained].offset : description->elements;
+        assert_memory_equal(again + first, fixture->gradients + first, (description->elements - first) * sizeof *again);
+        /* The tables' layer has two parameters at most. */
+        for (size_t i = 0; trained > 1 && i < description->parameters[1].offset; i++)
+            assert_true(again[i] == 0);
+        if (trained == description->parameter_count)
+            for (size_t i = 0; i < description->elements; i++)
+                assert_true(again[i] == 0);
+        struct model_options all = options;
+        all.first_trainable = 0;
+        assert_true(model_memory(description, WEFT_F32, WEFT_F32, &options) <=
+                    model_memory(description, WEFT_F32, WEFT_F32, &all));
+    }
+    fixture->device->release(fixture->device, again);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void backward_needs_its_own_forward(void **state)
@@ -429,6 +478,7 @@ int main(void)
         cmocka_unit_test(ranges_are_told_from_last_to_first_when_they_are_final),
         cmocka_unit_test(backward_overwrites_and_clears_the_gaps),
         cmocka_unit_test(recomputation_gives_the_same_gradients),
+        cmocka_unit_test(layers_before_the_trained_ones_are_passed_over),
         cmocka_unit_test(backward_needs_its_own_forward),
         cmocka_unit_test(tokens_outside_the_vocabulary_are_refused),
         cmocka_unit_test(micro_batches_that_do_not_fit_are_refused),
