@@ -5,12 +5,14 @@
 #include "base/text.h"
 #include "checkpoint/manifest.h"
 #include "cli/command.h"
+#include "train/public_export.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
 static struct {
     bool json;
+    const char *output, *type;
 } chosen;
 
 #define DIR_DESCRIPTION                                                                                                \
@@ -225,7 +227,52 @@ static const struct command command_checkpoint_list = {
     .run = run_list,
 };
 
+/* ---- export ----------------------------------------------------------------------------------------------------- */
+
+static const char *const export_types[] = {"f32", "f16", "bf16", NULL};
+
+static weft_status run_export(struct command_call *call, struct error *error)
+{
+    static const weft_type types[] = {WEFT_F32, WEFT_F16, WEFT_BF16};
+    struct checkpoint *checkpoint;
+    if (!chosen.output)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "weft checkpoint export needs --output: the folder to make");
+    weft_status status = checkpoint_open(call->words[0], &checkpoint, error);
+    if (status != WEFT_OK)
+        return status;
+    status = public_export(checkpoint, chosen.output, types[cli_choice_index(chosen.type, export_types)], error);
+    if (status == WEFT_OK)
+        fprintf(call->output, "%s: the weights of %s as %s, and config.json\n", chosen.output,
+                checkpoint_folder(checkpoint), chosen.type);
+    checkpoint_close(checkpoint);
+    return status;
+}
+
+static const struct cli_option export_options[] = {
+    CLI_TEXT("output", 'o', "FOLDER", &chosen.output, NULL,
+             "the folder to make; it must not be there yet, or be empty"),
+    CLI_CHOICE("type", 0, "TYPE", &chosen.type, "f32", export_types, "of the elements; f16 and bf16 are rounded"),
+};
+
+static const struct command command_checkpoint_export = {
+    .name = "export",
+    .summary = "write a checkpoint's weights as other tools load them",
+    .description =
+        DIR_DESCRIPTION "\n\nWrites model.safetensors with the public tensor names of GPT-2 or Llama, and config.json "
+                        "with the shape, as the transformers library and many others read them. weft train --from and "
+                        "weft eval --from read them too.",
+    .examples = "weft checkpoint export runs/first --output first-f32\n"
+                "weft checkpoint export runs/first/best --output first-bf16 --type bf16\n",
+    .words = "DIR",
+    .least_words = 1,
+    .most_words = 1,
+    .options = export_options,
+    .option_count = sizeof export_options / sizeof *export_options,
+    .run = run_export,
+};
+
 static const struct command *const subcommands[] = {
+    &command_checkpoint_export,
     &command_checkpoint_hash,
     &command_checkpoint_list,
     &command_checkpoint_show,
@@ -234,7 +281,7 @@ static const struct command *const subcommands[] = {
 const struct command command_checkpoint = {
     .name = "checkpoint",
     .group = COMMAND_TRAIN,
-    .summary = "verify, show and compare checkpoints",
+    .summary = "verify, show, compare and export checkpoints",
     .subcommands = subcommands,
     .subcommand_count = sizeof subcommands / sizeof *subcommands,
 };

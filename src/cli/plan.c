@@ -16,7 +16,8 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt", "a size of model by name, or a YAML file, as weft train takes it"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt",
+             "a size of model by name, or a YAML file, as weft train takes it"),
     CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "4", 1, 4096, "most ranks on a node"),
     CLI_INTEGER("nodes", 0, "N", &chosen.nodes, "1", 1, 4096, "nodes like this machine"),
     CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL,

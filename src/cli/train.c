@@ -17,7 +17,8 @@ static const char *const failures[] = {"stop", "continue", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
-    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *gradients, *recompute, *failure;
+    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *gradients, *recompute, *failure, *from;
+    struct cli_list rates;
     double grace;
     bool quiet, fresh;
 } chosen;
@@ -27,8 +28,15 @@ static struct {
 #define NUMBER(name, where, start, least, most, text) CLI_NUMBER(name, 0, "X", &chosen.where, start, least, most, text)
 
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.config.model, "gpt",
-             "a size of model by name (weft model list), or a YAML file"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.config.model, NULL,
+             "a size of model by name (weft model list), or a YAML file; gpt, or with --from what is said there"),
+    CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
+             "begin with these weights: a checkpoint, a safetensors file, or a folder with config.json"),
+    CLI_TEXT("freeze", 0, "PATTERNS", &chosen.config.rules.freeze, NULL,
+             "leave tensors as they are: names, their beginnings, shell patterns ('wte,h.0-5,*.bias')"),
+    CLI_TEXT("no-decay", 0, "PATTERNS", &chosen.config.rules.no_decay, NULL,
+             "tensors without weight decay, besides gains and biases"),
+    CLI_LIST("rate-for", 0, "PATTERNS=X", &chosen.rates, "multiply the learning rate of these tensors ('wte,wpe=0.1')"),
     INTEGER("layers", 0, "N", layers, "0", 0, 1000, "transformer blocks, in place of the named size's; 0: as named"),
     INTEGER("heads", 0, "N", heads, "0", 0, 1000, "attention heads; 0: as named"),
     INTEGER("kv-heads", 0, "N", kv_heads, "0", 0, 1000, "heads of keys and values; 0: as named"),
@@ -67,6 +75,8 @@ static const struct cli_option options[] = {
     INTEGER("evaluate-every", 0, "N", config.evaluate_every, "0", 0, 1e12, "steps between evaluations; 0: at the end"),
     INTEGER("evaluate-sequences", 0, "N", config.evaluate_sequences, "64", 0, 1e9,
             "held-out sequences in an evaluation; 0: none"),
+    INTEGER("patience", 0, "N", config.patience, "0", 0, 1e9,
+            "end after so many evaluations without a better one, and keep the best checkpoint; 0: never"),
     CLI_TEXT("checkpoint-dir", 'c', "DIR", &chosen.config.checkpoint_dir, NULL,
              "write checkpoints below this folder; otherwise WEFT_CHECKPOINT_DIR's, and go on from there"),
     INTEGER("checkpoint-every", 0, "N", config.checkpoint_every, "0", 0, 1e12,
@@ -112,15 +122,38 @@ static const char *name_of_run(const struct train_config *config)
     return config->run_name ? config->run_name : *folder ? folder : config->model;
 }
 
+/* What is not the model's shape. */
 static weft_status resolve(struct error *error)
 {
     struct train_config *config = &chosen.config;
     if (!config->data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "weft train needs --data: a text file, a token shard or a folder of shards");
-    weft_status status = model_shape_load(config->model, &config->shape, error);
-    if (status != WEFT_OK)
+    weft_status status;
+    if (!*config->prompt)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--prompt is empty; a sample needs at least one character to begin with");
+    if (chosen.rates.count > PARAMETER_RATES_MOST)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--rate-for is given %zu times; at most %d are possible",
+                         chosen.rates.count, PARAMETER_RATES_MOST);
+    memcpy(config->rules.rates, chosen.rates.items, chosen.rates.count * sizeof *chosen.rates.items);
+    config->rules.rate_count = chosen.rates.count;
+    config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
+    config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
+    config->mixed = training_is_mixed(chosen.precision);
+    config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
+    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
+    config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
+    config->warnings = stderr;
+    config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
+    if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK)
         return status;
+    return preemption_find_checkpoint(config, &chosen.fresh, error);
+}
+
+/* The numbers that are given, in place of the shape's own. */
+static void adjust_shape(struct train_config *config)
+{
     struct model_shape *shape = &config->shape;
     const struct {
         int64_t given;
@@ -133,28 +166,45 @@ static weft_status resolve(struct error *error)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (numbers[i].given)
             *numbers[i].place = (size_t)numbers[i].given;
-    if (!*config->prompt)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "--prompt is empty; a sample needs at least one character to begin with");
-    if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK ||
-        (status = preemption_find_checkpoint(config, &chosen.fresh, error)) != WEFT_OK)
+    /* Weights have their vocabulary, whatever the data has. */
+    config->vocabulary_chosen = chosen.vocabulary || chosen.from;
+}
+
+static weft_status resolve_shape(const struct model_shape *known, struct error *error)
+{
+    struct train_config *config = &chosen.config;
+    if (!chosen.from && !config->model)
+        config->model = "gpt";
+    weft_status status = training_shape_of(chosen.from, config->model, known, &config->shape, error);
+    if (status != WEFT_OK)
         return status;
-    config->vocabulary_chosen = chosen.vocabulary != 0;
+    if (!config->model)
+        config->model = known->kind;
     config->run_name = name_of_run(config);
-    config->warnings = stderr;
-    config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
-    config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
-    config->mixed = training_is_mixed(chosen.precision);
-    config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
-    config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
-    config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
-    config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
+    adjust_shape(config);
     return WEFT_OK;
+}
+
+/* Open the weights of --from, and take the shape that they tell. */
+static weft_status begin_from(weft_context *context, struct pretrained **pretrained, bool *speaks, struct error *error)
+{
+    struct model_shape shape;
+    bool known;
+    weft_comm *world = weft_world(context);
+    weft_status status =
+        pretrained_open_together(chosen.from, context, world, pretrained, &shape, &known, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    chosen.config.pretrained = *pretrained;
+    *speaks = weft_comm_rank(world) == 0; /* what follows fails on all alike */
+    return resolve_shape(known ? &shape : NULL, error);
 }
 
 static weft_status run(struct command_call *call, struct error *error)
 {
     weft_status status = resolve(error);
+    if (status == WEFT_OK && !chosen.from)
+        status = resolve_shape(NULL, error);
     if (status != WEFT_OK)
         return status;
     weft_context *context;
@@ -172,9 +222,14 @@ static weft_status run(struct command_call *call, struct error *error)
         fprintf(call->output, "no checkpoint in %s yet: from the first step\n", chosen.config.checkpoint_dir);
 
     struct trainer *trainer = NULL;
+    struct pretrained *pretrained = NULL;
     bool speaks = true;
-    status = trainer_open(&chosen.config, context, weft_world(context), chosen.quiet ? NULL : call->output, stop,
-                          &trainer, &speaks, error);
+    if (chosen.from)
+        status = begin_from(context, &pretrained, &speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_open(&chosen.config, context, weft_world(context), chosen.quiet ? NULL : call->output, stop,
+                              &trainer, &speaks, error);
+    pretrained_close(pretrained);
     if (status == WEFT_OK)
         status = trainer_run(trainer, &speaks, error);
     const int stopped_by = trainer ? trainer_stopped_by(trainer) : 0;
@@ -204,7 +259,8 @@ const struct command command_train = {
         "describes a network in lines such as \"kind: llama\" and \"layers: 6\": see weft model show.",
     .examples = "weft train --data data/bible.txt --steps 200\n"
                 "weft run -n 4 -- weft train --model gpt --data data/bible.txt --steps 200 --checkpoint-dir /tmp/run1\n"
-                "weft train --data data/bible.txt --steps 400 --resume /tmp/run1\n",
+                "weft train --data data/bible.txt --steps 400 --resume /tmp/run1\n"
+                "weft train --data shards --from gpt2 --freeze 'wte,wpe,h.0-5' --learning-rate 1e-4\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -49,6 +49,20 @@ weft_status training_measure_config(const struct training_measure *measure, int 
     return model_shape_load(measure->model, &config->shape, error);
 }
 
+weft_status training_shape_of(const char *from, const char *name, const struct model_shape *known,
+                              struct model_shape *shape, struct error *error)
+{
+    if (name)
+        return model_shape_load(name, shape, error);
+    if (!known)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "nothing says what model the weights in '%s' are of: there is no config.json beside them; "
+                         "give --model",
+                         from);
+    *shape = *known;
+    return WEFT_OK;
+}
+
 weft_status training_leave(struct command_call *call, weft_context *context, weft_status status, bool speaks,
                            struct error *error)
 {

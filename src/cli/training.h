@@ -30,6 +30,13 @@ weft_status training_measure_config(const struct training_measure *measure, int 
                                     struct error *error);
 
 /**
+ * The shape of weights from `from`: of the model called `name`, where a name is given, else what they say themselves
+ * (`known`, or NULL). Errors: ARGUMENT where nothing says it.
+ */
+weft_status training_shape_of(const char *from, const char *name, const struct model_shape *known,
+                              struct model_shape *shape, struct error *error);
+
+/**
  * Leave the job after a training that ended with `status`. Where another rank has told the user why it failed
  * (`speaks` is false), only the exit code says so here.
  */

@@ -6,6 +6,7 @@
 #include "model/model.h"
 #include "model/optimiser.h"
 #include "train/learning_rate.h"
+#include "train/pretrained.h"
 #include "train/report.h"
 
 #include <weft/train.h>
@@ -18,6 +19,9 @@ struct train_config {
         vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise that of the data's tokenizer goes before it */
     const char *model;     /**< the shape's name, for people */
     const char *data;      /**< a text, a token shard, a folder of shards, or "random" */
+
+    const struct pretrained *pretrained; /**< weights to begin with, on rank 0, where the others have NULL; borrowed */
+    struct parameter_rules rules;        /**< which parameters are trained, and how */
 
     int64_t steps;       /**< of the whole run */
     int64_t stop_at;     /**< end after this step, as if interrupted; 0: steps */
@@ -37,6 +41,7 @@ struct train_config {
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */
     int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */
+    int64_t patience;           /**< end after so many evaluations without a better one; 0: never */
 
     const char *checkpoint_dir; /**< NULL: no checkpoints */
     int64_t checkpoint_every;   /**< steps; 0: at the end only */

@@ -17,8 +17,8 @@ weft_status evaluation_run(const struct evaluation *evaluation, const float *par
     weft_status status = WEFT_OK;
     for (uint32_t i = rank; i < evaluation->micro_batches && status == WEFT_OK; i += ranks) {
         struct model_batch input = {.tokens = evaluation->tokens, .targets = evaluation->targets};
-        status = dataset_batch(evaluation->dataset, DATASET_HELD_OUT, i * batch, batch, evaluation->tokens,
-                               evaluation->targets, error);
+        status = dataset_batch(evaluation->dataset, DATASET_HELD_OUT, evaluation->first + i * batch, batch,
+                               evaluation->tokens, evaluation->targets, error);
         if (status == WEFT_OK)
             status = model_evaluate(evaluation->model, parameters, &input, &mine[i / ranks], error);
     }

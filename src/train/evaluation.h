@@ -11,11 +11,12 @@ struct evaluation {
     weft_comm *comm;
     struct model *model;
     const struct dataset *dataset;
+    uint64_t first;            /**< held-out sequence that it begins with */
     uint32_t micro_batches;    /**< that make an evaluation */
     int32_t *tokens, *targets; /**< room for one micro-batch; borrowed */
 };
 
-/** Mean loss over the first micro-batches of the held-out part. Collective. */
+/** Mean loss over `micro_batches` of the held-out part, from sequence `first` on. Collective. */
 weft_status evaluation_run(const struct evaluation *evaluation, const float *parameters, double *loss,
                            struct error *error);
 

@@ -2,29 +2,23 @@
 #include "train/state.h"
 
 #include "checkpoint/checkpoint.h"
+#include "model/shape_json.h"
 #include "train/tensor_list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-static cJSON *model_configuration(const struct model_shape *shape)
+/* Which parameters are trained, and how: as they were said. */
+static void add_rules(cJSON *object, const struct parameter_rules *rules)
 {
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "kind", shape->kind);
-    cJSON_AddNumberToObject(object, "layers", (double)shape->layers);
-    cJSON_AddNumberToObject(object, "heads", (double)shape->heads);
-    cJSON_AddNumberToObject(object, "width", (double)shape->width);
-    cJSON_AddNumberToObject(object, "context", (double)shape->context);
-    cJSON_AddNumberToObject(object, "vocabulary", (double)shape->vocabulary);
-    cJSON_AddNumberToObject(object, "kv_heads", (double)shape->kv_heads);
-    cJSON_AddNumberToObject(object, "hidden", (double)shape->hidden);
-    if (shape->window) /* which manifests did not have before there were such networks */
-        cJSON_AddNumberToObject(object, "window", (double)shape->window);
-    cJSON_AddNumberToObject(object, "rotary_base", shape->rotary_base);
-    cJSON_AddNumberToObject(object, "norm_epsilon", shape->norm_epsilon);
-    cJSON_AddBoolToObject(object, "untied", shape->untied);
-    return object;
+    if (rules->freeze)
+        cJSON_AddStringToObject(object, "freeze", rules->freeze);
+    if (rules->no_decay)
+        cJSON_AddStringToObject(object, "no_decay", rules->no_decay);
+    cJSON *rates = rules->rate_count ? cJSON_AddArrayToObject(object, "rate_for") : NULL;
+    for (size_t i = 0; i < rules->rate_count; i++)
+        cJSON_AddItemToArray(rates, cJSON_CreateString(rules->rates[i]));
 }
 
 static cJSON *training_configuration(const struct train_config *config)
@@ -47,18 +41,22 @@ static cJSON *training_configuration(const struct train_config *config)
     cJSON_AddNumberToObject(object, "weight_decay", config->optimiser.weight_decay);
     cJSON_AddNumberToObject(object, "clip", config->clip);
     cJSON_AddNumberToObject(object, "dropout", config->dropout);
+    add_rules(object, &config->rules);
     return object;
 }
 
 void training_state_describe(const struct training_state *state, const struct train_config *config,
                              struct checkpoint_state *written)
 {
+    cJSON *training = training_configuration(config);
+    patience_put(&state->patience, training);
     *written = (struct checkpoint_state){
         .step = state->step,
         .position = state->step * (uint64_t)config->batch,
         .seed = (uint64_t)config->seed,
-        .model = model_configuration(&state->description->shape),
-        .training = training_configuration(config),
+        .model = shape_to_json(&state->description->shape),
+        .training = training,
+        .best = state->step && state->patience.best_step == state->step,
     };
 }
 
@@ -94,7 +92,7 @@ weft_status training_state_load(struct training_state *state, const struct train
     if (status != WEFT_OK)
         return status;
     struct tensor_list weights = {0}, moments = {0};
-    cJSON *model = model_configuration(&state->description->shape);
+    cJSON *model = shape_to_json(&state->description->shape);
     status = checkpoint_match_model(checkpoint, model, error);
     if (status == WEFT_OK)
         status = match_run(checkpoint, config, error);
@@ -104,6 +102,9 @@ weft_status training_state_load(struct training_state *state, const struct train
         status = checkpoint_read(checkpoint, weights.tensors, weights.count, error);
     if (status == WEFT_OK)
         status = checkpoint_read(checkpoint, moments.tensors, moments.count, error);
+    if (status == WEFT_OK)
+        status = patience_get(checkpoint_get_state(checkpoint)->training, checkpoint_folder(checkpoint),
+                              &state->patience, error);
     if (status == WEFT_OK)
         state->step = checkpoint_get_state(checkpoint)->step;
     tensor_list_close(&weights);

@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
 #include "train/config.h"
+#include "train/patience.h"
 
 struct training_state {
     const struct model_description *description;
@@ -16,6 +17,7 @@ struct training_state {
     float *first_moments;  /**< of this rank's shard */
     float *second_moments; /**< NULL: the optimiser has none */
     uint64_t step;         /**< steps taken */
+    struct patience patience;
 };
 
 /**

@@ -44,6 +44,7 @@ struct trainer {
     struct device *device;
     struct model_description *description;
     struct text text; /* that the data's tokens stand for */
+    struct parameter_groups groups;
     struct dataset *dataset;
     struct model *model;
     weft_training *training; /* weights, gradients, moments, and steps of them */
@@ -86,6 +87,10 @@ static weft_status check_config(const struct train_config *config, struct error 
                          " cuts tensors into shards, but %s needs the norm of whole ones; use adamw or "
                          "sgd, or --zero 0",
                          config->zero, optimiser_names[config->optimiser.kind]);
+    if (config->patience && (!config->evaluate_every || !config->evaluate_sequences))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--patience %" PRId64 " counts evaluations; give --evaluate-every, and --evaluate-sequences",
+                         config->patience);
     if (config->warmup > config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
                          config->warmup, config->steps);
@@ -134,6 +139,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     text_settle(&trainer->text, config->shape.vocabulary);
     if ((status = model_describe(&config->shape, &trainer->description, error)) != WEFT_OK)
         return status;
+    if ((status = parameter_groups_open(&trainer->groups, trainer->description, &config->rules, error)) != WEFT_OK)
+        return status;
     if (config->profile && ((status = profile_describe(config->profile, trainer->description, error)) != WEFT_OK ||
                             (status = profile_measure(config->profile, &trainer->device, error)) != WEFT_OK))
         return status;
@@ -158,7 +165,8 @@ static weft_status take_memory(struct trainer *trainer, struct error *error)
                                                      .training = true,
                                                      .recompute = config->recompute,
                                                      .label_smoothing = config->label_smoothing,
-                                                     .dropout = config->dropout},
+                                                     .dropout = config->dropout,
+                                                     .first_trainable = trainer->groups.first_trainable},
                              &trainer->model, error)) != WEFT_OK)
         return status;
     if (config->profile)
@@ -211,6 +219,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
         status = weft_training_start(trainer->training);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(trainer->context));
+    training_set_groups(trainer->training, &trainer->groups);
     weft_training_arrays arrays;
     weft_training_get_arrays(trainer->training, &arrays);
     trainer->gradients = arrays.gradients;
@@ -249,13 +258,16 @@ static weft_status resume(struct trainer *trainer, bool *speaks, struct error *e
     return status;
 }
 
-/* Rank 0 makes the initial weights; the moments are 0 everywhere. */
+/* Rank 0 makes or reads the first weights; the moments are 0 everywhere. */
 static weft_status begin_afresh(struct trainer *trainer, bool *speaks, struct error *error)
 {
+    const struct train_config *config = &trainer->config;
+    float *parameters = trainer->state.parameters;
     weft_status status = WEFT_OK;
-    if (trainer->rank == 0)
-        status = model_initialise(trainer->description, trainer->device, trainer->state.parameters,
-                                  (uint64_t)trainer->config.seed, error);
+    if (trainer->rank == 0 && config->pretrained)
+        status = pretrained_read(config->pretrained, trainer->description, parameters, error);
+    else if (trainer->rank == 0)
+        status = model_initialise(trainer->description, trainer->device, parameters, (uint64_t)config->seed, error);
     status = agree(trainer, status, speaks, error);
     if (status == WEFT_OK && (status = weft_training_share(trainer->training)) != WEFT_OK)
         error_set(error, status, "%s", weft_message(trainer->context));
@@ -313,6 +325,10 @@ static void describe(const struct trainer *trainer)
     const struct memory_plan memory =
         memory_plan_of(config, trainer->description, trainer->rank, trainer->ranks, (uint32_t)nodes);
     fprintf(trainer->out, "memory %s\n", memory_plan_describe(&memory, parts));
+    if (trainer->groups.frozen_weights)
+        fprintf(trainer->out, "frozen %.2fM of the parameters\n", (double)trainer->groups.frozen_weights * 1e-6);
+    if (config->pretrained && !trainer->state.step)
+        fprintf(trainer->out, "from   %s\n", pretrained_describe(config->pretrained));
     if (trainer->state.step)
         fprintf(trainer->out, "resume after step %" PRIu64 " from %s\n", trainer->state.step, config->resume);
     fflush(trainer->out);
@@ -403,6 +419,7 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     if ((status = begin_report(trainer, report_wants_peak(&wanted), error)) != WEFT_OK)
         goto fail;
     describe(trainer);
+    trainer->config.pretrained = NULL; /* what is needed of it has been read */
     *result = trainer;
     return WEFT_OK;
 
@@ -452,6 +469,7 @@ void trainer_close(struct trainer *trainer)
     model_close(trainer->model);
     dataset_close(trainer->dataset);
     text_close(&trainer->text);
+    parameter_groups_close(&trainer->groups);
     model_description_free(trainer->description);
     if (trainer->device)
         trainer->device->close(trainer->device);
@@ -555,10 +573,12 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, bool *spea
     return WEFT_OK;
 }
 
-static weft_status evaluate(struct trainer *trainer, struct error *error)
+/* *is_best, under --patience: no evaluation before was better. */
+static weft_status evaluate(struct trainer *trainer, bool *is_best, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     int64_t count = (config->evaluate_sequences + config->micro_batch - 1) / config->micro_batch;
+    *is_best = false;
     if (!count)
         return WEFT_OK;
     const struct evaluation evaluation = {
@@ -572,9 +592,14 @@ static weft_status evaluate(struct trainer *trainer, struct error *error)
     };
     double loss;
     weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, error);
-    if (status == WEFT_OK)
-        report_evaluation(&trainer->report, trainer->state.step, loss);
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    report_evaluation(&trainer->report, trainer->state.step, loss);
+    /* Where a run is stopped in between it evaluates too, but that is none that the whole run would have had. */
+    const uint64_t step = trainer->state.step;
+    if (config->patience && (step % (uint64_t)config->evaluate_every == 0 || step == (uint64_t)config->steps))
+        *is_best = patience_note(&trainer->state.patience, step, loss);
+    return WEFT_OK;
 }
 
 /* All ranks hear of what failed in a checkpoint. */
@@ -635,40 +660,62 @@ static weft_status tell_stopped(struct trainer *trainer, struct error *error)
     return WEFT_OK;
 }
 
+/* What early stop has come to. */
+static void tell_best(struct trainer *trainer)
+{
+    const struct patience *patience = &trainer->state.patience;
+    const char *folder = trainer->config.checkpoint_dir;
+    char best[FILE_PATH_BYTES];
+    if (patience_is_over(patience, (uint64_t)trainer->config.patience))
+        report_say(&trainer->report, "early stop after step %" PRIu64 ": %" PRIu64 " evaluations brought nothing",
+                   trainer->state.step, patience->since_best);
+    if (!patience->best_step)
+        return;
+    /* A run that was resumed elsewhere may have left it there. */
+    const bool kept = folder && file_join(best, folder, CHECKPOINT_BEST, NULL) == WEFT_OK && file_exists(best);
+    report_say(&trainer->report, "best   step %" PRIu64 ", loss %.4f%s%s", patience->best_step, patience->best_loss,
+               kept ? ", kept as " : "", kept ? best : "");
+}
+
 static weft_status run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct training_state *state = &trainer->state;
     uint64_t end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps);
     uint64_t saved = UINT64_MAX, evaluated = UINT64_MAX;
-    bool stopping = false;
+    bool stopping = false, is_best = false;
+    const uint64_t patience = (uint64_t)config->patience;
     weft_status status = WEFT_OK;
-    while (state->step < end && !stopping) {
+    while (state->step < end && !stopping && !patience_is_over(&state->patience, patience)) {
         if ((status = take_step(trainer, &stopping, speaks, error)) != WEFT_OK)
             return status;
         if ((status = heard(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
             return status;
         if (config->evaluate_every && state->step % (uint64_t)config->evaluate_every == 0) {
-            if ((status = evaluate(trainer, error)) != WEFT_OK)
+            if ((status = evaluate(trainer, &is_best, error)) != WEFT_OK)
                 return status;
             evaluated = state->step;
         }
-        if (config->checkpoint_dir && config->checkpoint_every &&
-            state->step % (uint64_t)config->checkpoint_every == 0) {
-            const bool last = stopping || state->step == end;
+        if (config->checkpoint_dir &&
+            (is_best || (config->checkpoint_every && state->step % (uint64_t)config->checkpoint_every == 0))) {
+            const bool last =
+                stopping || state->step == end || patience_is_over(&state->patience, (uint64_t)config->patience);
             if ((status = heard(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error))) != WEFT_OK)
                 return status;
             saved = state->step;
+            is_best = false;
         }
     }
-    if (!stopping && evaluated != state->step && (status = evaluate(trainer, error)) != WEFT_OK)
+    if (!stopping && evaluated != state->step && (status = evaluate(trainer, &is_best, error)) != WEFT_OK)
         return status;
-    if (config->checkpoint_dir && saved != state->step)
+    if (config->checkpoint_dir && (saved != state->step || is_best))
         status = heard(trainer, checkpoint_writer_begin(trainer->writer, true, speaks, error));
     if (status == WEFT_OK)
         status = heard(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
     if (status != WEFT_OK)
         return status;
+    if (config->patience && trainer->out)
+        tell_best(trainer);
     if (stopping)
         status = tell_stopped(trainer, error);
     report_end(&trainer->report, state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);

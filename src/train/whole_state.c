@@ -34,9 +34,13 @@ static weft_status give(const struct shards *shards, void *array, size_t bytes, 
 weft_status whole_state_deal(const struct whole_state *whole, struct training_state *state, const struct shards *shards,
                              struct error *error)
 {
-    if (shards->rank == 0)
+    if (shards->rank == 0) {
         state->step = whole->state.step;
+        state->patience = whole->state.patience;
+    }
     weft_status status = give(shards, &state->step, sizeof state->step, error);
+    if (status == WEFT_OK)
+        status = give(shards, &state->patience, sizeof state->patience, error);
     if (status == WEFT_OK)
         status = give(shards, state->parameters, shards->elements * sizeof *state->parameters, error);
     if (status == WEFT_OK)
