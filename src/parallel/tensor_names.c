@@ -62,19 +62,23 @@ static const struct tensor_name *find(const struct lists *lists, int rank, const
     return found ? *found : NULL;
 }
 
-static void shape_text(const struct tensor_name *tensor, char *text, size_t size)
+/* Its shape, and how it is treated where that is not as usual. */
+static void describe(const struct tensor_name *tensor, char *text, size_t size)
 {
     size_t length = (size_t)snprintf(text, size, "[%" PRIu64, tensor->shape[0]);
     for (int d = 1; d < MODEL_DIMENSIONS && tensor->shape[d]; d++)
         length += (size_t)snprintf(text + length, size - length, ", %" PRIu64, tensor->shape[d]);
-    snprintf(text + length, size - length, "]");
+    length += (size_t)snprintf(text + length, size - length, "]%s%s", tensor->decays ? "" : " without weight decay",
+                               tensor->frozen ? ", frozen" : "");
+    if (tensor->rate != 1)
+        snprintf(text + length, size - length, " at %g times the learning rate", tensor->rate);
 }
 
 /* Whether every rank has the tensor that one has registered, and the same. */
 static weft_status check_tensor(const struct lists *lists, int owner, const struct tensor_name *tensor,
                                 struct error *error)
 {
-    char names[RANKS_TEXT], here[120], there[120];
+    char names[RANKS_TEXT], here[240], there[240];
     bool lacks = false;
     for (int r = 0; r < lists->ranks; r++)
         lacks |= lists->marks[r] = !find(lists, r, tensor);
@@ -87,14 +91,13 @@ static weft_status check_tensor(const struct lists *lists, int owner, const stru
     }
     for (int r = 0; r < lists->ranks; r++) {
         const struct tensor_name *other = find(lists, r, tensor);
-        if (memcmp(other->shape, tensor->shape, sizeof tensor->shape) == 0 && other->decays == tensor->decays)
+        if (memcmp(other, tensor, sizeof *tensor) == 0)
             continue;
-        shape_text(tensor, here, sizeof here);
-        shape_text(other, there, sizeof there);
+        describe(tensor, here, sizeof here);
+        describe(other, there, sizeof there);
         return error_set(error, WEFT_ERROR_MISMATCH,
-                         "the parameter '%s' is %s%s on rank %d, but %s%s on rank %d; they must be the same",
-                         tensor->name, here, tensor->decays ? "" : " without weight decay", owner, there,
-                         other->decays ? "" : " without weight decay", r);
+                         "the parameter '%s' is %s on rank %d, but %s on rank %d; they must be the same", tensor->name,
+                         here, owner, there, r);
     }
     return WEFT_OK;
 }

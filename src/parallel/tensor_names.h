@@ -9,7 +9,8 @@
 struct tensor_name {
     char name[MODEL_NAME_BYTES];
     uint64_t shape[MODEL_DIMENSIONS];
-    uint64_t decays;
+    uint64_t decays, frozen;
+    double rate; /**< factor of the learning rate */
 };
 
 /**

@@ -4,7 +4,6 @@
 
 #include "model/layer.h"
 #include "parallel/agreement.h"
-#include "parallel/tensor_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +121,9 @@ void weft_training_close(weft_training *training)
     free(training->ready);
     free(training->missing);
     free(training->numbers);
+    free(training->names);
     free((void *)training->tensors.parameters);
+    parameter_groups_close(&training->groups);
     free(training);
 }
 
@@ -137,8 +138,13 @@ static weft_status check_parameter(const weft_training *training, const weft_par
     if (!*name || strlen(name) >= WEFT_PARAMETER_NAME_BYTES)
         return error_set(error, WEFT_ERROR_ARGUMENT, "a parameter's name must have 1 to %d bytes, not %zu",
                          WEFT_PARAMETER_NAME_BYTES - 1, strlen(name));
-    if (model_parameter_find(&training->tensors, name))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the parameter '%s' is registered twice", name);
+    for (uint32_t i = 0; i < training->count; i++)
+        if (strcmp(training->names[i].name, name) == 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "the parameter '%s' is registered twice", name);
+    if (!(parameter->rate_factor <= 1000))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "the parameter '%s' has a rate_factor of %g; it must be at most 1000", name,
+                         parameter->rate_factor);
     size_t count = 1;
     for (int d = 0; d < WEFT_PARAMETER_DIMENSIONS && parameter->shape[d]; d++)
         if (__builtin_mul_overflow(count, parameter->shape[d], &count) || count > SIZE_MAX / 64)
@@ -159,68 +165,64 @@ static struct model_parameter tensor_of(const struct tensor_name *name, size_t o
     return tensor;
 }
 
-/* Lay `tensor` out behind the others; there is room in the list. */
-static void append(struct model_description *tensors, const struct tensor_name *name)
-{
-    struct model_parameter *tensor = (struct model_parameter *)&tensors->parameters[tensors->parameter_count++];
-    *tensor = tensor_of(name, tensors->elements);
-    tensors->weights += tensor->count;
-    tensors->elements += (tensor->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
-}
-
 int weft_training_parameter(weft_training *training, const weft_parameter *parameter)
 {
     struct error error = {0};
-    struct model_description *tensors = &training->tensors;
     weft_status status = check_parameter(training, parameter, &error);
     if (status == WEFT_OK) {
-        size_t bytes = (tensors->parameter_count + 1) * sizeof *tensors->parameters;
-        struct model_parameter *grown = realloc((void *)tensors->parameters, bytes);
+        size_t bytes = (training->count + 1) * sizeof *training->names;
+        struct tensor_name *grown = realloc(training->names, bytes);
         if (!grown)
             status = error_memory(&error, bytes, "a list of parameters");
         else
-            tensors->parameters = grown;
+            training->names = grown;
     }
     if (status != WEFT_OK) {
         training_note_error(training, status, &error);
         return -1;
     }
-    struct tensor_name name = {0};
-    memcpy(name.name, parameter->name, strlen(parameter->name));
+    struct tensor_name *name = &training->names[training->count++];
+    memset(name, 0, sizeof *name); /* every byte counts */
+    memcpy(name->name, parameter->name, strlen(parameter->name));
     for (int d = 0; d < WEFT_PARAMETER_DIMENSIONS && parameter->shape[d]; d++)
-        name.shape[d] = parameter->shape[d];
-    name.decays = name.shape[1] && !parameter->no_decay;
-    append(tensors, &name);
-    return (int)tensors->parameter_count - 1;
+        name->shape[d] = parameter->shape[d];
+    name->decays = name->shape[1] && !parameter->no_decay;
+    name->frozen = parameter->frozen != 0;
+    name->rate = parameter->rate_factor > 0 ? parameter->rate_factor : parameter->rate_factor == 0 ? 1 : 0;
+    return (int)training->count - 1;
 }
 
 /* ---- starting ---------------------------------------------------------------------------------------------------- */
 
-/* Put the tensors into rank 0's order. */
-static weft_status agree_names(weft_training *training, struct error *error)
+/* Lay a tensor out behind the others; there is room in the lists. */
+static void append(weft_training *training, const struct tensor_name *name)
 {
     struct model_description *tensors = &training->tensors;
-    const uint32_t count = (uint32_t)tensors->parameter_count;
-    struct tensor_name *names = calloc(count, sizeof *names);
+    const size_t number = tensors->parameter_count++;
+    struct model_parameter *tensor = (struct model_parameter *)&tensors->parameters[number];
+    *tensor = tensor_of(name, tensors->elements);
+    tensors->weights += tensor->count;
+    tensors->elements += (tensor->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+    training->groups.of[number] = (struct parameter_group){
+        .rate = name->frozen ? 0 : name->rate, .frozen = name->frozen, .decays = name->decays && !name->frozen};
+    if (name->frozen)
+        training->groups.frozen_weights += tensor->count;
+}
+
+/* Put the tensors into rank 0's order, and lay them out. */
+static weft_status agree_names(weft_training *training, struct error *error)
+{
+    const uint32_t count = training->count;
     training->numbers = calloc(count, sizeof *training->numbers);
-    if (!names || !training->numbers) {
-        free(names);
-        return error_memory(error, count * sizeof *names, "the names of parameters");
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        const struct model_parameter *tensor = &tensors->parameters[i];
-        memcpy(names[i].name, tensor->name, sizeof names[i].name);
-        for (size_t d = 0; d < tensor->dimensions; d++)
-            names[i].shape[d] = tensor->shape[d];
-        names[i].decays = tensor->decay;
-    }
-    weft_status status = tensor_names_agree(training->context, training->comm, names, count, training->numbers, error);
-    if (status == WEFT_OK) {
-        tensors->parameter_count = tensors->elements = tensors->weights = 0;
-        for (uint32_t i = 0; i < count; i++)
-            append(tensors, &names[i]);
-    }
-    free(names);
+    training->tensors.parameters = calloc(count, sizeof *training->tensors.parameters);
+    training->groups.of = calloc(count, sizeof *training->groups.of);
+    if (!training->numbers || !training->tensors.parameters || !training->groups.of)
+        return error_memory(error, count * sizeof *training->tensors.parameters, "the list of parameters");
+    weft_status status =
+        tensor_names_agree(training->context, training->comm, training->names, count, training->numbers, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
+        append(training, &training->names[i]);
+    training->optimiser.groups = &training->groups;
     return status;
 }
 
@@ -286,7 +288,7 @@ weft_status weft_training_start(weft_training *training)
     weft_status status = WEFT_OK;
     if (training->started)
         status = error_set(&error, WEFT_ERROR_STATE, "this training has started already");
-    else if (!training->tensors.parameter_count)
+    else if (!training->count)
         status = error_set(&error, WEFT_ERROR_STATE,
                            "there is nothing to train: register parameters with weft_training_parameter()");
     /* What fails on one rank fails on all: none waits for one that has given up. */
@@ -366,11 +368,6 @@ size_t training_bucket_bytes(const weft_training *training)
 {
     const struct gradient_buckets *buckets = &training->parallel.buckets;
     return buckets->bucket_elements * weft_type_size(buckets->type);
-}
-
-void training_set_groups(weft_training *training, const struct parameter_groups *groups)
-{
-    training->optimiser.groups = groups;
 }
 
 void training_set_steps(weft_training *training, uint64_t steps)

@@ -6,6 +6,7 @@
 #include "model/optimiser.h"
 #include "parallel/data_parallel.h"
 #include "parallel/shards.h"
+#include "parallel/tensor_names.h"
 
 #include <weft/train.h>
 
@@ -27,7 +28,10 @@ struct weft_training {
     struct device *device;
     bool started;
 
-    struct model_description tensors; /**< names and places alone; first as registered here, then in rank 0's order */
+    struct tensor_name *names;        /**< as registered here; from the start on in rank 0's order */
+    uint32_t count;                   /**< of them */
+    struct model_description tensors; /**< from the start on: names and places alone */
+    struct parameter_groups groups;   /**< how each of them is treated */
     uint32_t *numbers;                /**< of each parameter registered here: its number in `tensors` */
 
     struct data_parallel parallel;
@@ -61,10 +65,6 @@ struct device **training_device(weft_training *training);
 
 /** Gradient bytes fused into one all-reduce, where neighbours become ready together. */
 size_t training_bucket_bytes(const weft_training *training);
-
-/** Treat parameters as `groups` says, which must outlive the training: those of a description whose parameters every
- * rank registered in its order. After the start. */
-void training_set_groups(weft_training *training, const struct parameter_groups *groups);
 
 /** Steps done before this process began: what a checkpoint said. */
 void training_set_steps(weft_training *training, uint64_t steps);

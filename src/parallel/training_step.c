@@ -4,7 +4,6 @@
 
 #include "base/clock.h"
 #include "parallel/rate_scaling.h"
-#include "parallel/tensor_names.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -284,6 +284,49 @@ static void gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own(void
     assert_int_equal(world_run(&(struct world){.ranks = 4}, average, NULL), 0);
 }
 
+/* ---- parameters with a treatment of their own -------------------------------------------------------------------- */
+
+static int treat(weft_context *context, int rank, void *argument)
+{
+    weft_training *training;
+    weft_training_result result;
+    weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
+    config.optimizer = WEFT_OPTIMIZER_SGD;
+    config.momentum = 0;
+    config.weight_decay = 0.5;
+    config.shard_optimizer = 1;
+    CHECK(weft_training_open(context, weft_world(context), &config, &training) == WEFT_OK);
+    static const weft_parameter parameters[] = {{.name = "frozen", .shape = {60, 90}, .frozen = 1},
+                                                {.name = "slow", .shape = {5000}, .rate_factor = 0.25},
+                                                {.name = "plain", .shape = {70, 70}},
+                                                {.name = "undecayed", .shape = {70, 70}, .no_decay = 1}};
+    static const size_t counts[] = {5400, 5000, 4900, 4900};
+    static const float expected[] = {2, 2 - 0.25f * 0.1f, 2 - 0.1f * (1 + 0.5f * 2), 2 - 0.1f};
+    for (int p = 0; p < 4; p++)
+        CHECK(weft_training_parameter(training, &parameters[p]) == p);
+    CHECK(weft_training_start(training) == WEFT_OK);
+    for (int p = 0; p < 4; p++)
+        for (size_t e = 0; e < counts[p]; e++) {
+            weft_training_values(training, p)[e] = 2;
+            weft_training_gradient(training, p)[e] = p ? 1 : 1000;
+        }
+    for (int p = 3; p >= 0; p--)
+        CHECK(weft_training_ready(training, p) == WEFT_OK);
+    CHECK(weft_training_step(training, 0.1, &result) == WEFT_OK);
+    CHECK(fabs(result.gradient_norm - sqrt(5000 + 4900 + 4900)) < 1e-6); /* not the frozen one's */
+    for (int p = 0; p < 4; p++)
+        for (size_t e = 0; e < counts[p]; e++)
+            CHECK(fabsf(weft_training_values(training, p)[e] - expected[p]) < 1e-6f);
+    weft_training_close(training);
+    return 0;
+}
+
+static void parameters_may_be_frozen_or_slower(void **state)
+{
+    for (int ranks = 1; ranks <= 3; ranks++)
+        assert_int_equal(world_run(&(struct world){.ranks = ranks}, treat, NULL), 0);
+}
+
 /* ---- what ranks disagree about ----------------------------------------------------------------------------------- */
 
 #define CHECK_SAYS(words) CHECK(strstr(weft_message(context), words))
@@ -434,6 +477,7 @@ int main(void)
         cmocka_unit_test(a_rounded_copy_follows),
         cmocka_unit_test(ranks_agree_on_a_better_order),
         cmocka_unit_test(gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own),
+        cmocka_unit_test(parameters_may_be_frozen_or_slower),
         cmocka_unit_test(a_gradient_that_is_not_ready_is_named_with_its_ranks),
         cmocka_unit_test(a_gradient_or_note_that_is_no_number_changes_nothing),
         cmocka_unit_test(a_parameter_that_some_lack_is_named_with_its_ranks),
