@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static weft_status check_config(const struct train_config *config, struct error *error)
 {
@@ -283,10 +284,18 @@ static void describe(const struct trainer *trainer)
     fflush(trainer->out);
 }
 
+/* The part of a core that each compute thread has when all ranks of this machine compute. */
+static double share_of_core(const struct trainer *trainer)
+{
+    const double threads = (double)weft_comm_local_size(trainer->comm) * (double)trainer->config.threads,
+                 cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    return cores < threads ? cores / threads : 1;
+}
+
 /* What all ranks can do together; they may be on machines of different kinds. */
 static weft_status measure_peak(struct trainer *trainer, double *peak, struct error *error)
 {
-    *peak = trainer->device->peak(trainer->device);
+    *peak = trainer->device->peak(trainer->device) * share_of_core(trainer);
     const weft_status status = weft_allreduce(peak, peak, 1, WEFT_F64, WEFT_SUM, trainer->comm);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
