@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "parallel/data_parallel.h"
 
+#include "parallel/library_error.h"
+
 #include <stdlib.h>
 #include <string.h>
-
-/* The library's own sentence, passed on. */
-static weft_status library_error(const struct data_parallel *parallel, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(parallel->context));
-}
 
 /* The extras' range, and behind it the tensors'. */
 static weft_status list_ranges(struct data_parallel *parallel, const struct gradient_range *tensors, uint32_t count,
@@ -47,7 +43,7 @@ static weft_status open_buckets(struct data_parallel *parallel, uint32_t count, 
                                      count + 1, bucket_bytes, error);
     parallel->rounded = weft_alloc(parallel->context, (last->first + last->count) * sizeof *parallel->rounded);
     if (!parallel->rounded)
-        return library_error(parallel, WEFT_ERROR_MEMORY, error);
+        return library_error(parallel->context, WEFT_ERROR_MEMORY, error);
     parallel->sums.round = round_gradients;
     parallel->sums.context = parallel;
     return gradient_buckets_open(&parallel->buckets, parallel->comm, WEFT_BF16, parallel->rounded, parallel->tensors,
@@ -66,17 +62,17 @@ weft_status data_parallel_open(struct data_parallel *parallel, weft_context *con
     if ((status = list_ranges(parallel, tensors, count, error)) != WEFT_OK)
         return status;
     const size_t length = parallel->ranges[count].first + parallel->ranges[count].count;
-    status = library_error(parallel, weft_comm_duplicate(comm, &parallel->comm), error);
+    status = library_error(parallel->context, weft_comm_duplicate(comm, &parallel->comm), error);
     if (status != WEFT_OK)
         goto fail;
     /* Launchers may deal out ranks unevenly (srun -N 2 -n 4: 3 and 1): the sum is what one rank would get there, too.
      */
-    status = library_error(parallel, weft_comm_set_reproducible(parallel->comm, true), error);
+    status = library_error(parallel->context, weft_comm_set_reproducible(parallel->comm, true), error);
     if (status != WEFT_OK)
         goto fail;
     parallel->extras = weft_alloc(context, length * sizeof *parallel->extras);
     if (!parallel->extras) {
-        status = library_error(parallel, WEFT_ERROR_MEMORY, error);
+        status = library_error(parallel->context, WEFT_ERROR_MEMORY, error);
         goto fail;
     }
     parallel->gradients = parallel->extras + DATA_PARALLEL_EXTRAS;
@@ -170,7 +166,7 @@ weft_status data_parallel_end(struct data_parallel *parallel, const float *extra
     memcpy(parallel->extras, extras, DATA_PARALLEL_EXTRAS * sizeof *extras);
     ready(parallel, 0);
     if (communicates(parallel)) {
-        weft_status status = library_error(parallel, finish(parallel), error);
+        weft_status status = library_error(parallel->context, finish(parallel), error);
         if (status != WEFT_OK)
             return status;
     }

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "parallel/shards.h"
 
+#include "parallel/library_error.h"
 #include "tensor/tree.h"
 
 #include <stdlib.h>
-
-/* The library's own sentence, passed on. */
-static weft_status library_error(const struct shards *shards, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(shards->context));
-}
 
 weft_status shards_open(struct shards *shards, weft_context *context, weft_comm *comm, size_t elements, bool sharded,
                         struct error *error)
@@ -53,15 +48,15 @@ weft_status shards_share(const struct shards *shards, float *array, struct error
     if (!shards->sharded)
         return WEFT_OK;
     return library_error(
-        shards, weft_allgatherv(array + shards->first, array, shards->counts, shards->firsts, WEFT_F32, shards->comm),
-        error);
+        shards->context,
+        weft_allgatherv(array + shards->first, array, shards->counts, shards->firsts, WEFT_F32, shards->comm), error);
 }
 
 weft_status shards_share_sums(const struct shards *shards, double *sums, struct error *error)
 {
     if (!shards->sharded)
         return WEFT_OK;
-    return library_error(shards,
+    return library_error(shards->context,
                          weft_allgatherv(sums + shards->block_firsts[shards->rank], sums, shards->block_counts,
                                          shards->block_firsts, WEFT_F64, shards->comm),
                          error);
@@ -71,14 +66,14 @@ weft_status shards_gather(const struct shards *shards, const float *part, float 
 {
     if (!shards->sharded)
         return WEFT_OK;
-    return library_error(shards, weft_gatherv(part, whole, shards->counts, shards->firsts, WEFT_F32, 0, shards->comm),
-                         error);
+    return library_error(shards->context,
+                         weft_gatherv(part, whole, shards->counts, shards->firsts, WEFT_F32, 0, shards->comm), error);
 }
 
 weft_status shards_deal(const struct shards *shards, const float *whole, float *part, struct error *error)
 {
     if (!shards->sharded)
-        return library_error(shards, weft_broadcast(part, shards->elements, WEFT_F32, 0, shards->comm), error);
+        return library_error(shards->context, weft_broadcast(part, shards->elements, WEFT_F32, 0, shards->comm), error);
     size_t *numbers = calloc(4 * shards->ranks, sizeof *numbers);
     if (!numbers)
         return error_memory(error, 4 * shards->ranks * sizeof *numbers, "a list of shards");
@@ -91,7 +86,8 @@ weft_status shards_deal(const struct shards *shards, const float *whole, float *
     }
     received[0] = shards->count;
     weft_status status = library_error(
-        shards, weft_alltoallv(whole, sent, sent_from, part, received, received_at, WEFT_F32, shards->comm), error);
+        shards->context, weft_alltoallv(whole, sent, sent_from, part, received, received_at, WEFT_F32, shards->comm),
+        error);
     free(numbers);
     return status;
 }

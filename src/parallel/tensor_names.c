@@ -2,17 +2,12 @@
 #include "parallel/tensor_names.h"
 
 #include "base/sha256.h"
+#include "parallel/library_error.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The library's own sentence, passed on. */
-static weft_status library_error(weft_context *context, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
-}
 
 #define RANKS_NAMED 8
 

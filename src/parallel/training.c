@@ -4,6 +4,7 @@
 
 #include "model/layer.h"
 #include "parallel/agreement.h"
+#include "parallel/library_error.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,12 +12,6 @@
 weft_status training_note_error(weft_training *training, weft_status status, const struct error *error)
 {
     return status == WEFT_OK ? WEFT_OK : weft_note_error(training->context, status, error->text);
-}
-
-/* The library's own sentence is noted already. */
-static weft_status library_error(const weft_training *training, weft_status status, struct error *error)
-{
-    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(training->context));
 }
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
@@ -272,7 +267,7 @@ static weft_status open_arrays(weft_training *training, struct error *error)
         return status;
     training->values = weft_alloc(training->context, elements * sizeof *training->values);
     if (!training->values)
-        return library_error(training, WEFT_ERROR_MEMORY, error);
+        return library_error(training->context, WEFT_ERROR_MEMORY, error);
     training->square_sums = malloc(tree_blocks(elements) * sizeof *training->square_sums);
     training->ready = calloc(count, sizeof *training->ready);
     training->missing = calloc(count, sizeof *training->missing);

@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
 #include "parallel/agreement.h"
+#include "parallel/tensor_list.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,71 +51,14 @@ static weft_status whole_deal(weft_training *training, const struct whole *whole
     return status;
 }
 
-/* ---- tensors of a checkpoint ------------------------------------------------------------------------------------- */
+/* ---- what checkpoints hold --------------------------------------------------------------------------------------- */
 
-#define SUFFIX_BYTES 20
-
-/* An array of the training as tensors, each called after its parameter. */
-struct tensor_list {
-    struct named_tensor *tensors;
-    char (*names)[MODEL_NAME_BYTES + SUFFIX_BYTES];
-    size_t count;
-};
-
-static void list_add(struct tensor_list *list, const struct model_description *tensors, float *array,
-                     const char *suffix)
+static struct state_arrays arrays_of(const weft_training *training, const struct whole *whole)
 {
-    for (size_t i = 0; array && i < tensors->parameter_count; i++) {
-        const struct model_parameter *from = &tensors->parameters[i];
-        struct named_tensor *tensor = &list->tensors[list->count];
-        char *name = list->names[list->count++];
-        snprintf(name, sizeof *list->names, "%s%s", from->name, suffix);
-        *tensor = (struct named_tensor){.name = name,
-                                        .type = WEFT_F32,
-                                        .dimensions = (unsigned)from->dimensions,
-                                        .count = from->count,
-                                        .data = array + from->offset};
-        for (size_t d = 0; d < from->dimensions; d++)
-            tensor->shape[d] = from->shape[d];
-    }
-}
-
-static weft_status list_open(struct tensor_list *list, size_t room, struct error *error)
-{
-    *list = (struct tensor_list){.tensors = calloc(room, sizeof *list->tensors),
-                                 .names = calloc(room, sizeof *list->names)};
-    return list->tensors && list->names ? WEFT_OK
-                                        : error_memory(error, room * sizeof *list->tensors, "a list of tensors");
-}
-
-/* The values; the moments. */
-struct contents {
-    struct tensor_list values, moments;
-};
-
-static void contents_close(struct contents *contents)
-{
-    free(contents->values.tensors);
-    free(contents->values.names);
-    free(contents->moments.tensors);
-    free(contents->moments.names);
-}
-
-static weft_status contents_open(struct contents *contents, weft_training *training, const struct whole *whole,
-                                 struct error *error)
-{
-    const struct model_description *tensors = &training->tensors;
-    *contents = (struct contents){0};
-    weft_status status = list_open(&contents->values, tensors->parameter_count, error);
-    if (status == WEFT_OK)
-        status = list_open(&contents->moments, 2 * tensors->parameter_count, error);
-    if (status != WEFT_OK)
-        return status;
-    list_add(&contents->values, tensors, training->values, "");
-    list_add(&contents->moments, tensors, whole->moments[0],
-             whole->moments[1] ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
-    list_add(&contents->moments, tensors, whole->moments[1], ".exp_avg_sq");
-    return WEFT_OK;
+    return (struct state_arrays){.description = &training->tensors,
+                                 .parameters = training->values,
+                                 .first_moments = whole->moments[0],
+                                 .second_moments = whole->moments[1]};
 }
 
 static const char *optimiser_name(const weft_training *training)
@@ -128,11 +71,12 @@ static const char *optimiser_name(const weft_training *training)
 static weft_status write_checkpoint(weft_training *training, const struct whole *whole, const char *folder,
                                     unsigned keep, struct error *error)
 {
-    struct contents contents;
+    struct tensor_list values, moments;
+    const struct state_arrays arrays = arrays_of(training, whole);
     cJSON *model = cJSON_CreateObject(), *settings = cJSON_CreateObject();
     cJSON_AddStringToObject(model, "kind", "program");
     cJSON_AddStringToObject(settings, "optimizer", optimiser_name(training));
-    weft_status status = contents_open(&contents, training, whole, error);
+    weft_status status = tensor_lists_open(&values, &moments, &arrays, error);
     if (status == WEFT_OK)
         status =
             checkpoint_save(folder,
@@ -140,9 +84,9 @@ static weft_status write_checkpoint(weft_training *training, const struct whole 
                                                        .position = training->steps * training->parallel.layout.total,
                                                        .model = model,
                                                        .training = settings},
-                            contents.values.tensors, contents.values.count, contents.moments.tensors,
-                            contents.moments.count, keep, error);
-    contents_close(&contents);
+                            values.tensors, values.count, moments.tensors, moments.count, keep, error);
+    tensor_list_close(&values);
+    tensor_list_close(&moments);
     cJSON_Delete(model);
     cJSON_Delete(settings);
     return status;
@@ -185,21 +129,23 @@ static weft_status check_optimiser(const weft_training *training, const struct c
 static weft_status read_checkpoint(weft_training *training, const struct whole *whole, const char *folder,
                                    uint64_t *steps, struct error *error)
 {
-    struct contents contents = {0};
+    struct tensor_list values = {0}, moments = {0};
+    const struct state_arrays arrays = arrays_of(training, whole);
     struct checkpoint *checkpoint;
     weft_status status = checkpoint_open(folder, &checkpoint, error);
     if (status != WEFT_OK)
         return status;
     status = check_optimiser(training, checkpoint, error);
     if (status == WEFT_OK)
-        status = contents_open(&contents, training, whole, error);
+        status = tensor_lists_open(&values, &moments, &arrays, error);
     if (status == WEFT_OK)
-        status = checkpoint_read(checkpoint, contents.values.tensors, contents.values.count, error);
+        status = checkpoint_read(checkpoint, values.tensors, values.count, error);
     if (status == WEFT_OK)
-        status = checkpoint_read(checkpoint, contents.moments.tensors, contents.moments.count, error);
+        status = checkpoint_read(checkpoint, moments.tensors, moments.count, error);
     if (status == WEFT_OK)
         *steps = checkpoint_get_state(checkpoint)->step;
-    contents_close(&contents);
+    tensor_list_close(&values);
+    tensor_list_close(&moments);
     checkpoint_close(checkpoint);
     return status;
 }

@@ -121,7 +121,8 @@ weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct t
                                        .model_bytes = (uint64_t)state->description->weights * sizeof(float)};
     struct tensor_list *model = &parts->mine[PART_MODEL], *optimizer = &parts->mine[PART_OPTIMIZER];
     struct work work = {0};
-    weft_status status = tensor_lists_open(model, optimizer, state, error);
+    const struct state_arrays arrays = training_state_arrays(state);
+    weft_status status = tensor_lists_open(model, optimizer, &arrays, error);
     if (status == WEFT_OK)
         status = work_open(&work, parts, shards, sees, least, error);
     for (unsigned writer = 0; status == WEFT_OK && work.cut && writer < work.writers; writer++)
@@ -139,7 +140,7 @@ weft_status checkpoint_parts_open(struct checkpoint_parts *parts, const struct t
         status = place_model(parts, state, &work, error);
         tensor_list_select(model, work.writer_of[PART_MODEL], mine);
         if (work.cut)
-            tensor_list_cut(optimizer, state, shards->first, shards->count);
+            tensor_list_cut(optimizer, &arrays, shards->first, shards->count);
         else
             tensor_list_select(optimizer, work.writer_of[PART_OPTIMIZER], mine);
     }

@@ -11,7 +11,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "parallel/shards.h"
-#include "train/tensor_list.h"
+#include "train/state.h"
 
 /** Files of a checkpoint by what they hold. */
 enum part_kind {

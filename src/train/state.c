@@ -3,7 +3,6 @@
 
 #include "checkpoint/checkpoint.h"
 #include "model/shape_json.h"
-#include "train/tensor_list.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -92,12 +91,13 @@ weft_status training_state_load(struct training_state *state, const struct train
     if (status != WEFT_OK)
         return status;
     struct tensor_list weights = {0}, moments = {0};
+    const struct state_arrays arrays = training_state_arrays(state);
     cJSON *model = shape_to_json(&state->description->shape);
     status = checkpoint_match_model(checkpoint, model, error);
     if (status == WEFT_OK)
         status = match_run(checkpoint, config, error);
     if (status == WEFT_OK)
-        status = tensor_lists_open(&weights, &moments, state, error);
+        status = tensor_lists_open(&weights, &moments, &arrays, error);
     if (status == WEFT_OK)
         status = checkpoint_read(checkpoint, weights.tensors, weights.count, error);
     if (status == WEFT_OK)

@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "model/model.h"
+#include "parallel/tensor_list.h"
 #include "train/config.h"
 #include "train/patience.h"
 
@@ -19,6 +20,14 @@ struct training_state {
     uint64_t step;         /**< steps taken */
     struct patience patience;
 };
+
+static inline struct state_arrays training_state_arrays(const struct training_state *state)
+{
+    return (struct state_arrays){.description = state->description,
+                                 .parameters = state->parameters,
+                                 .first_moments = state->first_moments,
+                                 .second_moments = state->second_moments};
+}
 
 /**
  * What a checkpoint of `state` says besides its tensors. Both trees of `written` are the caller's to delete. Without

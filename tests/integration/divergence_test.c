@@ -6,7 +6,6 @@
 #include "checkpoint/checkpoint.h"
 #include "data/dataset.h"
 #include "train/state.h"
-#include "train/tensor_list.h"
 #include "train/trainer.h"
 
 #include "../unit/temporary.h"
@@ -72,8 +71,9 @@ static weft_status save(const struct training_state *state, const struct train_c
 {
     struct tensor_list weights, moments;
     struct checkpoint_state written;
+    const struct state_arrays arrays = training_state_arrays(state);
     training_state_describe(state, config, &written);
-    weft_status status = tensor_lists_open(&weights, &moments, state, error);
+    weft_status status = tensor_lists_open(&weights, &moments, &arrays, error);
     if (status == WEFT_OK)
         status =
             checkpoint_save(folder, &written, weights.tensors, weights.count, moments.tensors, moments.count, 0, error);

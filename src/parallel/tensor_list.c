@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "train/tensor_list.h"
+#include "parallel/tensor_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ void tensor_list_close(struct tensor_list *list)
 static void list_add(struct tensor_list *list, const struct model_description *description, float *array,
                      const char *suffix)
 {
-    for (size_t i = 0; i < description->parameter_count; i++) {
+    for (size_t i = 0; array && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
         char *name = list->names[list->count];
         struct named_tensor *tensor = &list->tensors[list->count++];
@@ -38,30 +38,29 @@ static void list_add(struct tensor_list *list, const struct model_description *d
 }
 
 weft_status tensor_lists_open(struct tensor_list *weights, struct tensor_list *moments,
-                              const struct training_state *state, struct error *error)
+                              const struct state_arrays *arrays, struct error *error)
 {
-    size_t count = state->description->parameter_count;
+    size_t count = arrays->description->parameter_count;
     *weights = *moments = (struct tensor_list){0};
     weft_status status = list_open(weights, count, error);
     if (status == WEFT_OK)
         status = list_open(moments, 2 * count, error);
     if (status != WEFT_OK)
         return status;
-    list_add(weights, state->description, state->parameters, "");
-    list_add(moments, state->description, state->first_moments,
-             state->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
-    if (state->second_moments)
-        list_add(moments, state->description, state->second_moments, ".exp_avg_sq");
+    list_add(weights, arrays->description, arrays->parameters, "");
+    list_add(moments, arrays->description, arrays->first_moments,
+             arrays->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
+    list_add(moments, arrays->description, arrays->second_moments, ".exp_avg_sq");
     return WEFT_OK;
 }
 
-void tensor_list_cut(struct tensor_list *moments, const struct training_state *state, size_t first, size_t count)
+void tensor_list_cut(struct tensor_list *moments, const struct state_arrays *arrays, size_t first, size_t count)
 {
-    const struct model_description *description = state->description;
+    const struct model_description *description = arrays->description;
     size_t kept = 0;
     for (size_t i = 0; i < moments->count; i++) {
         const struct model_parameter *parameter = &description->parameters[i % description->parameter_count];
-        float *array = i < description->parameter_count ? state->first_moments : state->second_moments;
+        float *array = i < description->parameter_count ? arrays->first_moments : arrays->second_moments;
         size_t begin = parameter->offset > first ? parameter->offset : first;
         size_t parameter_end = parameter->offset + parameter->count;
         size_t end = parameter_end < first + count ? parameter_end : first + count;
