@@ -106,9 +106,8 @@ static weft_status measure_gradient(weft_training *training, double *norm, struc
 {
     const struct shards *shards = &training->shards;
     struct device *device = training->device;
-    if (training->optimiser.groups)
-        parameter_groups_clear_frozen(training->optimiser.groups, &training->tensors, device, shards->first,
-                                      shards->count, training->parallel.gradients + shards->first);
+    parameter_groups_clear_frozen(&training->groups, &training->tensors, device, shards->first, shards->count,
+                                  training->parallel.gradients + shards->first);
     device->sum_of_squares(device, shards->count, training->parallel.gradients + shards->first,
                            training->square_sums + shards->first / DEVICE_SQUARES_BLOCK);
     weft_status status = shards_share_sums(shards, training->square_sums, error);

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static weft_status check_config(const struct train_config *config, struct error *error)
 {
@@ -284,19 +283,44 @@ static void describe(const struct trainer *trainer)
     fflush(trainer->out);
 }
 
-/* The part of a core that each compute thread has when all ranks of this machine compute. */
-static double share_of_core(const struct trainer *trainer)
+/* Which processors a rank computes on. */
+struct processors {
+    uint64_t set; /* a hash: ranks of one machine with equal sets share them */
+    uint64_t count;
+};
+
+/* The part of a processor that each compute thread of this rank has when all ranks compute. */
+static weft_status share_processors(const struct trainer *trainer, double *share, struct error *error)
 {
-    const double threads = (double)weft_comm_local_size(trainer->comm) * (double)trainer->config.threads,
-                 cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
-    return cores < threads ? cores / threads : 1;
+    const weft_comm *comm = trainer->comm;
+    struct limits limits;
+    struct processors mine = {0}, *all = calloc(trainer->ranks, sizeof *all);
+    uint32_t sharing = 0;
+    if (limits_read(&limits, NULL) == WEFT_OK)
+        mine = (struct processors){limits.processor_set, limits_processors(&limits)};
+    uint32_t failed = !all || !mine.count;
+    weft_status status = weft_allreduce(&failed, &failed, 1, WEFT_U32, WEFT_MAX, trainer->comm);
+    if (status == WEFT_OK && !failed)
+        status = weft_allgather(&mine, all, sizeof mine, WEFT_U8, trainer->comm);
+    for (uint32_t r = 0; status == WEFT_OK && !failed && r < trainer->ranks; r++)
+        sharing += all[r].set == mine.set && weft_comm_node_of(comm, (int)r) == weft_comm_node(comm);
+    free(all);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(trainer->context));
+    const double threads = (double)sharing * (double)trainer->config.threads;
+    *share = (double)mine.count < threads ? (double)mine.count / threads : 1;
+    return WEFT_OK;
 }
 
 /* What all ranks can do together; they may be on machines of different kinds. */
 static weft_status measure_peak(struct trainer *trainer, double *peak, struct error *error)
 {
-    *peak = trainer->device->peak(trainer->device) * share_of_core(trainer);
-    const weft_status status = weft_allreduce(peak, peak, 1, WEFT_F64, WEFT_SUM, trainer->comm);
+    double share;
+    weft_status status = share_processors(trainer, &share, error);
+    if (status != WEFT_OK)
+        return status;
+    *peak = trainer->device->peak(trainer->device) * share;
+    status = weft_allreduce(peak, peak, 1, WEFT_F64, WEFT_SUM, trainer->comm);
     return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(trainer->context));
 }
 
