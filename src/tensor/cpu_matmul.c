@@ -171,6 +171,34 @@ static dnnl_status_t make_memories(struct cpu_matmuls *matmuls, const dnnl_memor
     return dnnl_success;
 }
 
+/*
+ * How to compute: what oneDNN thinks best, but for a wide c of narrow operands its kernel that sums into c itself: it
+ * takes 10 to 15 % less time than the one that comes first (measured on Zen 4, for gradients of weights).
+ */
+static dnnl_status_t choose(struct cpu_matmuls *matmuls, const struct key *key, const dnnl_matmul_desc_t *operation,
+                            dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t *description)
+{
+    if (matmuls->operands == dnnl_bf16 && key->wide && !key->bias) {
+        dnnl_primitive_desc_iterator_t kernels = NULL;
+        dnnl_status_t status =
+            dnnl_primitive_desc_iterator_create(&kernels, operation, attributes, matmuls->engine, NULL);
+        for (; status == dnnl_success; status = dnnl_primitive_desc_iterator_next(kernels)) {
+            dnnl_primitive_desc_t candidate = dnnl_primitive_desc_iterator_fetch(kernels);
+            const char *name = NULL;
+            dnnl_primitive_desc_query(candidate, dnnl_query_impl_info_str, 0, &name);
+            if (name && strncmp(name, "gemm:jit", strlen("gemm:jit")) == 0) {
+                dnnl_primitive_desc_iterator_destroy(kernels);
+                *description = candidate;
+                return dnnl_success;
+            }
+            dnnl_primitive_desc_destroy(candidate);
+        }
+        if (kernels)
+            dnnl_primitive_desc_iterator_destroy(kernels);
+    }
+    return dnnl_primitive_desc_create(description, operation, attributes, matmuls->engine, NULL);
+}
+
 static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct key *key, struct entry *entry)
 {
     dnnl_memory_desc_t descriptions[MEMORIES];
@@ -195,7 +223,7 @@ static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct key *k
         status = dnnl_matmul_desc_init(&operation, &descriptions[A], &descriptions[B],
                                        key->bias ? &descriptions[BIAS] : NULL, &descriptions[C]);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(&description, &operation, attributes, matmuls->engine, NULL);
+        status = choose(matmuls, key, &operation, attributes, &description);
     if (status == dnnl_success) {
         const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
         if (scratchpad)

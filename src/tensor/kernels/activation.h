@@ -13,7 +13,11 @@
 VECTOR_FUNCTION vector bf16_load_part(const uint16_t *from, size_t count, float other)
 {
 #if defined(__AVX512F__)
-    __mmask16 mask = count >= LANES ? 0xffff : (__mmask16)((1u << count) - 1);
+    if (__builtin_expect(count >= LANES, 1)) {
+        __m512i all = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i_u *)from));
+        return (vector)_mm512_castsi512_ps(_mm512_slli_epi32(all, 16));
+    }
+    __mmask16 mask = (__mmask16)((1u << count) - 1);
     __m512i halves = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
     return (vector)_mm512_mask_blend_ps(mask, _mm512_set1_ps(other),
                                         _mm512_castsi512_ps(_mm512_slli_epi32(halves, 16)));
@@ -32,17 +36,26 @@ VECTOR_FUNCTION vector bf16_load_part(const uint16_t *from, size_t count, float 
 /* Rounded bits in the lower half of each lane; what is not a number stays so. */
 VECTOR_FUNCTION vector_bits bf16_round(vector x)
 {
-    vector_bits bits = (vector_bits)x, odd = (bits >> 16) & 1, is_number = x == x;
+    vector_bits bits = (vector_bits)x, odd = (bits >> 16) & 1;
     vector_bits rounded = ((bits + 0x7fff + odd) >> 16) & 0xffff;
+#if defined(__AVX512F__)
+    __mmask16 none = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return (vector_bits)_mm512_mask_mov_epi32((__m512i)rounded, none, _mm512_set1_epi32(0x7fc0));
+#else
+    vector_bits is_number = x == x;
     return (rounded & is_number) | (0x7fc0 & ~is_number);
+#endif
 }
 
 VECTOR_FUNCTION void bf16_store_part(uint16_t *to, vector x, size_t count)
 {
     vector_bits rounded = bf16_round(x);
 #if defined(__AVX512F__)
-    __mmask16 mask = count >= LANES ? 0xffff : (__mmask16)((1u << count) - 1);
-    _mm256_mask_storeu_epi16(to, mask, _mm512_cvtepi32_epi16((__m512i)rounded));
+    const __m256i halves = _mm512_cvtepi32_epi16((__m512i)rounded);
+    if (__builtin_expect(count >= LANES, 1))
+        _mm256_storeu_si256((__m256i_u *)to, halves);
+    else
+        _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), halves);
 #else
     for (size_t i = 0; i < LANES && i < count; i++)
         to[i] = (uint16_t)rounded[i];

@@ -126,7 +126,11 @@ VECTOR_FUNCTION vector vector_max(vector a, vector b)
 /** The smaller; b where either is not a number. */
 VECTOR_FUNCTION vector vector_min(vector a, vector b)
 {
+#if defined(__AVX512F__)
+    return (vector)_mm512_min_ps((__m512)a, (__m512)b);
+#else
     return -vector_max(-a, -b);
+#endif
 }
 
 /** Sum of the lanes, by halves. */
@@ -183,8 +187,12 @@ VECTOR_FUNCTION vector vector_exponential(vector x)
     p = vector_multiply_add(p, r, vector_of(0.5f));
     p = vector_multiply_add(p, r, vector_of(1.0f));
     p = vector_multiply_add(p, r, vector_of(1.0f));
+#if defined(__AVX512F__)
+    return (vector)_mm512_scalef_ps((__m512)p, (__m512)n);
+#else
     vector_bits exponent = ((vector_bits)shifted - (vector_bits)round + 127) << 23;
     return p * (vector)exponent;
+#endif
 }
 
 #endif
