@@ -11,10 +11,11 @@
 
 struct cpu_matmuls;
 
-weft_status cpu_matmuls_open(weft_type activations, struct cpu_matmuls **matmuls, struct error *error);
+weft_status cpu_matmuls_open(weft_type activations, int threads, struct cpu_matmuls **matmuls, struct error *error);
 void cpu_matmuls_close(struct cpu_matmuls *matmuls);
 
-/** As device->matmul, on as many OpenMP threads as the caller's omp_get_max_threads(). */
+/** As device->matmul, the same bits on any number of threads; the caller's omp_get_max_threads() must be that of
+ * cpu_matmuls_open(). */
 weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *arguments, struct error *error);
 
 #endif

@@ -55,6 +55,57 @@ static void products_do_not_depend_on_addresses(void **state)
     }
 }
 
+/* A library may cut the inner sum of a product among threads where there is little else to cut. */
+static void products_do_not_depend_on_threads(void **state)
+{
+    static const struct {
+        size_t rows, columns, inner;
+        bool transpose_a, transpose_b, wide;
+    } shapes[] = {
+        {64, 64, 8192, true, false, true},     {128, 32, 5000, true, false, true}, {16, 16, 16384, true, false, true},
+        {768, 300, 256, true, false, true},    {5003, 48, 64, true, false, true},  {48, 5003, 64, false, true, false},
+        {64, 48, 5003, false, false, false},   {2, 8, 20000, false, true, false},  {256, 384, 128, false, false, false},
+        {1000, 1000, 200, false, true, false}, {1, 4000, 300, false, true, false}, {33, 9001, 96, false, true, false},
+        {500, 400, 70, true, false, false},    {70, 1300, 300, true, true, true},
+    };
+    static const char *const names[] = {"cpu", "cpu-bf16"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            const size_t rows = shapes[i].rows, columns = shapes[i].columns, inner = shapes[i].inner;
+            void *first = NULL;
+            for (int threads = 1; threads <= TEST_THREADS + 1; threads++) {
+                struct device *device = NULL;
+                if (device_open(names[n], threads, &device, NULL) != WEFT_OK)
+                    break; /* this processor has no arithmetic in bf16 */
+                float *a = make_random(device, rows * inner, 1, 1), *b = make_random(device, inner * columns, 1, 2);
+                void *x = make_array(device, rows * inner), *y = make_array(device, inner * columns);
+                void *c = make_array(device, rows * columns);
+                device->narrow(device, rows * inner, a, x);
+                device->narrow(device, inner * columns, b, y);
+                device->matmul(device, &(struct matmul){.rows = rows,
+                                                        .columns = columns,
+                                                        .inner = inner,
+                                                        .transpose_a = shapes[i].transpose_a,
+                                                        .transpose_b = shapes[i].transpose_b,
+                                                        .wide = shapes[i].wide,
+                                                        .a = x,
+                                                        .b = y,
+                                                        .c = c});
+                finish_device(device);
+                if (!first)
+                    first = memcpy(malloc(rows * columns * sizeof(float)), c, rows * columns * sizeof(float));
+                else if (memcmp(first, c, rows * columns * sizeof(float)) != 0)
+                    fail_msg("%s: %zu x %zu by %zu x %zu differs with %d threads", names[n], rows, inner, inner,
+                             columns, threads);
+                void *all[] = {a, b, x, y, c};
+                for (size_t k = 0; k < 5; k++)
+                    device->release(device, all[k]);
+                device->close(device);
+            }
+            free(first);
+        }
+}
+
 static void layers_do_not_depend_on_addresses(void **state)
 {
     enum { ROWS = 21, WIDTH = 67, COUNT = ROWS * WIDTH };
@@ -186,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_do_not_depend_on_addresses),
+        cmocka_unit_test(products_do_not_depend_on_threads),
         cmocka_unit_test(layers_do_not_depend_on_addresses),
         cmocka_unit_test(adamw_does_not_depend_on_how_a_range_is_cut),
         cmocka_unit_test(norms_do_not_depend_on_threads_or_shares),
