@@ -31,9 +31,9 @@
  *
  * ## Same bits
  *
- * The same kernel with the same shape, values, instruction set and number of threads gives the same bits, wherever the
- * arrays lie. Kernels marked "elementwise" give each element the same bits however a range is cut into calls and
- * threads.
+ * The same kernel with the same shape, values and instruction set gives the same bits, wherever the arrays lie and on
+ * any number of threads. Kernels marked "elementwise" give each element the same bits however a range is cut into calls
+ * and threads.
  *
  * ## Threads
  *

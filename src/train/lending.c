@@ -40,7 +40,7 @@ weft_status lending_open(size_t room, uint64_t bytes, struct lending **result, s
     }
     void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
     if (memory != MAP_FAILED) {
-        madvise(memory, bytes, MADV_HUGEPAGE); /* fewer first touches, and free to mark as free */
+        madvise(memory, bytes, MADV_HUGEPAGE); /* fewer first touches */
         lending->memory = memory;
         lending->memory_size = bytes;
     }
@@ -62,19 +62,12 @@ void lending_close(struct lending *lending)
     free(lending);
 }
 
-static void mark_as_free(struct lending *lending)
-{
-    if (lending->memory)
-        madvise(lending->memory, lending->memory_size, MADV_FREE);
-}
-
 void lending_warm(struct lending *lending, const atomic_bool *stop)
 {
     for (uint64_t touched = 0; touched < lending->memory_size && !atomic_load(stop); touched += TOUCH_BYTES) {
         uint64_t left = lending->memory_size - touched;
         memset(lending->memory + touched, 0, left < TOUCH_BYTES ? left : TOUCH_BYTES);
     }
-    mark_as_free(lending);
 }
 
 void lending_begin(struct lending *lending)
@@ -150,7 +143,6 @@ void lending_end(struct lending *lending)
 {
     pthread_mutex_lock(&lending->lock);
     lending->ended = true;
-    mark_as_free(lending);
     pthread_cond_broadcast(&lending->changed);
     pthread_mutex_unlock(&lending->lock);
 }

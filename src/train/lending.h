@@ -8,12 +8,12 @@
  * from there on. So the owner never waits for a disk. Where there is no memory for a copy, it waits until all has been
  * read.
  *
- * The memory for the copy is kept, since the first touch of new memory takes longer than the copying (2 to 30 times, on
- * virtual machines), but marked as free (MADV_FREE) whenever nothing is lent: the system takes it back when it needs
- * it.
+ * The memory for the copy is touched early and kept, since the first touch of new memory takes longer than the copying
+ * (2 to 30 times, on virtual machines).
  *
- *     owner    lending_open -> [lending_begin, lending_add ... -> (thread starts) -> lending_withdraw] ... ->
- * lending_close thread   lending_source's calls ... -> lending_end
+ *     owner    lending_open -> [lending_begin, lending_add ... -> (thread starts) -> lending_withdraw] ...
+ *              -> lending_close
+ *     thread   lending_source's calls ... -> lending_end
  *
  * One owner and one reader; each range is taken once, and the ranges of an array in order.
  */

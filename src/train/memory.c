@@ -2,6 +2,7 @@
 #include "train/memory.h"
 
 #include "base/text.h"
+#include "model/parameter_groups.h"
 #include "parallel/micro_batches.h"
 
 #include <math.h>
@@ -13,12 +14,25 @@
 /* Micro-batches that no model is opened for: model_open() says so. Below it all sizes are within 64 bits. */
 #define TOKENS_MOST ((int64_t)1 << 26)
 
-static struct model_options training_options(const struct train_config *config)
+/* Layers before the first parameter that is not frozen keep nothing. */
+static size_t first_trainable(const struct train_config *config, const struct model_description *description)
+{
+    struct parameter_groups groups;
+    if (!config->rules.freeze || parameter_groups_open(&groups, description, &config->rules, NULL) != WEFT_OK)
+        return 0;
+    const size_t first = groups.first_trainable;
+    parameter_groups_close(&groups);
+    return first;
+}
+
+static struct model_options training_options(const struct train_config *config,
+                                             const struct model_description *description)
 {
     return (struct model_options){.batch = (size_t)config->micro_batch,
                                   .sequence = (size_t)config->sequence,
                                   .training = true,
-                                  .recompute = config->recompute};
+                                  .recompute = config->recompute,
+                                  .first_trainable = first_trainable(config, description)};
 }
 
 /* Levels of partial sums: see parallel/partial_sums.h. */
@@ -70,7 +84,7 @@ struct memory_plan memory_plan_of(const struct train_config *config, const struc
     const uint64_t arrays = optimiser_has_second_moments(config->optimiser.kind) ? 2 : 1;
     const bool sharded = config->zero > 0 && ranks > 1;
     const weft_type activations = config->mixed ? WEFT_BF16 : WEFT_F32;
-    const struct model_options options = training_options(config);
+    const struct model_options options = training_options(config, description);
     const uint64_t narrowed = config->mixed ? elements * weft_type_size(activations) : 0;
     const uint64_t model = model_memory(description, WEFT_F32, activations, &options);
     struct memory_plan plan = {

@@ -10,12 +10,14 @@
  *     optimiser       8 E for adamw and lamb, 4 E for sgd and lars; with --zero 1 divided by R
  *     partial sums    4 E (floor(log2(n - 1)) + 1), none for n = 1: parallel/partial_sums.h
  *     narrowed        2 E with activations in bf16: a copy of the weights
- *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward
+ *     activations     model_memory() of the micro-batch: rows of all layers, kept from forward to backward (of frozen
+ *                     layers that no trained one precedes, nothing is kept)
  *     rest            MEMORY_OF_PROCESS, and MEMORY_OF_NETWORK where there is more than one node
- *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and optimiser
- * state divided by R, or all on rank 0 where they are smaller than --checkpoint-part first rank      the larger of what
- * rank 0 has for a while: the whole optimiser state when a checkpoint is read with
- *                     --zero 1 (8 E, or 4 E), and the model that samples
+ *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and
+ *                     optimiser state divided by R, or all on rank 0 where they are smaller than
+ *                     --checkpoint-part
+ *     first rank      the larger of what rank 0 has for a while: the whole optimiser state when a checkpoint
+ *                     is read with --zero 1 (8 E, or 4 E), and the model that samples
  *
  * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is mapped from its files:
  * the system takes those pages back when it needs them, so they are not counted.

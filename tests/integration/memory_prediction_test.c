@@ -131,6 +131,14 @@ static void what_is_taken_was_predicted(void **state)
     config.optimiser.momentum = 0.9;
     expect_prediction("sgd, partial sums", "gpt-small", config, 1, 0);
     config = common;
+    config.rules.freeze = "wte,wpe,h.0-3";
+    config.micro_batch = 16;
+    config.batch = 16;
+    expect_prediction("frozen layers", "gpt-small", config, 1, 0);
+    config.rules.freeze = NULL;
+    config.mixed = true;
+    expect_prediction("bf16, many tokens", "llama-small", config, 1, 0);
+    config = common;
     config.sample = 20;
     expect_prediction("a sample at the end", "llama-small", config, 1, 0);
     config = common;
