@@ -107,7 +107,7 @@ typedef struct weft_parameter {
     const char *name;                        /**< different from all others; copied; shorter than 64 bytes */
     size_t shape[WEFT_PARAMETER_DIMENSIONS]; /**< row-major; the first 0 ends it */
     int no_decay;                            /**< 1: without weight decay, whatever its dimensions */
-    int frozen;         /**< 1: stays as it is; its gradient must be made ready, but counts nowhere */
+    int frozen;         /**< 1: stays as it is; its gradient must be made ready, but is not summed */
     double rate_factor; /**< of the learning rate, for this parameter; 0 means 1, what is below 0 means 0 */
 } weft_parameter;
 

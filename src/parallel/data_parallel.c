@@ -14,9 +14,10 @@ static weft_status list_ranges(struct data_parallel *parallel, const struct grad
     if (!parallel->ranges)
         return error_memory(error, (2 * (size_t)count + 1) * sizeof *parallel->ranges, "a list of gradients");
     parallel->tensors = memcpy(parallel->ranges + count + 1, tensors, count * sizeof *tensors);
-    parallel->ranges[0] = (struct gradient_range){0, DATA_PARALLEL_EXTRAS};
+    parallel->ranges[0] = (struct gradient_range){.count = DATA_PARALLEL_EXTRAS};
     for (uint32_t i = 0; i < count; i++)
-        parallel->ranges[i + 1] = (struct gradient_range){DATA_PARALLEL_EXTRAS + tensors[i].first, tensors[i].count};
+        parallel->ranges[i + 1] = (struct gradient_range){
+            .first = DATA_PARALLEL_EXTRAS + tensors[i].first, .count = tensors[i].count, .stays = tensors[i].stays};
     return WEFT_OK;
 }
 

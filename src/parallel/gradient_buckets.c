@@ -28,7 +28,8 @@ static void lay_out(struct gradient_buckets *buckets)
             elements = 0;
         }
         bucket->count++;
-        elements += buckets->ranges[buckets->order[i]].count;
+        const struct gradient_range *range = &buckets->ranges[buckets->order[i]];
+        elements += range->stays ? 0 : range->count;
         buckets->bucket_of[buckets->order[i]] = buckets->bucket_count - 1;
     }
     memcpy(buckets->members, buckets->order, buckets->range_count * sizeof *buckets->members);
@@ -125,7 +126,7 @@ void gradient_buckets_begin(struct gradient_buckets *buckets)
 
 static void start_run(struct gradient_buckets *buckets, size_t first, size_t end)
 {
-    if (buckets->status != WEFT_OK)
+    if (buckets->status != WEFT_OK || first == end)
         return;
     char *run = buckets->array + first * weft_type_size(buckets->type);
     buckets->status = weft_allreduce_start(run, run, end - first, buckets->type, WEFT_SUM, buckets->comm,
@@ -139,9 +140,10 @@ static void start(struct gradient_buckets *buckets, const struct gradient_bucket
     size_t first = 0, end = 0; /* of the run under way */
     for (uint32_t i = 0; i < bucket->count; i++) {
         const struct gradient_range *range = &buckets->ranges[buckets->members[bucket->first + i]];
+        if (range->stays)
+            continue;
         if (range->first != end) {
-            if (end > first)
-                start_run(buckets, first, end);
+            start_run(buckets, first, end);
             first = range->first;
         }
         end = range->first + range->count;

@@ -21,6 +21,7 @@
 /** Neighbouring elements of the array. */
 struct gradient_range {
     size_t first, count;
+    bool stays; /**< it is not summed: each rank keeps what it has there */
 };
 
 struct gradient_bucket {

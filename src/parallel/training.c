@@ -230,7 +230,9 @@ static weft_status open_parallel(weft_training *training, struct error *error)
         return error_memory(error, count * sizeof *ranges, "a list of gradients");
     for (size_t i = 0; i < count; i++) {
         const size_t end = i + 1 < count ? tensors->parameters[i + 1].offset : tensors->elements;
-        ranges[i] = (struct gradient_range){tensors->parameters[i].offset, end - tensors->parameters[i].offset};
+        ranges[i] = (struct gradient_range){.first = tensors->parameters[i].offset,
+                                            .count = end - tensors->parameters[i].offset,
+                                            .stays = training->groups.of[i].frozen};
     }
     weft_status status =
         data_parallel_open(&training->parallel, training->context, training->comm, training->device, ranges,
