@@ -4,7 +4,7 @@
  * of void: floats, or bf16. All arithmetic is in floats.
  *
  * kernels.c is compiled once for each, with the flags of that set, and kernels_supported() tells which can run here. A
- * kernel here runs on the calling thread over the range it is given; tensor/cpu.c divides the work among threads. What
+ * kernel here runs on the calling thread over the range it is given; tensor/cpu_*.c divide the work among threads. What
  * a kernel computes is told in tensor/device.h; this table only adds how a range is cut. All are free of state and safe
  * from any thread.
  */
