@@ -178,7 +178,7 @@ static void adamw_does_not_depend_on_how_a_range_is_cut(void **state)
 
 static void norms_do_not_depend_on_threads_or_shares(void **state)
 {
-    enum { BLOCKS = 7, COUNT = BLOCKS * DEVICE_SQUARES_BLOCK - 100 };
+    enum { BLOCKS = 7, COUNT = BLOCKS * DEVICE_SQUARES_BLOCK - 100 }; /* some beside each other, some alone */
     double whole[BLOCKS], shares[BLOCKS];
     struct device *one = open_device("cpu", 1), *more = open_device("cpu", TEST_THREADS);
     float *x = make_random(one, COUNT, 1, 1);

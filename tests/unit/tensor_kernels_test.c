@@ -128,10 +128,10 @@ static void other_optimisers(void **state)
 
 static void sums(void **state)
 {
-    static const size_t counts[] = {1, 7, 8, 9, 4095, 4096, 4097, 10000};
+    static const size_t counts[] = {1, 7, 8, 9, 4095, 4096, 4097, 10000, 16384, 16385, 40000};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         struct pair p[] = {pair_random(counts[i], 1, i)};
-        double of_fast[3] = {0}, of_exact[3] = {0};
+        double of_fast[10] = {0}, of_exact[10] = {0};
         fast->sum_of_squares(fast, counts[i], p[0].fast, of_fast);
         exact->sum_of_squares(exact, counts[i], p[0].exact, of_exact);
         for (size_t k = 0; k < tree_blocks(counts[i]); k++)
