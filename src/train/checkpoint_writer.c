@@ -254,7 +254,7 @@ weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *spe
 /* Whether this rank's moments are copies that nobody changes. */
 static bool has_own_moments(const struct checkpoint_writer *writer)
 {
-    return writer->whole.moments != NULL;
+    return writer->whole.moments.room != NULL;
 }
 
 /* Lend what this rank writes and the next update would change. */
@@ -294,7 +294,7 @@ static weft_status take_state(struct checkpoint_writer *writer, bool *speaks, st
     }
     weft_status status = whole_state_open(&writer->whole, setup->state, setup->shards, error);
     status = agree(writer, status, speaks, error);
-    return status == WEFT_OK ? whole_state_gather(&writer->whole, setup->state, setup->shards, error) : status;
+    return status == WEFT_OK ? whole_state_gather(&writer->whole, setup->shards, error) : status;
 }
 
 weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)

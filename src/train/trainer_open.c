@@ -315,7 +315,7 @@ static weft_status share_processors(const struct trainer *trainer, double *share
 /* What all ranks can do together; they may be on machines of different kinds. */
 static weft_status measure_peak(struct trainer *trainer, double *peak, struct error *error)
 {
-    double share;
+    double share = 1;
     weft_status status = share_processors(trainer, &share, error);
     if (status != WEFT_OK)
         return status;

@@ -1,27 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/whole_state.h"
 
-#include <stdlib.h>
-
 weft_status whole_state_open(struct whole_state *whole, const struct training_state *state, const struct shards *shards,
                              struct error *error)
 {
     *whole = (struct whole_state){.state = *state};
-    if (!shards->sharded || shards->rank != 0)
-        return WEFT_OK;
-    const size_t arrays = state->second_moments ? 2 : 1;
-    whole->moments = calloc(arrays * shards->elements, sizeof *whole->moments);
-    if (!whole->moments)
-        return error_memory(error, arrays * shards->elements * sizeof *whole->moments, "the whole optimiser state");
-    whole->state.first_moments = whole->moments;
-    if (state->second_moments)
-        whole->state.second_moments = whole->moments + shards->elements;
-    return WEFT_OK;
+    weft_status status = whole_moments_open(&whole->moments, shards,
+                                            (struct moments){state->first_moments, state->second_moments}, error);
+    whole->state.first_moments = whole->moments.whole.first;
+    whole->state.second_moments = whole->moments.whole.second;
+    return status;
 }
 
 void whole_state_close(struct whole_state *whole)
 {
-    free(whole->moments);
+    whole_moments_close(&whole->moments);
     *whole = (struct whole_state){0};
 }
 
@@ -43,18 +36,10 @@ weft_status whole_state_deal(const struct whole_state *whole, struct training_st
         status = give(shards, &state->patience, sizeof state->patience, error);
     if (status == WEFT_OK)
         status = give(shards, state->parameters, shards->elements * sizeof *state->parameters, error);
-    if (status == WEFT_OK)
-        status = shards_deal(shards, whole->state.first_moments, state->first_moments, error);
-    if (status == WEFT_OK && state->second_moments)
-        status = shards_deal(shards, whole->state.second_moments, state->second_moments, error);
-    return status;
+    return status == WEFT_OK ? whole_moments_deal(&whole->moments, shards, error) : status;
 }
 
-weft_status whole_state_gather(const struct whole_state *whole, const struct training_state *state,
-                               const struct shards *shards, struct error *error)
+weft_status whole_state_gather(const struct whole_state *whole, const struct shards *shards, struct error *error)
 {
-    weft_status status = shards_gather(shards, state->first_moments, whole->state.first_moments, error);
-    if (status == WEFT_OK && state->second_moments)
-        status = shards_gather(shards, state->second_moments, whole->state.second_moments, error);
-    return status;
+    return whole_moments_gather(&whole->moments, shards, error);
 }

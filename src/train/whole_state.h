@@ -11,12 +11,12 @@
 #ifndef WEFT_TRAIN_WHOLE_STATE_H
 #define WEFT_TRAIN_WHOLE_STATE_H
 
-#include "parallel/shards.h"
+#include "parallel/whole_moments.h"
 #include "train/state.h"
 
 struct whole_state {
     struct training_state state; /**< of rank 0; borrows what it does not own */
-    float *moments;              /**< its own room; NULL where it needs none */
+    struct whole_moments moments;
 };
 
 weft_status whole_state_open(struct whole_state *whole, const struct training_state *state, const struct shards *shards,
@@ -28,7 +28,6 @@ weft_status whole_state_deal(const struct whole_state *whole, struct training_st
                              struct error *error);
 
 /** Every rank's moments into rank 0's whole state. Collective. */
-weft_status whole_state_gather(const struct whole_state *whole, const struct training_state *state,
-                               const struct shards *shards, struct error *error);
+weft_status whole_state_gather(const struct whole_state *whole, const struct shards *shards, struct error *error);
 
 #endif
