@@ -1,30 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "plan/strategy.h"
 
+#include "train/memory.h"
+
 #include <stdlib.h>
 
 static const uint64_t bucket_sizes[] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
 
+static uint32_t ranks_on_a_node(const struct strategy_problem *problem, const struct strategy *strategy)
+{
+    const uint32_t most = problem->cluster->ranks_per_node;
+    return strategy->ranks < most ? strategy->ranks : most;
+}
+
+/* Of the node that has rank 0. */
 static uint64_t memory_of(const struct strategy_problem *problem, const struct strategy *strategy)
 {
-    uint64_t array = problem->description->elements * sizeof(float);
-    uint64_t partial_sums = 0;
-    for (uint32_t n = strategy->layout.share - 1; n; n >>= 1)
-        partial_sums++;
-    uint64_t rank = (4 + partial_sums) * array + model_memory(problem->description, WEFT_F32, WEFT_F32,
-                                                              &(struct model_options){.batch = strategy->micro_batch,
-                                                                                      .sequence = problem->sequence,
-                                                                                      .training = true});
-    uint32_t on_a_node =
-        strategy->ranks < problem->cluster->ranks_per_node ? strategy->ranks : problem->cluster->ranks_per_node;
-    return rank * on_a_node;
+    const struct train_config config = {.batch = problem->batch,
+                                        .micro_batch = strategy->micro_batch,
+                                        .sequence = problem->sequence,
+                                        .optimiser = {.kind = OPTIMISER_ADAMW},
+                                        .gradients = WEFT_F32};
+    const struct memory_plan first = memory_plan_of(&config, problem->description, 0, strategy->ranks, strategy->nodes),
+                             other = memory_plan_of(&config, problem->description, 1, strategy->ranks, strategy->nodes);
+    return memory_plan_total(&first) + (ranks_on_a_node(problem, strategy) - 1) * memory_plan_total(&other);
 }
 
 /* How much slower a rank computes when the ranks of its node take turns on its cores. */
 static double crowding(const struct strategy_problem *problem, const struct strategy *strategy)
 {
-    uint32_t on_a_node =
-        strategy->ranks < problem->cluster->ranks_per_node ? strategy->ranks : problem->cluster->ranks_per_node;
+    uint32_t on_a_node = ranks_on_a_node(problem, strategy);
     uint32_t cores = problem->cluster->links.cores;
     return on_a_node > cores ? (double)on_a_node / cores : 1.0;
 }

@@ -95,7 +95,7 @@ static void what_does_not_fit_comes_last(void **state)
 {
     double speedup;
     struct cluster small = fast;
-    small.node_memory = 45 << 20; /* less than what two ranks of the fastest strategy take */
+    small.node_memory = search(&fast, 32, &speedup).node_bytes - 1; /* less than what the fastest strategy takes */
     struct strategy best = search(&small, 32, &speedup);
     assert_true(best.fits);
     assert_true(best.node_bytes <= small.node_memory);
