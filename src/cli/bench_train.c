@@ -15,31 +15,18 @@
 #include <sys/resource.h>
 
 static struct {
-    const char *model, *precision;
-    int64_t batch, micro_batch, sequence, threads, steps, warm, zero;
-    uint64_t bucket_bytes;
-    double dropout;
+    struct training_measure measure;
     bool json;
 } chosen;
 
-#define INTEGER(name, letter, where, start, least, most, text)                                                         \
-    CLI_INTEGER(name, letter, "N", &chosen.where, start, least, most, text)
-
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m",
-             "a size of model by name, or a YAML file, as weft train takes it"),
-    INTEGER("batch", 'b', batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),
-    INTEGER("micro-batch", 0, micro_batch, "0", 0, 1e6,
-            "sequences in one forward and backward pass; 0: a rank's share"),
-    INTEGER("sequence", 0, sequence, "64", 1, 1000000, "tokens in a sequence"),
-    INTEGER("threads", 't', threads, "1", 1, 1024, "compute threads a rank"),
-    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
-               "of products and activations; weights and sums are f32 always"),
-    INTEGER("steps", 's', steps, "10", 1, 1e6, "steps that are measured"),
-    INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not"),
-    CLI_NUMBER("dropout", 0, "X", &chosen.dropout, "0", 0, 0.99, "as weft train has it"),
-    INTEGER("zero", 0, zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)"),
-    CLI_BYTES("bucket", 0, "BYTES", &chosen.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
+    TRAINING_MEASURE_OPTIONS(chosen.measure),
+    CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 1e6, "steps that are measured"),
+    CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "steps before them that are not"),
+    CLI_NUMBER("dropout", 0, "X", &chosen.measure.dropout, "0", 0, 0.99, "as weft train has it"),
+    CLI_INTEGER("zero", 0, "N", &chosen.measure.zero, "0", 0, 1,
+                "1: divide the optimizer's state among the ranks (ZeRO-1)"),
+    CLI_BYTES("bucket", 0, "BYTES", &chosen.measure.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
     CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
 };
 
@@ -83,14 +70,14 @@ static weft_status print_json(FILE *output, const struct figures *figures, struc
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
-    json_put_text(&writer, "model", chosen.model);
+    json_put_text(&writer, "model", chosen.measure.model);
     json_put_integer(&writer, "ranks", figures->ranks);
-    json_put_integer(&writer, "threads", chosen.threads);
-    json_put_text(&writer, "precision", chosen.precision);
-    json_put_integer(&writer, "zero", chosen.zero);
-    json_put_integer(&writer, "batch", chosen.batch);
-    json_put_integer(&writer, "sequence", chosen.sequence);
-    json_put_integer(&writer, "steps", chosen.steps);
+    json_put_integer(&writer, "threads", chosen.measure.threads);
+    json_put_text(&writer, "precision", chosen.measure.precision);
+    json_put_integer(&writer, "zero", chosen.measure.zero);
+    json_put_integer(&writer, "batch", chosen.measure.batch);
+    json_put_integer(&writer, "sequence", chosen.measure.sequence);
+    json_put_integer(&writer, "steps", chosen.measure.steps);
     json_put_number(&writer, "step_ms", figures->step_seconds * 1e3);
     json_put_number(&writer, "tokens_per_s", figures->tokens_per_second);
     json_put_number(&writer, "model_flops_utilisation", figures->utilisation);
@@ -113,10 +100,10 @@ static weft_status print_figures(FILE *output, const struct figures *figures, st
             " tokens, median of %" PRId64 " steps:\n"
             "  %.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB "
             "of memory a rank (%.0f predicted)\n",
-            chosen.model, figures->ranks, figures->ranks == 1 ? "" : "s", chosen.threads,
-            chosen.threads == 1 ? "" : "s", figures->kernels, chosen.precision, chosen.batch, chosen.sequence,
-            chosen.steps, figures->step_seconds * 1e3, figures->tokens_per_second, figures->utilisation * 100,
-            figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
+            chosen.measure.model, figures->ranks, figures->ranks == 1 ? "" : "s", chosen.measure.threads,
+            chosen.measure.threads == 1 ? "" : "s", figures->kernels, chosen.measure.precision, chosen.measure.batch,
+            chosen.measure.sequence, chosen.measure.steps, figures->step_seconds * 1e3, figures->tokens_per_second,
+            figures->utilisation * 100, figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
             (double)figures->predicted_memory_bytes / 1048576.0);
     return WEFT_OK;
 }
@@ -163,34 +150,20 @@ static weft_status measure(const struct train_config *config, struct times *time
     return status;
 }
 
-static weft_status make_config(int ranks, struct train_config *config, struct error *error)
-{
-    const struct training_measure measure = {.model = chosen.model,
-                                             .precision = chosen.precision,
-                                             .steps = chosen.warm + chosen.steps,
-                                             .batch = chosen.batch,
-                                             .sequence = chosen.sequence,
-                                             .threads = chosen.threads,
-                                             .zero = chosen.zero,
-                                             .micro_batch = chosen.micro_batch,
-                                             .bucket_bytes = chosen.bucket_bytes,
-                                             .dropout = chosen.dropout};
-    return training_measure_config(&measure, ranks, config, error);
-}
-
 static weft_status run(struct command_call *call, struct error *error)
 {
     weft_context *context;
     weft_status status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));
-    struct times times = {.seconds = calloc((size_t)chosen.steps, sizeof *times.seconds),
-                          .warm = (size_t)chosen.warm,
-                          .room = (size_t)chosen.steps};
+    struct times times = {.seconds = calloc((size_t)chosen.measure.steps, sizeof *times.seconds),
+                          .warm = (size_t)chosen.measure.warm,
+                          .room = (size_t)chosen.measure.steps};
     struct train_config config;
     bool speaks = true;
-    status = times.seconds ? make_config(weft_comm_size(weft_world(context)), &config, error)
-                           : error_memory(error, times.room * sizeof *times.seconds, "a list of times");
+    status = times.seconds
+                 ? training_measure_config(&chosen.measure, weft_comm_size(weft_world(context)), &config, error)
+                 : error_memory(error, times.room * sizeof *times.seconds, "a list of times");
     if (status == WEFT_OK) {
         config.observe = note_step;
         config.observer = &times;

@@ -9,27 +9,17 @@
 #include <math.h>
 
 static struct {
-    const char *model, *precision, *recompute;
-    int64_t batch, micro_batch, sequence, threads, steps, warm;
+    struct training_measure measure;
+    const char *recompute;
     bool all, json;
 } chosen;
 
-#define INTEGER(name, letter, where, start, least, most, text)                                                         \
-    CLI_INTEGER(name, letter, "N", &chosen.where, start, least, most, text)
-
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt2-124m", "a size of model by name, as weft train has them"),
-    INTEGER("batch", 'b', batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),
-    INTEGER("micro-batch", 0, micro_batch, "0", 0, 1e6,
-            "sequences in one forward and backward pass; 0: a rank's share"),
-    INTEGER("sequence", 0, sequence, "64", 1, 1000000, "tokens in a sequence"),
-    INTEGER("threads", 't', threads, "1", 1, 1024, "compute threads a rank"),
-    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
-               "of products and activations; weights and sums are f32 always"),
+    TRAINING_MEASURE_OPTIONS(chosen.measure),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
                "what backward makes anew instead of keeping it"),
-    INTEGER("steps", 's', steps, "10", 1, 10000, "steps, of which the median one is shown"),
-    INTEGER("warm", 0, warm, "3", 0, 1e6, "steps before them that are not looked at"),
+    CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 10000, "steps, of which the median one is shown"),
+    CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "steps before them that are not looked at"),
     CLI_FLAG("all", 'a', &chosen.all, "show each layer, not all of a kind together"),
     CLI_FLAG("json", 0, &chosen.json, "the same as JSON, each layer for itself"),
 };
@@ -41,15 +31,7 @@ static void note_step(void *profile, const struct report_step *step)
 
 static weft_status make_config(int ranks, struct profile *profile, struct train_config *config, struct error *error)
 {
-    const struct training_measure measure = {.model = chosen.model,
-                                             .precision = chosen.precision,
-                                             .steps = chosen.warm + chosen.steps,
-                                             .batch = chosen.batch,
-                                             .sequence = chosen.sequence,
-                                             .threads = chosen.threads,
-                                             .micro_batch = chosen.micro_batch,
-                                             .bucket_bytes = 4u << 20};
-    const weft_status status = training_measure_config(&measure, ranks, config, error);
+    const weft_status status = training_measure_config(&chosen.measure, ranks, config, error);
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
     config->profile = profile;
     config->observe = note_step;
@@ -69,15 +51,15 @@ static weft_status measure(const struct train_config *config, weft_context *cont
     status = trainer_run(trainer, speaks, error);
     if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0) {
         const struct profile_print print = {
-            .model = chosen.model,
-            .precision = chosen.precision,
+            .model = chosen.measure.model,
+            .precision = chosen.measure.precision,
             .kernels = device->kernels,
             .ranks = weft_comm_size(weft_world(context)),
-            .threads = chosen.threads,
-            .batch = chosen.batch,
+            .threads = chosen.measure.threads,
+            .batch = chosen.measure.batch,
             .micro_batch = config->micro_batch,
-            .sequence = chosen.sequence,
-            .steps = chosen.steps,
+            .sequence = chosen.measure.sequence,
+            .steps = chosen.measure.steps,
             .peak = fmax(peak, device->peak(device)), /* something else may have had a core */
             .model_flops = trainer_step_flops(trainer) / weft_comm_size(weft_world(context)),
             .all = chosen.all,
@@ -94,7 +76,7 @@ static weft_status run(struct command_call *call, struct error *error)
 {
     weft_context *context;
     struct profile *profile;
-    weft_status status = profile_open((size_t)chosen.warm, (size_t)chosen.steps, &profile, error);
+    weft_status status = profile_open((size_t)chosen.measure.warm, (size_t)chosen.measure.steps, &profile, error);
     if (status != WEFT_OK)
         return status;
     status = weft_init(NULL, &context);

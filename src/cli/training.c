@@ -21,7 +21,7 @@ weft_status training_measure_config(const struct training_measure *measure, int 
     *config = (struct train_config){
         .model = measure->model,
         .data = "random",
-        .steps = measure->steps,
+        .steps = measure->warm + measure->steps,
         .batch = measure->batch,
         .micro_batch = measure->micro_batch ? measure->micro_batch : measure->batch / ranks,
         .sequence = measure->sequence,
@@ -37,7 +37,7 @@ weft_status training_measure_config(const struct training_measure *measure, int 
                       .weight_decay = 0.1},
         .clip = 1,
         .zero = measure->zero,
-        .bucket_bytes = measure->bucket_bytes,
+        .bucket_bytes = measure->bucket_bytes ? measure->bucket_bytes : 4u << 20,
         .threads = measure->threads,
         .mixed = training_is_mixed(measure->precision),
         .gradients = WEFT_F32,

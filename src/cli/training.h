@@ -19,11 +19,24 @@ bool training_is_mixed(const char *precision);
 struct training_measure {
     const char *model;
     const char *precision; /**< of training_precisions */
-    int64_t steps, batch, sequence, threads, zero;
-    int64_t micro_batch; /**< 0: a rank's share of the batch */
-    uint64_t bucket_bytes;
+    int64_t warm, steps;   /**< that are not measured, and that are */
+    int64_t batch, sequence, threads, zero;
+    int64_t micro_batch;   /**< 0: a rank's share of the batch */
+    uint64_t bucket_bytes; /**< 0: 4 MiB */
     double dropout;
 };
+
+/** Options that all commands have which measure such steps, into a static struct training_measure. */
+#define TRAINING_MEASURE_OPTIONS(measure)                                                                              \
+    CLI_TEXT("model", 'm', "NAME", &(measure).model, "gpt2-124m",                                                      \
+             "a size of model by name, or a YAML file, as weft train takes it"),                                       \
+        CLI_INTEGER("batch", 'b', "N", &(measure).batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),  \
+        CLI_INTEGER("micro-batch", 0, "N", &(measure).micro_batch, "0", 0, 1e6,                                        \
+                    "sequences in one forward and backward pass; 0: a rank's share"),                                  \
+        CLI_INTEGER("sequence", 0, "N", &(measure).sequence, "64", 1, 1e6, "tokens in a sequence"),                    \
+        CLI_INTEGER("threads", 't', "N", &(measure).threads, "1", 1, 1024, "compute threads a rank"),                  \
+        CLI_CHOICE("precision", 0, "TYPE", &(measure).precision, "f32", training_precisions,                           \
+                   "of products and activations; weights and sums are f32 always")
 
 /** Make the configuration of such a run over `ranks` ranks, which steps with AdamW and evaluates nothing. */
 weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,
