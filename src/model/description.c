@@ -42,17 +42,24 @@ void model_description_free(struct model_description *description)
     free(description);
 }
 
+/* `list` of `count` elements of `size` bytes, with room for one more; NULL, and nothing changed, without memory. It has
+ * room for a power of two of them, so that long lists are seldom moved. */
+static void *list_with_room(const void *list, size_t count, size_t size)
+{
+    const bool full = (count & (count - 1)) == 0;
+    return full ? realloc((void *)(uintptr_t)list, (count ? 2 * count : 1) * size) : (void *)(uintptr_t)list;
+}
+
 weft_status description_add_layer(struct model_description *description, const struct layer_kind *kind, size_t width,
                                   const void *settings, size_t size, void **own, struct error *error, const char *name,
                                   ...)
 {
-    size_t bytes = (description->layer_count + 1) * sizeof *description->layers;
-    struct layer *layers = realloc((void *)description->layers, bytes);
+    struct layer *layers = list_with_room(description->layers, description->layer_count, sizeof *layers);
     if (layers)
         description->layers = layers;
     void *copy = layers ? malloc(size) : NULL;
     if (!copy)
-        return error_memory(error, bytes + size, "a model's description");
+        return error_memory(error, (description->layer_count + 1) * sizeof *layers + size, "a model's description");
     struct layer *layer = &layers[description->layer_count++];
     *layer = (struct layer){.kind = kind,
                             .width = width,
@@ -75,10 +82,10 @@ weft_status description_add_parameter(struct model_description *description, siz
     *number = NO_PARAMETER;
     if (!name)
         return WEFT_OK;
-    size_t bytes = (description->parameter_count + 1) * sizeof *description->parameters;
-    struct model_parameter *parameters = realloc((void *)description->parameters, bytes);
+    struct model_parameter *parameters =
+        list_with_room(description->parameters, description->parameter_count, sizeof *parameters);
     if (!parameters)
-        return error_memory(error, bytes, "a model's description");
+        return error_memory(error, (description->parameter_count + 1) * sizeof *parameters, "a model's description");
     description->parameters = parameters;
     *number = description->parameter_count++;
     struct model_parameter *parameter = &parameters[*number];
