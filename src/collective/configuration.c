@@ -21,6 +21,7 @@ static const struct configuration_variable variables[] = {
     {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
     {"WEFT_CHECKPOINT_DIR", "a folder", "none",
      "where weft train writes checkpoints without --checkpoint-dir, and goes on from if there is one"},
+    {"WEFT_COLUMNS", "from 0", "set by weft run", "columns for a line of progress on the launcher's terminal; 0: none"},
     {"WEFT_FABRIC", "a libfabric provider, or none", "the best that is usable here",
      "carry messages between nodes by this provider"},
     {"WEFT_GRACE", "seconds, from 0.001", "30",

@@ -137,8 +137,12 @@ static weft_status collect_environment(struct launch *launch, struct error *erro
     bool good = true;
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
-            if (starts_with(*entry, carried[i]) && !starts_with(*entry, "WEFT_HOST="))
+            if (starts_with(*entry, carried[i]) && !starts_with(*entry, "WEFT_HOST=") &&
+                !starts_with(*entry, "WEFT_COLUMNS="))
                 good = good && texts_add(list, *entry);
+    char columns[32];
+    snprintf(columns, sizeof columns, "WEFT_COLUMNS=%u", output_live_columns(&launch->output));
+    good = good && texts_add(list, columns);
     for (uint32_t i = 0; i < launch->config->environment.count; i++) {
         const char *entry = launch->config->environment.items[i], *value = strchr(entry, '=') ? NULL : getenv(entry);
         char *pair = NULL;

@@ -2,6 +2,7 @@
 #include "launch/output.h"
 
 #include "base/file.h"
+#include "base/terminal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +43,8 @@ weft_status output_open(struct output *output, uint32_t ranks, const char *folde
                         const char *const *hosts, struct error *error)
 {
     *output = (struct output){.ranks = ranks, .sinks = {{.descriptor = STDOUT_FILENO}, {.descriptor = STDERR_FILENO}}};
+    for (int i = 0; i < 2; i++)
+        output->sinks[i].columns = terminal_columns(output->sinks[i].descriptor);
     output->partial = calloc(2 * ranks, sizeof *output->partial);
     weft_status status =
         output->partial ? WEFT_OK : error_memory(error, 2 * ranks * sizeof *output->partial, "the output");
@@ -69,11 +72,90 @@ static void write_file(int descriptor, const uint8_t *bytes, size_t size)
     }
 }
 
+/* ---- the live line ---------------------------------------------------------------------------------------------- */
+
+#define TAKE_AWAY "\r\033[K"
+
+uint32_t output_live_columns(const struct output *output)
+{
+    size_t prefix = 0;
+    for (uint32_t rank = 0; output->prefixes && rank < output->ranks; rank++)
+        if (output->prefixes[rank] && strlen(output->prefixes[rank]) > prefix)
+            prefix = strlen(output->prefixes[rank]);
+    const uint32_t columns = output->files ? 0 : output->sinks[0].columns;
+    return columns > prefix ? columns - (uint32_t)prefix : 0;
+}
+
+/* Both streams may be the same terminal, so whichever is written to next takes the line away. */
+static void take_away_live(struct output *output, struct output_sink *sink)
+{
+    if (output->live && sink->columns)
+        buffer_put(&sink->waiting, TAKE_AWAY, strlen(TAKE_AWAY));
+    output->live = false;
+}
+
+/* Where the text begins that is behind the last carriage return; `bytes` where there is none but before a newline. */
+static const uint8_t *after_return(const uint8_t *bytes, size_t size)
+{
+    const size_t newline = size >= 2 && bytes[size - 1] == '\n' && bytes[size - 2] == '\r' ? 2 : 0;
+    const uint8_t *found = memrchr(bytes, '\r', size - newline);
+    return found ? found + 1 : bytes;
+}
+
+/* Bytes of `text` that fill at most `columns`: control sequences take none, nor do the further bytes of a letter. */
+static size_t bytes_that_fit(const uint8_t *text, size_t size, uint32_t columns)
+{
+    size_t used = 0, i = 0;
+    while (i < size) {
+        if (text[i] == '\033') {
+            for (i += i + 1 < size && text[i + 1] == '[' ? 2 : 1; i < size && (text[i] < 0x40 || text[i] > 0x7e);)
+                i++;
+            i += i < size;
+            continue;
+        }
+        used += (text[i] & 0xc0) != 0x80;
+        if (used > columns)
+            break;
+        i++;
+    }
+    return i;
+}
+
+/* Show what a rank will write over, and forget what it has written over. */
+static void show_live(struct output *output, uint32_t rank, uint32_t stream, struct buffer *partial)
+{
+    struct output_sink *sink = &output->sinks[stream - 1];
+    const uint8_t *bytes = buffer_begin(partial), *text = after_return(bytes, buffer_size(partial));
+    if (!sink->columns || sink->broken || text == bytes)
+        return;
+    const size_t size = buffer_size(partial) - (size_t)(text - bytes);
+    const char *prefix = output->prefixes && output->prefixes[rank] ? output->prefixes[rank] : "";
+    const bool is_seen = bytes_that_fit(text, size, 0) < size;
+    take_away_live(output, sink);
+    if (is_seen && strlen(prefix) < sink->columns) {
+        buffer_put(&sink->waiting, prefix, strlen(prefix));
+        /* The last column stays empty: some terminals go on to the next line when it is written. */
+        buffer_put(&sink->waiting, text, bytes_that_fit(text, size, sink->columns - 1 - (uint32_t)strlen(prefix)));
+        output->live = true;
+    }
+    buffer_consume(partial, (size_t)(text - bytes) - 1); /* the return stays: what follows is live, too */
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------ */
+
 static void put_line(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes, size_t size)
 {
     struct output_sink *sink = &output->sinks[stream - 1];
     if (sink->broken)
         return;
+    take_away_live(output, sink);
+    if (sink->columns) {
+        const uint8_t *text = after_return(bytes, size);
+        size -= (size_t)(text - bytes);
+        bytes = text;
+        if (size == 0)
+            return;
+    }
     if (output->prefixes && output->prefixes[rank])
         buffer_put(&sink->waiting, output->prefixes[rank], strlen(output->prefixes[rank]));
     buffer_put(&sink->waiting, bytes, size);
@@ -97,8 +179,10 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
         buffer_put(partial, bytes, piece);
         bytes += piece;
         size -= piece;
-        if (!end && buffer_size(partial) < LINE_MOST)
+        if (!end && buffer_size(partial) < LINE_MOST) {
+            show_live(output, rank, stream, partial);
             return;
+        }
         put_line(output, rank, stream, buffer_begin(partial), buffer_size(partial));
         buffer_consume(partial, buffer_size(partial));
     }
@@ -107,6 +191,7 @@ void output_take(struct output *output, uint32_t rank, uint32_t stream, const ui
 void output_say(struct output *output, const char *line)
 {
     struct output_sink *sink = &output->sinks[1];
+    take_away_live(output, sink);
     buffer_put(&sink->waiting, line, strlen(line));
     buffer_put(&sink->waiting, "\n", 1);
 }
@@ -145,6 +230,7 @@ void output_close(struct output *output)
             put_line(output, slot / 2, slot % 2 + 1, buffer_begin(partial), buffer_size(partial));
         buffer_free(partial);
     }
+    take_away_live(output, &output->sinks[0]);
     for (int i = 0; i < 2; i++) {
         struct output_sink *sink = &output->sinks[i];
         while (buffer_size(&sink->waiting) > 0) {

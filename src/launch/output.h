@@ -2,6 +2,10 @@
 /**
  * The ranks' output on its way to the terminal or to files: whole lines, each with its rank in front, so that lines of
  * different ranks never mix. What has no newline yet waits for it, or for the end.
+ *
+ * On a terminal that can go back to the beginning of a line, what a rank has written behind a carriage return (a line
+ * of progress, which it will write over) is shown at once, until anything else is to be printed. It is cut to the
+ * terminal's width, and does not remain on the screen.
  */
 #ifndef WEFT_LAUNCH_OUTPUT_H
 #define WEFT_LAUNCH_OUTPUT_H
@@ -16,7 +20,8 @@
 struct output_sink {
     int descriptor;
     struct buffer waiting;
-    bool broken; /**< its reader is gone */
+    uint32_t columns; /**< of the terminal that it is; 0: it is none, or one that cannot go back */
+    bool broken;      /**< its reader is gone */
 };
 
 struct output {
@@ -25,6 +30,7 @@ struct output {
     char **prefixes;             /**< by rank; NULL: none */
     int *files;                  /**< ranks x 2 descriptors; NULL: to the sinks */
     uint32_t ranks;
+    bool live; /**< a line stands on the terminal that is to be taken away */
 };
 
 /**
@@ -34,6 +40,9 @@ struct output {
  */
 weft_status output_open(struct output *output, uint32_t ranks, const char *folder, bool prefix,
                         const char *const *hosts, struct error *error);
+
+/** Columns that a line of progress from any rank may have on standard output; 0: none is shown there. */
+uint32_t output_live_columns(const struct output *output);
 
 /** Bytes that rank `rank` wrote to `stream` (1 or 2). */
 void output_take(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes, size_t size);

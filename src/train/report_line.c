@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines for people: one now and then that stays, and, where the stream is a terminal that can go back to the beginning
- * of a line, one in between that is written over.
+ * of a line, or goes to one through weft run, one in between that is written over.
  *
  * The live line is never wider than the terminal, uses no colour, and is taken away before anything else is printed:
  * what remains on the screen and in its scroll-back is what a file would have got.
@@ -9,34 +9,35 @@
 #include "train/report_sink.h"
 
 #include "base/clock.h"
+#include "base/terminal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define LIVE_NANOSECONDS 250000000u /* between two of the live line */
 #define LIVE_BYTES       256
-#define WIDTH_UNKNOWN    80
 #define BAR_CELLS        20
 
 struct line {
     FILE *out;
     uint64_t every;
-    bool live;         /* the stream is such a terminal */
+    bool live;         /* there is such a terminal */
     bool shown;        /* a live line stands there now */
     uint64_t redrawn;  /* clock_now() of the last one */
     uint64_t gathered; /* steps since the last line that stays */
     double seconds, wait_seconds;
 };
 
-static bool can_go_back(FILE *out)
+/* Columns of the terminal that the stream is, or on which the launcher shows it; 0: no live line can be seen. */
+static size_t live_columns(FILE *out)
 {
-    const char *terminal = getenv("TERM");
+    const char *of_launcher = getenv("WEFT_COLUMNS");
     const int descriptor = fileno(out);
-    return descriptor >= 0 && isatty(descriptor) && terminal && *terminal && strcmp(terminal, "dumb") != 0;
+    const uint32_t columns = terminal_columns(descriptor);
+    return !columns && descriptor == STDOUT_FILENO && of_launcher ? strtoul(of_launcher, NULL, 10) : columns;
 }
 
 static weft_status line_open(const struct report_options *options, void **state, struct error *error)
@@ -47,7 +48,7 @@ static weft_status line_open(const struct report_options *options, void **state,
     if (!line)
         return error_memory(error, sizeof *line, "the progress line");
     *line = (struct line){
-        .out = options->out, .every = options->every, .live = options->every && can_go_back(options->out)};
+        .out = options->out, .every = options->every, .live = options->every && live_columns(options->out)};
     *state = line;
     return WEFT_OK;
 }
@@ -102,14 +103,6 @@ static void print_line(struct line *line, const struct report_figures *figures)
 }
 
 /* ---- the live line ----------------------------------------------------------------------------------------------- */
-
-static size_t terminal_width(FILE *out)
-{
-    struct winsize size;
-    if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
-        return WIDTH_UNKNOWN;
-    return size.ws_col;
-}
 
 /* What the live line can say, in the order of the line; those of the highest number go first where there is no room. */
 enum live_field {
@@ -177,7 +170,7 @@ static void draw(struct line *line, const struct report_figures *figures)
         return;
     char fields[LIVE_FIELDS][64], text[LIVE_BYTES];
     fill_fields(figures, fields);
-    compose(fields, terminal_width(line->out) - 1, text);
+    compose(fields, live_columns(line->out) - 1, text);
     fprintf(line->out, "\r%s\033[K", text);
     fflush(line->out);
     line->shown = true;
