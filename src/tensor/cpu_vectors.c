@@ -176,8 +176,11 @@ static void cpu_sum_of_squares(struct device *device, size_t count, const void *
 #pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
     for (int i = 0; i < device->threads; i++) {
         struct range part = part_of(count, DEVICE_SQUARES_BLOCK, i, device->threads);
-        cpu->kernels->sums_of_squares(part.count, (const float *)x + part.first,
-                                      sums + part.first / DEVICE_SQUARES_BLOCK);
+        for (size_t done = 0; done < part.count; done += DEVICE_SQUARES_BLOCK) {
+            size_t rest = part.count - done, first = part.first + done;
+            sums[first / DEVICE_SQUARES_BLOCK] = cpu->kernels->sum_of_squares(
+                rest < DEVICE_SQUARES_BLOCK ? rest : DEVICE_SQUARES_BLOCK, (const float *)x + first);
+        }
     }
 }
 

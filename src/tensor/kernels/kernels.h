@@ -40,8 +40,8 @@ struct kernels {
                             float *first_moments, float *second_moments);
     void (*sgd)(const struct sgd *step, size_t count, float *parameters, const float *gradients, float *moments);
     void (*combine)(size_t count, float a, const float *x, float b, const float *y, float *out);
-    /** A sum for each block of DEVICE_SQUARES_BLOCK elements. */
-    void (*sums_of_squares)(size_t count, const float *x, double *sums);
+    double (*sum_of_squares)(size_t count, const float *x);
+
     /** Sums of columns [first, last) over all rows. */
     void (*column_sums)(size_t rows, size_t width, size_t first, size_t last, const void *x, float *out);
 

@@ -2,51 +2,16 @@
 /* Kernels that sum along rows or columns: norms, softmax with cross entropy, sums for bias gradients and norms. */
 
 /* In double, 8 lanes whatever the instruction set: the norm of the gradient is the same on every machine. */
-typedef double eight_doubles __attribute__((vector_size(8 * sizeof(double))));
-typedef float eight_floats __attribute__((vector_size(8 * sizeof(float))));
-
-VECTOR_FUNCTION eight_doubles square_sums_add(eight_doubles sums, const float *x)
-{
-    eight_floats values;
-    memcpy(&values, x, sizeof values);
-    const eight_doubles wide = __builtin_convertvector(values, eight_doubles);
-    return sums + wide * wide;
-}
-
-VECTOR_FUNCTION double square_sums_end(eight_doubles sums)
-{
-    return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
 static double sum_of_squares(size_t count, const float *x)
 {
-    eight_doubles sums = {0};
-    float rest[8] = {0};
+    double lane[8] = {0};
     size_t i = 0;
     for (; i + 8 <= count; i += 8)
-        sums = square_sums_add(sums, x + i);
-    memcpy(rest, x + i, (count - i) * sizeof *rest);
-    return square_sums_end(square_sums_add(sums, rest));
-}
-
-/* Four blocks beside each other: the sums of one wait for each other. */
-static void sums_of_squares(size_t count, const float *x, double *sums)
-{
-    const size_t block = DEVICE_SQUARES_BLOCK;
-    for (; count >= 4 * block; count -= 4 * block, x += 4 * block, sums += 4) {
-        eight_doubles of[4] = {{0}};
-        for (size_t i = 0; i < block; i += 8)
-#pragma GCC unroll 4
-            for (size_t k = 0; k < 4; k++)
-                of[k] = square_sums_add(of[k], x + k * block + i);
-        for (size_t k = 0; k < 4; k++)
-            sums[k] = square_sums_end(of[k]);
-    }
-    for (; count; x += block, sums++) {
-        const size_t length = count < block ? count : block;
-        *sums = sum_of_squares(length, x);
-        count -= length;
-    }
+        for (size_t k = 0; k < 8; k++)
+            lane[k] += (double)x[i + k] * (double)x[i + k];
+    for (size_t k = 0; i + k < count; k++)
+        lane[k] += (double)x[i + k] * (double)x[i + k];
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) + ((lane[4] + lane[5]) + (lane[6] + lane[7]));
 }
 
 /* Panels of four registers go down all rows, so that sums stay in registers. */
