@@ -153,7 +153,7 @@ static void put_line(struct output *output, uint32_t rank, uint32_t stream, cons
         const uint8_t *text = after_return(bytes, size);
         size -= (size_t)(text - bytes);
         bytes = text;
-        if (size == 0)
+        if (bytes_that_fit(bytes, size, 0) == size) /* a line of progress that was taken away at the very end */
             return;
     }
     if (output->prefixes && output->prefixes[rank])
