@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "platform/inspection.h"
+#include "insight/inspection.h"
 
 #include <inttypes.h>
 #include <string.h>

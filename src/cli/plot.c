@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "platform/run_chart.h"
+#include "insight/run_chart.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/command.h"
-#include "platform/timeline.h"
+#include "insight/timeline.h"
 
 #include <inttypes.h>
 

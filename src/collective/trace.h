@@ -4,7 +4,7 @@
  *
  * Events go to a ring in memory that keeps the newest ones. At weft_finalize() rank 0 collects the rings of all ranks
  * that trace, brings their moments to its own clock, and writes one file of Chrome's trace events (Perfetto opens it;
- * platform/timeline.h reads it). After a failure every rank writes its own events to FILE.rank-N.
+ * insight/timeline.h reads it). After a failure every rank writes its own events to FILE.rank-N.
  *
  * While tracing is off it costs one branch where an operation begins, advances and ends. Guarded by the baton.
  */

@@ -195,7 +195,7 @@ static void put_operation(struct file *file, const struct trace_event *event)
     }
 }
 
-/* Who the rank is. Viewers show the name; the rest is for programs (platform/timeline.h). */
+/* Who the rank is. Viewers show the name; the rest is for programs (insight/timeline.h). */
 static void put_rank(struct file *file, const struct card *card)
 {
     const struct trace_header *header = file->header;

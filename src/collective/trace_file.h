@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Writing a trace: for trace.c. The form of the file is told in platform/timeline.h. */
+/** Writing a trace: for trace.c. The form of the file is told in insight/timeline.h. */
 #ifndef WEFT_COLLECTIVE_TRACE_FILE_H
 #define WEFT_COLLECTIVE_TRACE_FILE_H
 

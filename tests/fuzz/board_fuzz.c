@@ -7,7 +7,7 @@
 
 #include "../forged_board.h"
 #include "base/text.h"
-#include "platform/inspection.h"
+#include "insight/inspection.h"
 
 #define BOARDS 2
 

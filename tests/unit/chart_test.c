@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Charts: round ticks for any range, curves thinned without losing their extremes, and a picture without a surprise. */
-#include "platform/chart.h"
-#include "platform/chart_axis.h"
-#include "platform/curve.h"
+#include "insight/chart.h"
+#include "insight/chart_axis.h"
+#include "insight/curve.h"
 
 #include "base/random.h"
 

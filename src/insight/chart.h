@@ -3,8 +3,8 @@
  * Charts: panels of curves over a common kind of x, drawn as one SVG without scripts, whose text is text. On a
  * background of its own, so that it can be read on light pages and dark ones. Thread-safe.
  */
-#ifndef WEFT_PLATFORM_CHART_H
-#define WEFT_PLATFORM_CHART_H
+#ifndef WEFT_INSIGHT_CHART_H
+#define WEFT_INSIGHT_CHART_H
 
 #include "base/error.h"
 

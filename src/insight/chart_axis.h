@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** An axis of a chart: its range, round ticks and their labels. Thread-safe. */
-#ifndef WEFT_PLATFORM_CHART_AXIS_H
-#define WEFT_PLATFORM_CHART_AXIS_H
+#ifndef WEFT_INSIGHT_CHART_AXIS_H
+#define WEFT_INSIGHT_CHART_AXIS_H
 
 #include <stdbool.h>
 #include <stddef.h>

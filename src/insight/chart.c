@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/chart.h"
+#include "insight/chart.h"
 
 #include "base/text.h"
-#include "platform/chart_axis.h"
+#include "insight/chart_axis.h"
 
 #include <math.h>
 #include <stdio.h>

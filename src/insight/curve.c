@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/curve.h"
+#include "insight/curve.h"
 
 #include <math.h>
 #include <stdlib.h>

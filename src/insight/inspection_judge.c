@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/inspection_judge.h"
+#include "insight/inspection_judge.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** The picture of training runs: loss, learning rate and speed over their steps. Thread-safe. */
-#ifndef WEFT_PLATFORM_RUN_CHART_H
-#define WEFT_PLATFORM_RUN_CHART_H
+#ifndef WEFT_INSIGHT_RUN_CHART_H
+#define WEFT_INSIGHT_RUN_CHART_H
 
-#include "platform/metrics_file.h"
+#include "insight/metrics_file.h"
 
 #define RUN_CHART_MOST 16 /**< runs in one picture */
 

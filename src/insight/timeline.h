@@ -16,8 +16,8 @@
  * The event "process_name" of each process tells host, machine, events lost from the ring, and how well its clock is
  * known, too.
  */
-#ifndef WEFT_PLATFORM_TIMELINE_H
-#define WEFT_PLATFORM_TIMELINE_H
+#ifndef WEFT_INSIGHT_TIMELINE_H
+#define WEFT_INSIGHT_TIMELINE_H
 
 #include "base/error.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/timeline.h"
+#include "insight/timeline.h"
 
 #include "base/json.h"
 #include "base/text.h"

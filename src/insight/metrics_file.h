@@ -7,8 +7,8 @@
  * such line is an error: the file is anybody's, and nothing in it is believed. Events and keys that are not known are
  * passed over.
  */
-#ifndef WEFT_PLATFORM_METRICS_FILE_H
-#define WEFT_PLATFORM_METRICS_FILE_H
+#ifndef WEFT_INSIGHT_METRICS_FILE_H
+#define WEFT_INSIGHT_METRICS_FILE_H
 
 #include "base/error.h"
 

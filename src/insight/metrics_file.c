@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/metrics_file.h"
+#include "insight/metrics_file.h"
 
 #include "base/json.h"
 #include "base/text.h"

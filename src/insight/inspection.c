@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/inspection.h"
+#include "insight/inspection.h"
 
 #include "base/text.h"
 #include "collective/call.h"
@@ -7,7 +7,7 @@
 #include "collective/operation_log.h"
 #include "control/board.h"
 #include "control/process_state.h"
-#include "platform/inspection_judge.h"
+#include "insight/inspection_judge.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** What follows from what the ranks of a job show: for inspection.c. */
-#ifndef WEFT_PLATFORM_INSPECTION_JUDGE_H
-#define WEFT_PLATFORM_INSPECTION_JUDGE_H
+#ifndef WEFT_INSIGHT_INSPECTION_JUDGE_H
+#define WEFT_INSIGHT_INSPECTION_JUDGE_H
 
-#include "platform/inspection.h"
+#include "insight/inspection.h"
 
 /** Fill in every rank's `skew` from the moments at which ranks entered the operations that they have in common. */
 weft_status inspection_judge_skew(struct inspected_job *job, struct error *error);

@@ -8,8 +8,8 @@
  * waits for it, and nothing of what it shows is believed beyond being shown. Moments are nanoseconds relative to when
  * the inspection was made, by this machine's clock: negative, the past. Not thread-safe.
  */
-#ifndef WEFT_PLATFORM_INSPECTION_H
-#define WEFT_PLATFORM_INSPECTION_H
+#ifndef WEFT_INSIGHT_INSPECTION_H
+#define WEFT_INSIGHT_INSPECTION_H
 
 #include "control/control.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** Curves of many points made fit for a picture. Values that are not finite are gaps, and stay so. Thread-safe. */
-#ifndef WEFT_PLATFORM_CURVE_H
-#define WEFT_PLATFORM_CURVE_H
+#ifndef WEFT_INSIGHT_CURVE_H
+#define WEFT_INSIGHT_CURVE_H
 
 #include "base/error.h"
 

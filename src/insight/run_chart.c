@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/run_chart.h"
+#include "insight/run_chart.h"
 
-#include "platform/chart.h"
-#include "platform/curve.h"
+#include "insight/chart.h"
+#include "insight/curve.h"
 
 #include <math.h>
 #include <stdio.h>

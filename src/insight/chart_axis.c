@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/chart_axis.h"
+#include "insight/chart_axis.h"
 
 #include <math.h>
 #include <stdio.h>
