@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft sim`: what would happen. `weft sim cluster`: a trace of jobs through the scheduler, in virtual time. */
+#include "cli/command.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "scheduler/simulation.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    const char *trace, *pods, *events;
+    bool json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_TEXT("trace", 't', "FILE", &chosen.trace, NULL,
+             "jobs: CSV with submit_s, duration_s, num_gpus and vc, or the Standard Workload Format; .gz is fine"),
+    CLI_TEXT("pods", 'p', "PxHxG", &chosen.pods, "4x16x8", "Pods, hosts of a Pod, GPUs (or slots) of a host"),
+    CLI_FLAG("json", 0, &chosen.json, "the summary as one line of JSON"),
+    CLI_TEXT("events", 'e', "FILE", &chosen.events, NULL,
+             "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ..."),
+};
+
+/* "4x16x8" */
+static weft_status parse_pods(const char *text, struct simulation_cluster *cluster, struct error *error)
+{
+    uint32_t *parts[] = {&cluster->pods, &cluster->hosts, &cluster->slots};
+    const int64_t most[] = {4096, 65536, 64};
+    const char *at = text;
+    for (int i = 0; i < 3; i++) {
+        size_t length = strcspn(at, "x");
+        char part[24];
+        int64_t value;
+        if (length >= sizeof part || (at[length] == 'x') != (i < 2))
+            return error_set(error, WEFT_ERROR_ARGUMENT,
+                             "--pods is '%s'; it must be three numbers, such as 4x16x8: Pods, hosts of a Pod, GPUs of "
+                             "a host",
+                             text);
+        memcpy(part, at, length);
+        part[length] = 0;
+        weft_status status = text_parse_integer(part, "each number of --pods", 1, most[i], &value, error);
+        if (status != WEFT_OK)
+            return status;
+        *parts[i] = (uint32_t)value;
+        at += length + 1;
+    }
+    if ((uint64_t)cluster->pods * cluster->hosts > 1 << 20)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--pods is '%s': more than a million hosts", text);
+    return WEFT_OK;
+}
+
+static weft_status print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    json_put_unsigned(&line, "jobs", summary->jobs);
+    json_put_number(&line, "mean_wait_h", summary->mean_wait_h);
+    json_put_number(&line, "p99_wait_h", summary->p99_wait_h);
+    json_put_number(&line, "max_wait_h", summary->max_wait_h);
+    json_put_number(&line, "bounded_slowdown", summary->bounded_slowdown);
+    json_put_unsigned(&line, "large_jobs", summary->large_jobs);
+    json_put_number(&line, "large_mean_wait_h", summary->large_mean_wait_h);
+    json_put_number(&line, "large_max_wait_h", summary->large_max_wait_h);
+    json_put_number(&line, "idle_while_queued", summary->idle_while_queued);
+    json_put_number(&line, "utilisation", summary->utilisation);
+    json_put_unsigned(&line, "preemptions", summary->preemptions);
+    json_put_unsigned(&line, "moves", summary->moves);
+    json_put_number(&line, "preempted_gpu_h", summary->preempted_gpu_h);
+    json_put_unsigned(&line, "passes", summary->passes);
+    json_put_unsigned(&line, "decisions", summary->decisions);
+    json_put_number(&line, "pass_mean_ms", summary->pass_mean_ms);
+    json_put_number(&line, "pass_max_ms", summary->pass_max_ms);
+    json_put_number(&line, "end_h", summary->end_h);
+    json_close(&line);
+    weft_status status = json_print(&line, output, error);
+    json_end(&line);
+    return status;
+}
+
+static void print(const struct simulation_summary *summary, FILE *output)
+{
+    fprintf(output, "jobs                %zu, %zu of them larger than a host; the last ended after %.1f h\n",
+            summary->jobs, summary->large_jobs, summary->end_h);
+    fprintf(output, "wait                mean %.3f h, 99 of 100 below %.2f h, longest %.1f h\n", summary->mean_wait_h,
+            summary->p99_wait_h, summary->max_wait_h);
+    fprintf(output, "  of large jobs     mean %.2f h, longest %.1f h\n", summary->large_mean_wait_h,
+            summary->large_max_wait_h);
+    fprintf(output, "bounded slowdown    %.2f\n", summary->bounded_slowdown);
+    fprintf(output, "utilisation         %.1f %%\n", 100 * summary->utilisation);
+    fprintf(output, "idle while queued   %.2f %%\n", 100 * summary->idle_while_queued);
+    fprintf(output, "displaced           %zu times, moved %zu times; restarts cost %.0f GPU-hours\n",
+            summary->preemptions, summary->moves, summary->preempted_gpu_h);
+    fprintf(output, "decisions           %zu in %zu passes of %.2f ms on average, %.1f ms at most\n",
+            summary->decisions, summary->passes, summary->pass_mean_ms, summary->pass_max_ms);
+}
+
+static weft_status simulate(const struct simulation_cluster *cluster, FILE *events, FILE *output, struct error *error)
+{
+    const struct scheduler_policy policy = SCHEDULER_POLICY_DEFAULT;
+    struct simulation_summary summary;
+    struct trace trace;
+    weft_status status = trace_read(chosen.trace, &trace, error);
+    if (status != WEFT_OK)
+        return status;
+    status = simulation_run(&trace, cluster, &policy, events, &summary, error);
+    trace_free(&trace);
+    if (status == WEFT_OK && chosen.json)
+        status = print_json(&summary, output, error);
+    else if (status == WEFT_OK)
+        print(&summary, output);
+    return status;
+}
+
+/* The events go to a file of another name first: what has that name at the end is whole. */
+static weft_status run_cluster(struct command_call *call, struct error *error)
+{
+    struct simulation_cluster cluster = {0};
+    if (!chosen.trace)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "give the trace: --trace FILE");
+    weft_status status = parse_pods(chosen.pods, &cluster, error);
+    if (status != WEFT_OK)
+        return status;
+    if (!chosen.events)
+        return simulate(&cluster, NULL, call->output, error);
+    char part[FILE_PATH_BYTES];
+    if ((size_t)snprintf(part, sizeof part, "%s.part", chosen.events) >= sizeof part)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--events: the name is too long");
+    FILE *events = fopen(part, "w");
+    if (!events)
+        return error_system(error, "cannot write the events to '%s'", part);
+    status = simulate(&cluster, events, call->output, error);
+    if (fclose(events) && status == WEFT_OK)
+        status = error_system(error, "cannot write the events to '%s'", part);
+    if (status == WEFT_OK && rename(part, chosen.events))
+        status = error_system(error, "cannot rename '%s' to '%s'", part, chosen.events);
+    if (status != WEFT_OK)
+        remove(part);
+    return status;
+}
+
+static const struct command command_cluster = {
+    .name = "cluster",
+    .summary = "a trace of jobs through the scheduler",
+    .description =
+        "Submits the jobs of a trace to the scheduler that 'weft serve' uses, in virtual time, and sums up what became "
+        "of them. The scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get "
+        "GPUs of one host, larger ones whole hosts of one Pod. Those that have run for an hour may be displaced or "
+        "moved, which costs them five minutes. Waiting is all time not running; shares are of all GPUs from the first "
+        "submission to the last. Hosts are numbered through the Pods, from 0.",
+    .examples = "weft sim cluster --trace philly_week.csv --pods 4x16x8\n"
+                "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run_cluster,
+};
+
+static const struct command *const subcommands[] = {&command_cluster};
+
+const struct command command_sim = {
+    .name = "sim",
+    .group = COMMAND_UNDERSTAND,
+    .summary = "what would happen: a cluster's scheduler on a trace of jobs",
+    .subcommands = subcommands,
+    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+};

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/rank.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static weft_status learn(struct scheduler *scheduler, double now, struct error *error)
+{
+    if (now - scheduler->learned_at < scheduler->policy.learning_period)
+        return WEFT_OK;
+    scheduler->learned_at = now;
+    history_renew_begin(scheduler->history);
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < scheduler->run_count && status == WEFT_OK; i++) {
+        const struct scheduled_run *run = &scheduler->runs[i];
+        double attained = run->place == RUN_NONE ? 0 : run_attained(run, now);
+        if (attained > 0)
+            status = history_renew_running(scheduler->history, run->request.project, run->request.slots, attained, error);
+    }
+    history_renew_end(scheduler->history);
+    return status;
+}
+
+void rank_one(const struct scheduler *scheduler, struct scheduled_run *run, double now)
+{
+    const struct scheduler_policy *policy = &scheduler->policy;
+    const struct scheduler_request *request = &run->request;
+    double waited = run_waited(run, now);
+    if (run->place == RUN_QUEUED && run->served_by_wait) {
+        run->rank = 1e-3 / (1 + waited); /* before all others, longest first */
+        return;
+    }
+    double rank = history_rank(scheduler->history, request->project, request->slots, run_attained(run, now));
+    rank = fmax(rank, policy->least_rank) * request->slots / request->weight;
+    if (run->place == RUN_QUEUED)
+        rank /= 1 + (now - run->since) / policy->waiting_scale;
+    run->rank = rank;
+}
+
+/* qsort() takes no context: keys are sorted with their runs. */
+struct keyed {
+    double key;
+    uint32_t run;
+};
+
+static int by_key(const void *a, const void *b)
+{
+    const struct keyed *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    return left->run < right->run ? -1 : left->run > right->run;
+}
+
+/* Those wide runs that have waited longest, as far as the share goes, are served by that. */
+static weft_status serve_waiting(struct scheduler *scheduler, double now, struct error *error)
+{
+    const struct scheduler_policy *policy = &scheduler->policy;
+    double served = 0, share = policy->wide_share * (double)scheduler->pool.slots;
+    size_t bytes = (scheduler->queued + 1) * sizeof(struct keyed);
+    struct keyed *wide = malloc(bytes);
+    if (!wide)
+        return error_memory(error, bytes, "the queue of wide runs");
+    size_t count = 0;
+    for (uint32_t i = 0; i < scheduler->run_count; i++) {
+        struct scheduled_run *run = &scheduler->runs[i];
+        if (run->place == RUN_NONE || !run_is_wide(run))
+            continue;
+        if (run->place == RUN_QUEUED) {
+            run->served_by_wait = false;
+            wide[count++] = (struct keyed){-run_waited(run, now), i};
+        } else if (run->served_by_wait) {
+            served += run->request.gang.nodes * run->request.gang.slots;
+        }
+    }
+    qsort(wide, count, sizeof *wide, by_key);
+    bool within = true;
+    for (size_t i = 0; i < count; i++) {
+        struct scheduled_run *run = &scheduler->runs[wide[i].run];
+        double waited = -wide[i].key, slots = run->request.gang.nodes * run->request.gang.slots;
+        within = within && served + slots <= share && waited >= policy->wide_patience;
+        if (!within && waited < policy->longest_wait)
+            break;
+        run->served_by_wait = true;
+        served += slots;
+    }
+    free(wide);
+    return WEFT_OK;
+}
+
+static void sort(struct scheduler *scheduler, struct keyed *keys)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < scheduler->run_count; i++)
+        if (scheduler->runs[i].place == RUN_QUEUED)
+            keys[count++] = (struct keyed){scheduler->runs[i].rank, i};
+    qsort(keys, count, sizeof *keys, by_key);
+    for (uint32_t i = 0; i < count; i++)
+        scheduler->order[i] = keys[i].run;
+}
+
+weft_status rank_sort(struct scheduler *scheduler, struct error *error)
+{
+    size_t bytes = (scheduler->queued + 1) * sizeof(struct keyed);
+    struct keyed *keys = malloc(bytes);
+    if (!keys)
+        return error_memory(error, bytes, "the queue's order");
+    sort(scheduler, keys);
+    free(keys);
+    return WEFT_OK;
+}
+
+weft_status rank_all(struct scheduler *scheduler, double now, struct error *error)
+{
+    weft_status status = learn(scheduler, now, error);
+    if (status == WEFT_OK)
+        status = serve_waiting(scheduler, now, error);
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t i = 0; i < scheduler->run_count; i++)
+        if (scheduler->runs[i].place != RUN_NONE)
+            rank_one(scheduler, &scheduler->runs[i], now);
+    return rank_sort(scheduler, error);
+}

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/scheduler.h"
+
+#include "scheduler/hold.h"
+#include "scheduler/rank.h"
+#include "scheduler/room.h"
+#include "scheduler/state.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SHAPES 32 /* shapes of gangs of which a pass remembers that they fit nowhere */
+
+struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct error *error)
+{
+    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
+    if (!scheduler) {
+        error_memory(error, sizeof *scheduler, "a scheduler");
+        return NULL;
+    }
+    scheduler->policy = *policy;
+    scheduler->learned_at = -INFINITY;
+    scheduler->history = history_new(error);
+    if (!scheduler->history) {
+        free(scheduler);
+        return NULL;
+    }
+    return scheduler;
+}
+
+void scheduler_free(struct scheduler *scheduler)
+{
+    if (!scheduler)
+        return;
+    for (uint32_t i = 0; i < scheduler->run_count; i++)
+        free(scheduler->runs[i].hosts);
+    free(scheduler->runs);
+    free(scheduler->unused);
+    free(scheduler->order);
+    free(scheduler->held);
+    free(scheduler->decisions);
+    history_free(scheduler->history);
+    pool_free(&scheduler->pool);
+    free(scheduler);
+}
+
+weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error)
+{
+    size_t bytes = ((size_t)scheduler->pool.host_count + hosts) * sizeof *scheduler->held;
+    uint32_t *held = realloc(scheduler->held, bytes);
+    if (!held)
+        return error_memory(error, bytes, "held hosts");
+    scheduler->held = held;
+    return pool_add_pod(&scheduler->pool, hosts, slots, error);
+}
+
+const struct pool *scheduler_pool(const struct scheduler *scheduler)
+{
+    return &scheduler->pool;
+}
+
+void scheduler_drain_host(struct scheduler *scheduler, uint32_t host, bool drain)
+{
+    pool_open(&scheduler->pool, host, !drain);
+}
+
+uint32_t scheduler_queued(const struct scheduler *scheduler)
+{
+    return scheduler->queued;
+}
+
+const struct scheduler_request *scheduler_request_of(const struct scheduler *scheduler, uint32_t run)
+{
+    return &scheduler->runs[run].request;
+}
+
+/* ---- runs come and go ------------------------------------------------------------------------------------------------ */
+
+static weft_status check(const struct scheduler *scheduler, const struct scheduler_request *request, struct error *error)
+{
+    const struct gang *gang = &request->gang;
+    uint32_t most_nodes = 0;
+    uint16_t most_slots = 0;
+    for (uint32_t p = 0; p < scheduler->pool.pod_count; p++) {
+        const struct pool_pod *pod = &scheduler->pool.pods[p];
+        uint32_t fit = 0;
+        for (uint32_t h = pod->first; h < pod->first + pod->count; h++) {
+            fit += scheduler->pool.hosts[h].slots >= gang->slots;
+            if (scheduler->pool.hosts[h].slots > most_slots)
+                most_slots = scheduler->pool.hosts[h].slots;
+        }
+        most_nodes = fit > most_nodes ? fit : most_nodes;
+    }
+    if (!gang->nodes || !gang->slots || !request->slots || !(request->weight > 0))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a run of %u nodes with %u slots each and weight %g: all must be above 0", gang->nodes,
+                         gang->slots, request->weight);
+    if (gang->slots > most_slots)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%u slots on one host were asked for, but no host has more than %u: ask for more nodes with "
+                         "fewer slots each",
+                         gang->slots, most_slots);
+    if (gang->nodes > most_nodes)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%u nodes with %u slots each were asked for, but no Pod has more than %u such hosts, and a run "
+                         "stays within one Pod",
+                         gang->nodes, gang->slots, most_nodes);
+    return WEFT_OK;
+}
+
+/* A name for one more run, and room for it in the queue. */
+static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct error *error)
+{
+    if (scheduler->unused_count) {
+        *name = scheduler->unused[--scheduler->unused_count];
+        return WEFT_OK;
+    }
+    if (scheduler->run_count == scheduler->run_room) {
+        uint32_t room = scheduler->run_room ? 2 * scheduler->run_room : 256;
+        size_t bytes = room * sizeof *scheduler->runs;
+        struct scheduled_run *runs = realloc(scheduler->runs, bytes);
+        if (!runs)
+            return error_memory(error, bytes, "runs");
+        scheduler->runs = runs;
+        uint32_t *unused = realloc(scheduler->unused, room * sizeof *unused);
+        if (!unused)
+            return error_memory(error, room * sizeof *unused, "runs that ended");
+        scheduler->unused = unused;
+        uint32_t *order = realloc(scheduler->order, room * sizeof *order);
+        if (!order)
+            return error_memory(error, room * sizeof *order, "the queue");
+        scheduler->order = order;
+        scheduler->run_room = room;
+    }
+    memset(&scheduler->runs[scheduler->run_count], 0, sizeof *scheduler->runs);
+    *name = scheduler->run_count++;
+    return WEFT_OK;
+}
+
+weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
+                             uint32_t *run, struct error *error)
+{
+    uint32_t name;
+    weft_status status = check(scheduler, request, error);
+    if (status == WEFT_OK)
+        status = new_name(scheduler, &name, error);
+    if (status != WEFT_OK)
+        return status;
+    size_t bytes = request->gang.nodes * sizeof(uint32_t);
+    uint32_t *hosts = malloc(bytes);
+    if (!hosts) {
+        scheduler->unused[scheduler->unused_count++] = name;
+        return error_memory(error, bytes, "the hosts of a run");
+    }
+    scheduler->runs[name] =
+        (struct scheduled_run){.request = *request, .place = RUN_QUEUED, .since = now, .hosts = hosts};
+    scheduler->queued++;
+    *run = name;
+    return WEFT_OK;
+}
+
+static void give_back(struct scheduler *scheduler, uint32_t name)
+{
+    const struct scheduled_run *run = &scheduler->runs[name];
+    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+        pool_give_back(&scheduler->pool, run->hosts[i], name);
+}
+
+static void take(struct scheduler *scheduler, uint32_t name)
+{
+    const struct scheduled_run *run = &scheduler->runs[name];
+    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+        pool_take(&scheduler->pool, run->hosts[i], name, run->request.gang.slots);
+}
+
+/* Let go of the hosts that were held for a run: it needs them no more, or has them. */
+static void release_hold(struct scheduler *scheduler, uint32_t name)
+{
+    for (uint32_t i = 0; i < scheduler->held_count; i++)
+        if (scheduler->pool.hosts[scheduler->held[i]].held_for == name)
+            pool_hold(&scheduler->pool, scheduler->held[i], POOL_NOBODY);
+}
+
+void scheduler_withdraw(struct scheduler *scheduler, uint32_t name)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    assert(run->place != RUN_NONE);
+    if (run->place == RUN_RUNNING)
+        give_back(scheduler, name);
+    else
+        scheduler->queued--;
+    release_hold(scheduler, name);
+    free(run->hosts);
+    run->hosts = NULL;
+    run->place = RUN_NONE;
+    scheduler->unused[scheduler->unused_count++] = name;
+}
+
+weft_status scheduler_finish(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
+{
+    const struct scheduled_run *run = &scheduler->runs[name];
+    assert(run->place == RUN_RUNNING);
+    weft_status status =
+        history_add(scheduler->history, run->request.project, run->request.slots, run_attained(run, now), error);
+    scheduler_withdraw(scheduler, name);
+    return status;
+}
+
+/* From its hosts into the queue. */
+static void stop(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    assert(run->place == RUN_RUNNING);
+    give_back(scheduler, name);
+    run->attained = run_attained(run, now);
+    run->lost = scheduler->policy.restart_cost;
+    run->place = RUN_QUEUED;
+    run->since = now;
+    run->served_by_wait = false;
+    scheduler->queued++;
+}
+
+void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
+{
+    stop(scheduler, name, now);
+}
+
+/* ---- a pass ------------------------------------------------------------------------------------------------------- */
+
+static weft_status decide(struct scheduler *scheduler, struct scheduler_decision decision, struct error *error)
+{
+    if (scheduler->decision_count == scheduler->decision_room) {
+        size_t room = scheduler->decision_room ? 2 * scheduler->decision_room : 64;
+        size_t bytes = room * sizeof *scheduler->decisions;
+        struct scheduler_decision *decisions = realloc(scheduler->decisions, bytes);
+        if (!decisions)
+            return error_memory(error, bytes, "decisions");
+        scheduler->decisions = decisions;
+        scheduler->decision_room = room;
+    }
+    scheduler->decisions[scheduler->decision_count++] = decision;
+    return WEFT_OK;
+}
+
+/* From the queue onto its hosts. */
+static void begin(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    run->waited += now - run->since;
+    run->place = RUN_RUNNING;
+    run->since = now;
+    scheduler->queued--;
+    take(scheduler, name);
+    release_hold(scheduler, name);
+    rank_one(scheduler, run, now);
+}
+
+static weft_status start(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
+{
+    begin(scheduler, name, now);
+    struct scheduler_decision decision = {SCHEDULER_START, name, name, scheduler->runs[name].hosts};
+    return decide(scheduler, decision, error);
+}
+
+/* Carry out a plan: those that are displaced leave, those that move do, then the run starts. */
+static weft_status make_room(struct scheduler *scheduler, uint32_t name, const struct room_plan *plan, double now,
+                             struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < plan->departure_count && status == WEFT_OK; i++) {
+        uint32_t leaver = plan->departures[i].run, to = plan->departures[i].to;
+        stop(scheduler, leaver, now);
+        struct scheduled_run *run = &scheduler->runs[leaver];
+        struct scheduler_decision decision = {SCHEDULER_DISPLACE, leaver, name, NULL};
+        if (to != POOL_NOBODY) {
+            decision.kind = SCHEDULER_MOVE;
+            decision.hosts = run->hosts;
+            run->hosts[0] = to;
+            begin(scheduler, leaver, now);
+        } else {
+            rank_one(scheduler, run, now);
+        }
+        status = decide(scheduler, decision, error);
+    }
+    memcpy(scheduler->runs[name].hosts, plan->hosts, scheduler->runs[name].request.gang.nodes * sizeof *plan->hosts);
+    return status == WEFT_OK ? start(scheduler, name, now, error) : status;
+}
+
+/* What fits nowhere for one run fits nowhere for those of the same shape behind it: their ranks are worse. */
+struct failures {
+    struct gang shapes[SHAPES];
+    unsigned count;
+};
+
+static bool failed_before(const struct failures *failures, struct gang gang)
+{
+    for (unsigned i = 0; i < failures->count; i++)
+        if (failures->shapes[i].nodes == gang.nodes && failures->shapes[i].slots == gang.slots)
+            return true;
+    return false;
+}
+
+static void note_failure(struct failures *failures, struct gang gang)
+{
+    if (failures->count < SHAPES)
+        failures->shapes[failures->count++] = gang;
+}
+
+struct pass {
+    struct scheduler *scheduler;
+    struct room_search *search;
+    double now;
+    struct failures placing, moving, displacing;
+};
+
+/* Room for a run by moves, or else by displacement. */
+static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
+{
+    struct scheduler *scheduler = pass->scheduler;
+    const struct scheduler_policy *policy = &scheduler->policy;
+    const struct scheduled_run *run = &scheduler->runs[name];
+    struct gang gang = run->request.gang;
+    double slots = run->request.slots;
+    if (scheduler->pool.free >= (uint64_t)gang.nodes * gang.slots && !failed_before(&pass->moving, gang)) {
+        if (room_find(pass->search, name, false, policy->move_limit * policy->restart_cost * slots, pass->now, plan))
+            return true;
+        note_failure(&pass->moving, gang);
+    }
+    bool patient = pass->now - run->since < policy->patience && !run->served_by_wait;
+    if (patient || failed_before(&pass->displacing, gang))
+        return false;
+    double limit = policy->displace_limit * slots;
+    if (room_find(pass->search, name, true, limit, pass->now, plan))
+        return true;
+    note_failure(&pass->displacing, gang);
+    return false;
+}
+
+/* Go through the queue once. */
+static weft_status walk(struct pass *pass, struct error *error)
+{
+    struct scheduler *scheduler = pass->scheduler;
+    uint32_t waiting = scheduler->queued;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < waiting && status == WEFT_OK; i++) {
+        uint32_t name = scheduler->order[i];
+        struct scheduled_run *run = &scheduler->runs[name];
+        struct gang gang = run->request.gang;
+        struct room_plan plan;
+        if (!failed_before(&pass->placing, gang)) {
+            if (pool_place(&scheduler->pool, gang, name, run->hosts)) {
+                status = start(scheduler, name, pass->now, error);
+                continue;
+            }
+            note_failure(&pass->placing, gang);
+        }
+        if (find_room(pass, name, &plan)) {
+            status = make_room(scheduler, name, &plan, pass->now, error);
+            pass->placing.count = 0; /* what left may have left more than was needed */
+        }
+    }
+    return status;
+}
+
+weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct scheduler_decision **decisions,
+                           size_t *count, struct error *error)
+{
+    scheduler->decision_count = 0;
+    struct pass pass = {.scheduler = scheduler, .now = now};
+    weft_status status = rank_all(scheduler, now, error);
+    if (status != WEFT_OK)
+        return status;
+    if (scheduler->queued) {
+        pass.search = room_search_new(scheduler, error);
+        if (!pass.search)
+            return WEFT_ERROR_MEMORY;
+        /* The second walk is for those that were displaced: they may fit elsewhere. */
+        for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+            size_t before = scheduler->decision_count;
+            status = walk(&pass, error);
+            if (status == WEFT_OK)
+                status = rank_sort(scheduler, error);
+            if (scheduler->decision_count == before)
+                break;
+        }
+        room_search_free(pass.search);
+    }
+    if (status == WEFT_OK)
+        status = hold_hosts(scheduler, now, error);
+    if (status != WEFT_OK)
+        return status;
+    *decisions = scheduler->decisions;
+    *count = scheduler->decision_count;
+    return WEFT_OK;
+}

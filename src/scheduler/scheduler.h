@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The scheduler: told what there is, what is asked for and what time it is, it decides what starts where, what gives way
+ * and what moves.
+ *
+ * A run asks for a gang: all of its nodes start together, in one Pod, or none does. A pass goes through the queue in the
+ * order of ranks (rank.h) and, for each run:
+ *
+ *  1. starts it where it fits tightest (pool.h);
+ *  2. else moves runs that have checkpoints out of its way, where slots enough are free but scattered (room.h);
+ *  3. else displaces runs that are worse off to wait by far (room.h);
+ *  4. else lets it wait. For the first of those that need whole hosts, hosts are held and emptied (hold.h).
+ *
+ * Everything behind a run in the queue may start before it where that takes nothing from it: backfilling.
+ *
+ * What a pass decides holds at once as far as the scheduler is concerned. A caller that needs time to stop a run starts
+ * its successors when the slots are really free.
+ *
+ * Pure: no clock, no file, no thread, the same decisions for the same calls. Not thread-safe.
+ */
+#ifndef WEFT_SCHEDULER_SCHEDULER_H
+#define WEFT_SCHEDULER_SCHEDULER_H
+
+#include "scheduler/policy.h"
+#include "scheduler/pool.h"
+
+struct scheduler;
+
+/** What a run asks for. */
+struct scheduler_request {
+    uint64_t name;    /**< the caller's, for its own use */
+    uint32_t project; /**< a small number: estimates go by it */
+    struct gang gang; /**< nodes x slots per node */
+    uint32_t slots;   /**< slots that it uses: nodes x slots, or less where whole hosts are taken for it */
+    double weight;    /**< its rank is divided by this: 1, or more for what shall go first */
+    bool fixed;       /**< has no checkpoints: is neither displaced nor moved */
+};
+
+enum scheduler_decision_kind {
+    SCHEDULER_START,
+    SCHEDULER_DISPLACE, /**< stop it at a checkpoint; it waits in the queue from now on */
+    SCHEDULER_MOVE,     /**< stop it at a checkpoint and start it on other hosts */
+};
+
+struct scheduler_decision {
+    enum scheduler_decision_kind kind;
+    uint32_t run;
+    uint32_t for_run;      /**< whom it is displaced or moved for; `run` itself at a start */
+    const uint32_t *hosts; /**< of its gang from now on, until it ends or is displaced; NULL when displaced */
+};
+
+struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct error *error);
+void scheduler_free(struct scheduler *scheduler);
+
+/** The Pods and hosts, to be added before the first run and looked at by anybody. */
+weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error);
+const struct pool *scheduler_pool(const struct scheduler *scheduler);
+
+/** Give no new runs to a host, or give it some again. */
+void scheduler_drain_host(struct scheduler *scheduler, uint32_t host, bool drain);
+
+/**
+ * Queue a run at time `now` (seconds of any clock that does not go back); `*run` names it until it has ended.
+ * Errors: ARGUMENT if no Pod could ever hold it; MEMORY.
+ */
+weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
+                             uint32_t *run, struct error *error);
+
+/** A run came to its end by itself: what it took is learned from. Its name is free for another. */
+weft_status scheduler_finish(struct scheduler *scheduler, uint32_t run, double now, struct error *error);
+
+/** A run is withdrawn, queued or running: nothing is learned. */
+void scheduler_withdraw(struct scheduler *scheduler, uint32_t run);
+
+/** A running run was stopped by something else (a host failed, say) and waits again. */
+void scheduler_requeue(struct scheduler *scheduler, uint32_t run, double now);
+
+/** Decide. The decisions are valid until the next call, in an order in which no slot is ever taken twice. */
+weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct scheduler_decision **decisions,
+                           size_t *count, struct error *error);
+
+/** How many runs wait; how many slots run. */
+uint32_t scheduler_queued(const struct scheduler *scheduler);
+
+const struct scheduler_request *scheduler_request_of(const struct scheduler *scheduler, uint32_t run);
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What the scheduler's parts share: the runs, in the queue or running. For src/scheduler/ alone. */
+#ifndef WEFT_SCHEDULER_STATE_H
+#define WEFT_SCHEDULER_STATE_H
+
+#include "scheduler/history.h"
+#include "scheduler/scheduler.h"
+
+enum run_place { RUN_NONE, RUN_QUEUED, RUN_RUNNING };
+
+struct scheduled_run {
+    struct scheduler_request request;
+    enum run_place place;
+    double attained;     /**< seconds of useful running in the attempts before this one */
+    double lost;         /**< seconds at the begin of this attempt that compute nothing */
+    double since;        /**< of this attempt, or of this wait */
+    double waited;       /**< seconds in the queue before this wait */
+    bool served_by_wait; /**< started, or to be started, for having waited: displaced for nobody */
+    bool leaving;        /**< a plan under way takes it from where it is */
+    double rank;         /**< as of this pass; less is better */
+    uint32_t *hosts;     /**< of its gang */
+};
+
+struct scheduler {
+    struct scheduler_policy policy;
+    struct pool pool;
+    struct history *history;
+    double learned_at;
+
+    struct scheduled_run *runs;
+    uint32_t run_count, run_room;
+    uint32_t *unused; /**< names of runs that have ended */
+    uint32_t unused_count;
+
+    uint32_t *order; /**< the queue in the order of ranks, as of this pass */
+    uint32_t queued;
+    uint32_t *held; /**< hosts that are held */
+    uint32_t held_count;
+
+    struct scheduler_decision *decisions;
+    size_t decision_count, decision_room;
+};
+
+/** Seconds that a run has computed. */
+static inline double run_attained(const struct scheduled_run *run, double now)
+{
+    if (run->place != RUN_RUNNING)
+        return run->attained;
+    double here = now - run->since - run->lost;
+    return run->attained + (here > 0 ? here : 0);
+}
+
+/** Seconds that a queued run has waited, in all. */
+static inline double run_waited(const struct scheduled_run *run, double now)
+{
+    return run->waited + (run->place == RUN_QUEUED ? now - run->since : 0);
+}
+
+/** Whether a run takes several hosts: what the queue serves by waiting too, as few Pods ever have so many free. */
+static inline bool run_is_wide(const struct scheduled_run *run)
+{
+    return run->request.gang.nodes > 1;
+}
+
+/** Whether a running run may be displaced or moved at all by now. */
+static inline bool run_may_leave(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
+{
+    return run->place == RUN_RUNNING && !run->request.fixed && !run->leaving &&
+           now - run->since >= scheduler->policy.least_age;
+}
+
+#endif
