@@ -14,8 +14,8 @@
 #define LEAST_GUESS 600.0
 
 struct hazards {
-    double ends[BINS], exposure[BINS];           /* of runs that ended: how many, and seconds that they ran, in each bin */
-    double running[BINS];                        /* exposure of runs that have not ended, at the last renewal */
+    double ends[BINS], exposure[BINS]; /* of runs that ended: how many, and seconds that they ran, in each bin */
+    double running[BINS];              /* exposure of runs that have not ended, at the last renewal */
     double hazard[BINS], rank[BINS], left[BINS]; /* as of the last renewal */
 };
 
@@ -52,14 +52,14 @@ static void lean(struct hazards *of, const double *wider, double prior, const do
 {
     for (unsigned b = 0; b < BINS; b++) {
         double width = edge[b + 1] - edge[b];
-        of->hazard[b] = (of->ends[b] + prior * wider[b] * width) /
-                        (of->exposure[b] + of->running[b] + prior * width);
+        of->hazard[b] = (of->ends[b] + prior * wider[b] * width) / (of->exposure[b] + of->running[b] + prior * width);
     }
 }
 
 /*
- * Going on with a run from bin b to the end of bin k takes, in expectation, the integral of its survival, and it ends on
- * the way with 1 - survival: the rank is the least quotient over k. With k at infinity the integral is the time left.
+ * Going on with a run from bin b to the end of bin k takes, in expectation, the integral of its survival, and it ends
+ * on the way with 1 - survival: the rank is the least quotient over k. With k at infinity the integral is the time
+ * left.
  */
 static void index_bins(struct hazards *of, const double *edge)
 {

@@ -28,9 +28,9 @@ static double ready_at(const struct scheduler *scheduler, const struct pool_host
     double ready = now;
     for (uint32_t i = 0; i < host->occupants; i++) {
         const struct scheduled_run *there = &scheduler->runs[host->occupant[i]];
-        bool stays = there->request.fixed || (there->request.slots >= run->request.slots &&
-                                              (there->served_by_wait ||
-                                               there->rank < run->rank * scheduler->policy.displace_ratio));
+        bool stays = there->request.fixed ||
+                     (there->request.slots >= run->request.slots &&
+                      (there->served_by_wait || there->rank < run->rank * scheduler->policy.displace_ratio));
         if (stays)
             return NEVER;
         ready = fmax(ready, there->since + scheduler->policy.least_age);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- counts of hosts by free slots -------------------------------------------------------------------------------- */
+/* ---- counts of hosts by free slots --------------------------------------------------------------------------------
+ */
 
 static void count(struct pool *pool, const struct pool_host *host, int by)
 {
@@ -22,8 +23,8 @@ weft_status pool_add_pod(struct pool *pool, uint32_t hosts, uint32_t slots, stru
 {
     if (!hosts || !slots || slots > POOL_SLOTS_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a Pod of %u hosts with %u slots each: there must be a host at least, and 1 to %d slots", hosts,
-                         slots, POOL_SLOTS_MOST);
+                         "a Pod of %u hosts with %u slots each: there must be a host at least, and 1 to %d slots",
+                         hosts, slots, POOL_SLOTS_MOST);
     size_t pod_bytes = (pool->pod_count + 1) * sizeof *pool->pods;
     size_t host_bytes = ((size_t)pool->host_count + hosts) * sizeof *pool->hosts;
     struct pool_pod *pods = realloc(pool->pods, pod_bytes);
@@ -81,7 +82,8 @@ void pool_hold(struct pool *pool, uint32_t host, uint32_t run)
     count(pool, that, 1);
 }
 
-/* ---- placing ------------------------------------------------------------------------------------------------------ */
+/* ---- placing ------------------------------------------------------------------------------------------------------
+ */
 
 /* Whether `run` may have `host` at this stage: held hosts of others come second. */
 static bool may_have(const struct pool_host *host, uint32_t run, bool at_need)
@@ -89,7 +91,8 @@ static bool may_have(const struct pool_host *host, uint32_t run, bool at_need)
     return host->open && (at_need || host->held_for == POOL_NOBODY || host->held_for == run);
 }
 
-/* How many hosts of a Pod have `slots` free, and the least that one has. Hosts held for `run` itself are among the held ones. */
+/* How many hosts of a Pod have `slots` free, and the least that one has. Hosts held for `run` itself are among the held
+ * ones. */
 static uint32_t hosts_that_fit(const struct pool_pod *pod, uint16_t slots, bool with_held, uint16_t *tightest)
 {
     uint32_t fit = 0;
@@ -132,7 +135,8 @@ bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_
     if (gang.slots > POOL_SLOTS_MOST || (uint64_t)gang.nodes * gang.slots > pool->free)
         return false;
     for (int at_need = 0; at_need < 2; at_need++) {
-        /* One node: the tightest host anywhere. Several: the Pod with the fewest hosts that fit, tightest hosts first. */
+        /* One node: the tightest host anywhere. Several: the Pod with the fewest hosts that fit, tightest hosts first.
+         */
         const struct pool_pod *best = NULL;
         uint32_t best_count = UINT32_MAX;
         uint16_t best_tightest = UINT16_MAX;

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define POOL_NOBODY UINT32_MAX
+#define POOL_NOBODY     UINT32_MAX
 #define POOL_SLOTS_MOST 64 /**< slots of a host */
 
 struct pool_host {
@@ -30,9 +30,9 @@ struct pool_host {
 };
 
 struct pool_pod {
-    uint32_t first, count;                    /**< its hosts, one after another */
-    uint32_t with_free[POOL_SLOTS_MOST + 1];  /**< open hosts that are not held, by free slots */
-    uint32_t held_free[POOL_SLOTS_MOST + 1];  /**< the held ones */
+    uint32_t first, count;                   /**< its hosts, one after another */
+    uint32_t with_free[POOL_SLOTS_MOST + 1]; /**< open hosts that are not held, by free slots */
+    uint32_t held_free[POOL_SLOTS_MOST + 1]; /**< the held ones */
 };
 
 struct pool {

@@ -15,7 +15,8 @@ static weft_status learn(struct scheduler *scheduler, double now, struct error *
         const struct scheduled_run *run = &scheduler->runs[i];
         double attained = run->place == RUN_NONE ? 0 : run_attained(run, now);
         if (attained > 0)
-            status = history_renew_running(scheduler->history, run->request.project, run->request.slots, attained, error);
+            status =
+                history_renew_running(scheduler->history, run->request.project, run->request.slots, attained, error);
     }
     history_renew_end(scheduler->history);
     return status;
@@ -63,9 +64,12 @@ static weft_status serve_waiting(struct scheduler *scheduler, double now, struct
     size_t count = 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
         struct scheduled_run *run = &scheduler->runs[i];
-        if (run->place == RUN_NONE || !run_is_wide(run))
+        if (run->place == RUN_NONE)
             continue;
-        if (run->place == RUN_QUEUED) {
+        if (!run_is_wide(run)) {
+            if (run->place == RUN_QUEUED)
+                run->served_by_wait = run_waited(run, now) >= policy->longest_wait;
+        } else if (run->place == RUN_QUEUED) {
             run->served_by_wait = false;
             wide[count++] = (struct keyed){-run_waited(run, now), i};
         } else if (run->served_by_wait) {
@@ -78,7 +82,7 @@ static weft_status serve_waiting(struct scheduler *scheduler, double now, struct
         struct scheduled_run *run = &scheduler->runs[wide[i].run];
         double waited = -wide[i].key, slots = run->request.gang.nodes * run->request.gang.slots;
         within = within && served + slots <= share && waited >= policy->wide_patience;
-        if (!within && waited < policy->longest_wait)
+        if (!within && waited < policy->longest_wide_wait)
             break;
         run->served_by_wait = true;
         served += slots;

@@ -20,8 +20,8 @@ struct host_cost {
 struct room_search {
     struct scheduler *scheduler;
     struct room_plan best, trial;
-    struct holes holes; /* of the whole pool, but for the hosts being emptied */
-    bool *chosen;       /* hosts being emptied */
+    struct holes holes;      /* of the whole pool, but for the hosts being emptied */
+    bool *chosen;            /* hosts being emptied */
     struct host_cost *costs; /* of a Pod's hosts */
 };
 
@@ -69,18 +69,19 @@ void room_search_free(struct room_search *search)
     free(search);
 }
 
-/* ---- who may leave, and where to ----------------------------------------------------------------------------------- */
+/* ---- who may leave, and where to -----------------------------------------------------------------------------------
+ */
 
-static bool may_move(const struct scheduled_run *run)
+static bool may_move(const struct room_search *search, const struct question *question, const struct scheduled_run *run)
 {
-    return run->request.gang.nodes == 1;
+    return run->request.gang.nodes == 1 && run_may_move(search->scheduler, run, question->now);
 }
 
 static bool may_be_displaced(const struct room_search *search, const struct question *question,
                              const struct scheduled_run *run)
 {
-    return question->displace && !run->served_by_wait &&
-           run->rank >= question->run->rank * search->scheduler->policy.displace_ratio;
+    return question->displace && run->rank >= question->run->rank * search->scheduler->policy.displace_ratio &&
+           run_may_be_displaced(search->scheduler, run, question->now);
 }
 
 static bool is_hole(const struct pool_host *host, uint32_t for_run)
@@ -119,7 +120,8 @@ static bool fill_hole(struct holes *holes, uint16_t slots)
     return false;
 }
 
-/* ---- one host ------------------------------------------------------------------------------------------------------ */
+/* ---- one host ------------------------------------------------------------------------------------------------------
+ */
 
 /* The runs of a host that may leave it for this question. */
 static unsigned leavers(const struct room_search *search, const struct question *question, const struct pool_host *host,
@@ -128,9 +130,7 @@ static unsigned leavers(const struct room_search *search, const struct question 
     unsigned count = 0;
     for (uint32_t i = 0; i < host->occupants && count < CANDIDATES; i++) {
         const struct scheduled_run *run = &search->scheduler->runs[host->occupant[i]];
-        if (!run_may_leave(search->scheduler, run, question->now))
-            continue;
-        if (!may_move(run) && !may_be_displaced(search, question, run))
+        if (!may_move(search, question, run) && !may_be_displaced(search, question, run))
             continue;
         runs[count] = host->occupant[i];
         slots[count++] = host->occupant_slots[i];
@@ -179,7 +179,7 @@ static bool empty_host(struct room_search *search, const struct question *questi
             if (!(set >> i & 1))
                 continue;
             const struct scheduled_run *run = &scheduler->runs[runs[i]];
-            if (may_move(run) && fill_hole(&holes, slots[i])) {
+            if (may_move(search, question, run) && fill_hole(&holes, slots[i])) {
                 moves |= 1u << i;
                 cost += run->request.slots * scheduler->policy.restart_cost;
             } else if (may_be_displaced(search, question, run)) {
@@ -230,7 +230,8 @@ static void keep_trial(struct room_search *search)
     search->best = kept;
 }
 
-/* ---- one host for one node, several for several -------------------------------------------------------------------- */
+/* ---- one host for one node, several for several --------------------------------------------------------------------
+ */
 
 static bool held_for_another(const struct pool_host *host, uint32_t run)
 {
@@ -288,12 +289,12 @@ static uint32_t price_hosts(struct room_search *search, const struct question *q
         uint32_t free = host->free;
         for (uint32_t i = 0; i < host->occupants; i++) {
             const struct scheduled_run *run = &scheduler->runs[host->occupant[i]];
-            bool displaced = may_be_displaced(search, question, run);
-            if (!run_may_leave(scheduler, run, question->now) || (!may_move(run) && !displaced))
+            bool moves = may_move(search, question, run);
+            if (!moves && !may_be_displaced(search, question, run))
                 continue;
             free += host->occupant_slots[i];
-            cost += host->occupant_slots[i] *
-                    (may_move(run) ? scheduler->policy.restart_cost : scheduler->policy.displace_price);
+            cost +=
+                host->occupant_slots[i] * (moves ? scheduler->policy.restart_cost : scheduler->policy.displace_price);
         }
         if (free >= needed)
             search->costs[count++] = (struct host_cost){host->free >= needed ? 0 : cost, h};
@@ -332,7 +333,8 @@ static bool find_several(struct room_search *search, const struct question *ques
     return found;
 }
 
-/* ---- where to -------------------------------------------------------------------------------------------------------- */
+/* ---- where to
+ * -------------------------------------------------------------------------------------------------------- */
 
 /* Settle where each run of the plan moves to: the same tightest holes that were counted. */
 static void settle(struct room_search *search)
@@ -365,13 +367,14 @@ static void settle(struct room_search *search)
     }
 }
 
-bool room_find(struct room_search *search, uint32_t run, bool displace, double limit, double now, struct room_plan *plan)
+bool room_find(struct room_search *search, uint32_t run, bool displace, double limit, double now,
+               struct room_plan *plan)
 {
     const struct scheduled_run *that = &search->scheduler->runs[run];
     struct question question = {.run = that, .name = run, .displace = displace, .now = now};
     count_holes(search);
-    bool found = that->request.gang.nodes == 1 ? find_one(search, &question, limit)
-                                               : find_several(search, &question, limit);
+    bool found =
+        that->request.gang.nodes == 1 ? find_one(search, &question, limit) : find_several(search, &question, limit);
     if (!found)
         return false;
     for (uint32_t i = 0; i < that->request.gang.nodes; i++)

@@ -2,9 +2,10 @@
 /**
  * Making room for a run that fits nowhere: which runs move elsewhere, and which give way, so that it fits.
  *
- * A run that takes one host may move, to a host where it fits and that is held for nobody; any run that may leave
- * (state.h) gives way if its rank is worse than the waiting one's by `displace_ratio`. Of all ways to free the hosts the
- * cheapest is taken: a move costs `restart_cost` for each slot moved, a displacement `displace_price`.
+ * A run that takes one host may move, to a host where it fits and that is held for nobody; any run gives way if its
+ * rank is worse than the waiting one's by `displace_ratio`; both when they have run for long enough (state.h). Of all
+ * ways to free the hosts the cheapest is taken: a move costs `restart_cost` for each slot moved, a displacement
+ * `displace_price`.
  */
 #ifndef WEFT_SCHEDULER_ROOM_H
 #define WEFT_SCHEDULER_ROOM_H

@@ -76,9 +76,11 @@ const struct scheduler_request *scheduler_request_of(const struct scheduler *sch
     return &scheduler->runs[run].request;
 }
 
-/* ---- runs come and go ------------------------------------------------------------------------------------------------ */
+/* ---- runs come and go
+ * ------------------------------------------------------------------------------------------------ */
 
-static weft_status check(const struct scheduler *scheduler, const struct scheduler_request *request, struct error *error)
+static weft_status check(const struct scheduler *scheduler, const struct scheduler_request *request,
+                         struct error *error)
 {
     const struct gang *gang = &request->gang;
     uint32_t most_nodes = 0;
@@ -103,10 +105,11 @@ static weft_status check(const struct scheduler *scheduler, const struct schedul
                          "fewer slots each",
                          gang->slots, most_slots);
     if (gang->nodes > most_nodes)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%u nodes with %u slots each were asked for, but no Pod has more than %u such hosts, and a run "
-                         "stays within one Pod",
-                         gang->nodes, gang->slots, most_nodes);
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "%u nodes with %u slots each were asked for, but no Pod has more than %u such hosts, and a run "
+            "stays within one Pod",
+            gang->nodes, gang->slots, most_nodes);
     return WEFT_OK;
 }
 
@@ -142,7 +145,7 @@ static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct 
 weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
                              uint32_t *run, struct error *error)
 {
-    uint32_t name;
+    uint32_t name = POOL_NOBODY;
     weft_status status = check(scheduler, request, error);
     if (status == WEFT_OK)
         status = new_name(scheduler, &name, error);
@@ -227,7 +230,8 @@ void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
     stop(scheduler, name, now);
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------------------------- */
+/* ---- a pass -------------------------------------------------------------------------------------------------------
+ */
 
 static weft_status decide(struct scheduler *scheduler, struct scheduler_decision decision, struct error *error)
 {
@@ -271,15 +275,18 @@ static weft_status make_room(struct scheduler *scheduler, uint32_t name, const s
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < plan->departure_count && status == WEFT_OK; i++) {
         uint32_t leaver = plan->departures[i].run, to = plan->departures[i].to;
-        stop(scheduler, leaver, now);
         struct scheduled_run *run = &scheduler->runs[leaver];
+        bool served_by_wait = run->served_by_wait;
+        stop(scheduler, leaver, now);
         struct scheduler_decision decision = {SCHEDULER_DISPLACE, leaver, name, NULL};
         if (to != POOL_NOBODY) {
             decision.kind = SCHEDULER_MOVE;
             decision.hosts = run->hosts;
             run->hosts[0] = to;
+            run->served_by_wait = served_by_wait;
             begin(scheduler, leaver, now);
         } else {
+            run->displaced++;
             rank_one(scheduler, run, now);
         }
         status = decide(scheduler, decision, error);

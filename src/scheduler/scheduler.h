@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The scheduler: told what there is, what is asked for and what time it is, it decides what starts where, what gives way
- * and what moves.
+ * The scheduler: told what there is, what is asked for and what time it is, it decides what starts where, what gives
+ * way and what moves.
  *
- * A run asks for a gang: all of its nodes start together, in one Pod, or none does. A pass goes through the queue in the
- * order of ranks (rank.h) and, for each run:
+ * A run asks for a gang: all of its nodes start together, in one Pod, or none does. A pass goes through the queue in
+ * the order of ranks (rank.h) and, for each run:
  *
  *  1. starts it where it fits tightest (pool.h);
  *  2. else moves runs that have checkpoints out of its way, where slots enough are free but scattered (room.h);

@@ -17,15 +17,15 @@
 /* A job as it really is; the scheduler sees its request alone. */
 struct job {
     const struct trace_job *trace;
-    uint32_t run;      /* the scheduler's name for it */
-    double left;       /* seconds that it still has to compute */
-    double since;      /* of this start, or of this wait */
-    double lost;       /* seconds at the begin of this start that compute nothing */
-    double waited;     /* in all, so far */
+    uint32_t run;  /* the scheduler's name for it */
+    double left;   /* seconds that it still has to compute */
+    double since;  /* of this start, or of this wait */
+    double lost;   /* seconds at the begin of this start that compute nothing */
+    double waited; /* in all, so far */
     double ended;
     bool running;
-    size_t heap;       /* its place among the running ones */
-    uint32_t *hosts;   /* of this start */
+    size_t heap;     /* its place among the running ones */
+    uint32_t *hosts; /* of this start */
 };
 
 struct simulation {
@@ -42,7 +42,8 @@ struct simulation {
     struct simulation_summary *summary;
 };
 
-/* ---- running jobs by their end ---------------------------------------------------------------------------------------- */
+/* ---- running jobs by their end
+ * ---------------------------------------------------------------------------------------- */
 
 static double end_of(const struct job *job)
 {
@@ -91,7 +92,8 @@ static void heap_remove(struct simulation *simulation, struct job *job)
     sift(simulation, moved->heap);
 }
 
-/* ---- what happens to a job --------------------------------------------------------------------------------------------- */
+/* ---- what happens to a job
+ * --------------------------------------------------------------------------------------------- */
 
 static struct gang gang_of(const struct simulation_cluster *cluster, uint32_t slots)
 {
@@ -150,7 +152,8 @@ static void preempt(struct simulation *simulation, struct job *job, double resta
     simulation->summary->preempted_gpu_h += restart_cost * job->trace->slots / HOUR;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------------------------- */
+/* ---- time
+ * ---------------------------------------------------------------------------------------------------------------- */
 
 static void pass_time(struct simulation *simulation, double to)
 {
@@ -233,7 +236,8 @@ static weft_status run(struct simulation *simulation, const struct scheduler_pol
     return status;
 }
 
-/* ---- the summary -------------------------------------------------------------------------------------------------------- */
+/* ---- the summary
+ * -------------------------------------------------------------------------------------------------------- */
 
 static int ascending(const void *a, const void *b)
 {

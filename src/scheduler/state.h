@@ -6,6 +6,8 @@
 #include "scheduler/history.h"
 #include "scheduler/scheduler.h"
 
+#include <math.h>
+
 enum run_place { RUN_NONE, RUN_QUEUED, RUN_RUNNING };
 
 struct scheduled_run {
@@ -15,6 +17,7 @@ struct scheduled_run {
     double lost;         /**< seconds at the begin of this attempt that compute nothing */
     double since;        /**< of this attempt, or of this wait */
     double waited;       /**< seconds in the queue before this wait */
+    unsigned displaced;  /**< how often it was, so far */
     bool served_by_wait; /**< started, or to be started, for having waited: displaced for nobody */
     bool leaving;        /**< a plan under way takes it from where it is */
     double rank;         /**< as of this pass; less is better */
@@ -62,11 +65,22 @@ static inline bool run_is_wide(const struct scheduled_run *run)
     return run->request.gang.nodes > 1;
 }
 
-/** Whether a running run may be displaced or moved at all by now. */
-static inline bool run_may_leave(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
+/** Whether a running run may be moved by now. */
+static inline bool run_may_move(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {
     return run->place == RUN_RUNNING && !run->request.fixed && !run->leaving &&
            now - run->since >= scheduler->policy.least_age;
+}
+
+/**
+ * Whether a running run may be displaced by now. From the `displace_often`-th time on that it was, it is safe for twice
+ * as long each time: two runs that each find the other worse off do not take turns for ever.
+ */
+static inline bool run_may_be_displaced(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
+{
+    const struct scheduler_policy *policy = &scheduler->policy;
+    double safe = policy->least_age * exp2(fmax(0, (double)run->displaced - policy->displace_often));
+    return run_may_move(scheduler, run, now) && !run->served_by_wait && now - run->since >= safe;
 }
 
 #endif

@@ -13,17 +13,18 @@
 #define SECONDS_MOST 1e11 /* three thousand years */
 #define SLOTS_MOST   1e6
 
-/* ---- lines and fields ---------------------------------------------------------------------------------------------- */
+/* ---- lines and fields ----------------------------------------------------------------------------------------------
+ */
 
 struct reader {
     const char *path;
     const char *at, *end;
-    size_t line;                      /* number of the line in `fields` */
-    char *copy;                       /* of that line, cut into fields */
+    size_t line; /* number of the line in `fields` */
+    char *copy;  /* of that line, cut into fields */
     size_t room;
     char *fields[FIELDS_MOST];
     unsigned field_count;
-    char **projects;                  /* names seen so far */
+    char **projects; /* names seen so far */
     uint32_t project_count, project_room;
 };
 
@@ -126,7 +127,8 @@ static weft_status append(struct trace *trace, size_t *room, const struct trace_
     return WEFT_OK;
 }
 
-/* ---- the two formats ------------------------------------------------------------------------------------------------ */
+/* ---- the two formats ------------------------------------------------------------------------------------------------
+ */
 
 static weft_status parse_csv(struct reader *reader, struct trace *trace, struct error *error)
 {

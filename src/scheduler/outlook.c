@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scheduler/outlook.h"
+
+#include "base/text.h"
+#include "scheduler/state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Slots that are expected to be free again at some time. */
+struct ending {
+    double when;
+    uint64_t slots;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct ending *left = a, *right = b;
+    return left->when < right->when ? -1 : left->when > right->when;
+}
+
+/* The expected endings of all running runs, the first one first. */
+static size_t expect_endings(const struct scheduler *scheduler, double now, struct ending *endings)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; i < scheduler->run_count; i++) {
+        const struct scheduled_run *run = &scheduler->runs[i];
+        if (run->place != RUN_RUNNING)
+            continue;
+        const struct scheduler_request *request = &run->request;
+        double left = history_remaining(scheduler->history, request->project, request->slots, run_attained(run, now));
+        endings[count++] = (struct ending){now + left, (uint64_t)request->gang.nodes * request->gang.slots};
+    }
+    qsort(endings, count, sizeof *endings, by_time);
+    return count;
+}
+
+/* How many hosts fit in the Pod that has the most of them. */
+static uint32_t hosts_that_fit(const struct pool *pool, struct gang gang)
+{
+    uint32_t most = 0;
+    for (uint32_t p = 0; p < pool->pod_count; p++) {
+        uint32_t fit = 0;
+        for (unsigned free = gang.slots; free <= POOL_SLOTS_MOST; free++)
+            fit += pool->pods[p].with_free[free] + pool->pods[p].held_free[free];
+        most = fit > most ? fit : most;
+    }
+    return most;
+}
+
+/* When the hosts held for each run can be empty: the latest of them, by run. */
+static void expect_held(const struct scheduler *scheduler, double now, double *ready)
+{
+    for (uint32_t i = 0; i < scheduler->run_count; i++)
+        ready[i] = 0;
+    for (uint32_t i = 0; i < scheduler->held_count; i++) {
+        const struct pool_host *host = &scheduler->pool.hosts[scheduler->held[i]];
+        if (host->held_for == POOL_NOBODY)
+            continue;
+        double when = now;
+        for (uint32_t k = 0; k < host->occupants; k++)
+            when = fmax(when, scheduler->runs[host->occupant[k]].since + scheduler->policy.least_age);
+        ready[host->held_for] = fmax(ready[host->held_for], when);
+    }
+}
+
+static void look(const struct scheduler *scheduler, double now, const struct ending *endings, size_t ending_count,
+                 const double *ready, struct outlook *outlooks)
+{
+    uint64_t before = 0, freed = scheduler->pool.free;
+    size_t next = 0;
+    double when = now;
+    struct gang last = {0, 0};
+    uint32_t fit = 0;
+    for (uint32_t i = 0; i < scheduler->queued; i++) {
+        const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
+        struct gang gang = run->request.gang;
+        uint64_t asked = (uint64_t)gang.nodes * gang.slots;
+        if (gang.nodes != last.nodes || gang.slots != last.slots)
+            fit = hosts_that_fit(&scheduler->pool, gang);
+        last = gang;
+        while (freed < before + asked && next < ending_count) {
+            freed += endings[next].slots;
+            when = endings[next++].when;
+        }
+        double held = ready[scheduler->order[i]];
+        struct outlook *outlook = &outlooks[i];
+        *outlook = (struct outlook){.run = scheduler->order[i],
+                                    .position = i,
+                                    .free = scheduler->pool.free,
+                                    .fit = fit,
+                                    .lacking = fit < gang.nodes ? gang.nodes - fit : 0,
+                                    .slots_before = before,
+                                    .expected_start = held > 0 ? fmin(held, fmax(when, now)) : when};
+        if (fit >= gang.nodes)
+            outlook->reason = OUTLOOK_NEXT_PASS;
+        else if (scheduler->pool.free < asked)
+            outlook->reason = OUTLOOK_TOO_FEW;
+        else
+            outlook->reason = held > 0 ? OUTLOOK_HELD : OUTLOOK_SCATTERED;
+        before += asked;
+    }
+}
+
+weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error)
+{
+    size_t bytes = (scheduler->run_count + 1) * (sizeof(struct ending) + sizeof(double));
+    struct ending *endings = malloc((scheduler->run_count + 1) * sizeof *endings);
+    double *ready = malloc((scheduler->run_count + 1) * sizeof *ready);
+    weft_status status = endings && ready ? WEFT_OK : error_memory(error, bytes, "the plan of the queue");
+    if (status == WEFT_OK) {
+        size_t count = expect_endings(scheduler, now, endings);
+        expect_held(scheduler, now, ready);
+        look(scheduler, now, endings, count, ready, outlooks);
+    }
+    free(endings);
+    free(ready);
+    return status;
+}
+
+char *outlook_say(const struct scheduler *scheduler, const struct outlook *outlook, double now, char *text, size_t size)
+{
+    const struct gang gang = scheduler->runs[outlook->run].request.gang;
+    char asks[96], why[192], start[64];
+    if (gang.nodes == 1)
+        snprintf(asks, sizeof asks, "%u slot%s on one host", gang.slots, gang.slots == 1 ? "" : "s");
+    else
+        snprintf(asks, sizeof asks, "%u hosts of one Pod with %u slot%s each", gang.nodes, gang.slots,
+                 gang.slots == 1 ? "" : "s");
+    switch (outlook->reason) {
+    case OUTLOOK_NEXT_PASS:
+        snprintf(why, sizeof why, "they are free, and the next pass gives them");
+        break;
+    case OUTLOOK_TOO_FEW:
+        snprintf(why, sizeof why, "%" PRIu64 " slots are free in all", outlook->free);
+        break;
+    case OUTLOOK_SCATTERED:
+        snprintf(why, sizeof why, "%" PRIu64 " slots are free, but not together: %u more hosts of a Pod must empty",
+                 outlook->free, outlook->lacking);
+        break;
+    case OUTLOOK_HELD:
+        snprintf(why, sizeof why,
+                 "%" PRIu64 " slots are free, but not together: %u more hosts are being emptied for it", outlook->free,
+                 outlook->lacking);
+        break;
+    }
+    if (outlook->expected_start > now)
+        snprintf(start, sizeof start, "expected to start in %s",
+                 text_seconds(outlook->expected_start - now, (char[32]){0}, 32));
+    else
+        snprintf(start, sizeof start, "expected to start soon");
+    snprintf(text, size, "waits for %s: %s; %u runs that ask for %" PRIu64 " slots are before it; %s", asks, why,
+             outlook->position, outlook->slots_before, start);
+    return text;
+}

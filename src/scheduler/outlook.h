@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Why a run waits, for what, and when it is expected to start.
+ *
+ * The expectation is a plan, not a promise: runs are taken to end when runs like them did (history.h), and those before
+ * in the queue to have what they ask for first. A run for which hosts are held is expected when these can be empty.
+ */
+#ifndef WEFT_SCHEDULER_OUTLOOK_H
+#define WEFT_SCHEDULER_OUTLOOK_H
+
+#include "scheduler/scheduler.h"
+
+enum outlook_reason {
+    OUTLOOK_NEXT_PASS, /**< the next pass starts it, or has not looked at it yet */
+    OUTLOOK_TOO_FEW,   /**< fewer slots are free than it asks for */
+    OUTLOOK_SCATTERED, /**< slots enough are free, but not together on a host, or on hosts of one Pod */
+    OUTLOOK_HELD,      /**< the same; hosts are being emptied for it */
+};
+
+struct outlook {
+    uint32_t run;
+    uint32_t position; /**< in the queue, from 0 */
+    enum outlook_reason reason;
+    uint64_t free;         /**< slots free in all */
+    uint32_t fit, lacking; /**< the best Pod has so many hosts that fit, and lacks so many */
+    uint64_t slots_before; /**< asked for by the runs before it */
+    double expected_start; /**< by the caller's clock; now at the earliest */
+};
+
+/**
+ * The outlooks of all queued runs in the order of the queue as of the last pass, into `outlooks[scheduler_queued()]`.
+ */
+weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error);
+
+/** One as a sentence ("waits for 16 slots on 2 hosts of one Pod; ..."), into `text`; returns it. */
+char *outlook_say(const struct scheduler *scheduler, const struct outlook *outlook, double now, char *text,
+                  size_t size);
+
+#endif
