@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Traces of jobs in both formats, as others write them. What is wrong is told with its line: cluster_simulation_test.
+ */
+#include "scheduler/trace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static struct trace parse(const char *text)
+{
+    struct trace trace;
+    struct error error = {0};
+    if (trace_parse("jobs", text, strlen(text), &trace, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return trace;
+}
+
+static void columns_come_in_any_order(void **state)
+{
+    struct trace trace = parse("# a comment\r\nvc,num_gpus,other,duration_s,submit_s\r\n"
+                               "a,8,x,100,5\r\n\r\nb,1,y,2.5,3\r\na,16,,7,4");
+    assert_int_equal(trace.count, 3);
+    assert_int_equal(trace.projects, 2);
+    /* In the order of submission, with the numbers of the file. */
+    const double submits[] = {3, 4, 5}, durations[] = {2.5, 7, 100};
+    const uint32_t slots[] = {1, 16, 8}, projects[] = {1, 0, 0};
+    const uint64_t names[] = {2, 3, 1};
+    for (int i = 0; i < 3; i++) {
+        assert_true(trace.jobs[i].submit == submits[i] && trace.jobs[i].duration == durations[i]);
+        assert_int_equal(trace.jobs[i].slots, slots[i]);
+        assert_int_equal(trace.jobs[i].project, projects[i]);
+        assert_int_equal(trace.jobs[i].name, names[i]);
+    }
+    trace_free(&trace);
+}
+
+static void the_standard_workload_format(void **state)
+{
+    struct trace trace = parse("; Version: 2\n;\n"
+                               "  1   0  10  300   4 -1 -1   4 600 -1 1 7 1 1 1 1 -1 -1\n"
+                               "  2  60  10   -1  -1 -1 -1   4 600 -1 0 7 1 1 1 1 -1 -1\n" /* never ran */
+                               "  3  90   0   20  -1 -1 -1  16 600 -1 1 9 1 1 1 1 -1 -1\n");
+    assert_int_equal(trace.count, 2);
+    assert_int_equal(trace.projects, 2);
+    assert_int_equal(trace.jobs[0].slots, 4);
+    assert_int_equal(trace.jobs[1].slots, 16); /* as requested: those used are not known */
+    assert_int_equal(trace.jobs[1].name, 3);
+    assert_true(trace.jobs[1].submit == 90 && trace.jobs[1].duration == 20);
+    trace_free(&trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_come_in_any_order),
+        cmocka_unit_test(the_standard_workload_format),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Estimates of how long runs take, against distributions of which the answer is known. */
+#include "base/random.h"
+#include "scheduler/history.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define NEAR(a, b, share) assert_true(fabs((a) - (b)) <= (share)*fabs(b))
+
+static struct history *with(uint32_t project, uint32_t slots, double (*draw)(uint64_t), unsigned runs)
+{
+    struct history *history = history_new(NULL);
+    assert_non_null(history);
+    for (unsigned i = 0; i < runs; i++)
+        assert_int_equal(history_add(history, project, slots, draw(i), NULL), WEFT_OK);
+    history_renew_begin(history);
+    history_renew_end(history);
+    return history;
+}
+
+static double exponential(uint64_t i)
+{
+    return -7200 * log(1 - random_uniform(1, i));
+}
+
+/* Without memory: what is left is the mean, whatever the age, and so is the rank. */
+static void runs_without_memory(void **state)
+{
+    struct history *history = with(3, 8, exponential, 20000);
+    for (double age = 60; age < 20000; age *= 3) {
+        NEAR(history_remaining(history, 3, 8, age), 7200, 0.1);
+        NEAR(history_rank(history, 3, 8, age), 7200, 0.25); /* the least of many quotients: noise lowers it */
+    }
+    history_free(history);
+}
+
+static double short_or_long(uint64_t i)
+{
+    return (i % 10 ? 600 : 360000) * (0.5 + random_uniform(2, i));
+}
+
+/* Most end within minutes, some take days: a young run is worth serving, one of an hour is not, and has days to go. */
+static void runs_that_are_short_or_very_long(void **state)
+{
+    struct history *history = with(0, 1, short_or_long, 20000);
+    assert_true(history_rank(history, 0, 1, 0) < 1000);
+    assert_true(history_rank(history, 0, 1, 3600) > 100000);
+    NEAR(history_remaining(history, 0, 1, 3600), 356400, 0.15);
+    NEAR(history_remaining(history, 0, 1, 0), 0.9 * 600 + 0.1 * 360000, 0.15);
+    history_free(history);
+}
+
+static double five_minutes(uint64_t i)
+{
+    return 300 + (double)(i % 7);
+}
+
+/* A project that nobody knows leans on runs of its size, those on all runs; one with a history of its own does not. */
+static void strangers_lean_on_others(void **state)
+{
+    struct history *history = with(7, 4, five_minutes, 500);
+    assert_true(history_remaining(history, 1, 4, 0) < 600);
+    assert_true(history_remaining(history, 1, 64, 0) < 600);
+    for (unsigned i = 0; i < 500; i++)
+        assert_int_equal(history_add(history, 1, 4, 100000, NULL), WEFT_OK);
+    history_renew_begin(history);
+    history_renew_end(history);
+    NEAR(history_remaining(history, 1, 4, 0), 100000, 0.3);
+    assert_true(history_remaining(history, 7, 4, 0) < 2000);
+    history_free(history);
+}
+
+/* Runs that have not ended say that runs may be long, though none has been seen to its end. */
+static void what_still_runs_counts(void **state)
+{
+    struct history *history = with(0, 8, five_minutes, 100);
+    double before = history_remaining(history, 0, 8, 3600);
+    history_renew_begin(history);
+    for (unsigned i = 0; i < 50; i++)
+        assert_int_equal(history_renew_running(history, 0, 8, 400000, NULL), WEFT_OK);
+    history_renew_end(history);
+    assert_true(history_remaining(history, 0, 8, 3600) > 10 * before);
+    double once = history_remaining(history, 0, 8, 3600);
+    history_renew_begin(history); /* they are told anew each time, not added up */
+    for (unsigned i = 0; i < 50; i++)
+        assert_int_equal(history_renew_running(history, 0, 8, 400000, NULL), WEFT_OK);
+    history_renew_end(history);
+    NEAR(history_remaining(history, 0, 8, 3600), once, 1e-9);
+    history_free(history);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_without_memory),
+        cmocka_unit_test(runs_that_are_short_or_very_long),
+        cmocka_unit_test(strangers_lean_on_others),
+        cmocka_unit_test(what_still_runs_counts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
