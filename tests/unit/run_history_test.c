@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#define NEAR(a, b, share) assert_true(fabs((a) - (b)) <= (share)*fabs(b))
+#define NEAR(a, b, share) assert_true(fabs((double)(a) - (double)(b)) <= (share)*fabs((double)(b)))
 
 static struct history *with(uint32_t project, uint32_t slots, double (*draw)(uint64_t), unsigned runs)
 {
