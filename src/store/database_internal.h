@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What the files of database.h share: the handle, and how a code of SQLite's becomes a sentence. */
+#ifndef WEFT_STORE_DATABASE_INTERNAL_H
+#define WEFT_STORE_DATABASE_INTERNAL_H
+
+#include "base/file.h"
+#include "store/database.h"
+
+#include <sqlite3.h>
+
+#define STATEMENTS_MOST 1024 /**< statements kept compiled; texts beyond that are compiled each time */
+
+struct statement {
+    struct database *database;
+    sqlite3_stmt *handle; /**< NULL: the text could not be compiled */
+    uint64_t hash;        /**< of the text */
+    int bound;            /**< values bound so far */
+    bool busy, kept, stepped;
+    struct error error; /**< the first that went wrong since database_prepare() */
+};
+
+struct database {
+    sqlite3 *handle;
+    int lock;        /**< the open lock file; -1 for a reader */
+    bool inside;     /**< between database_begin() and database_end() */
+    bool group;      /**< between database_group_begin() and database_group_end() */
+    bool group_open; /**< a member has begun, so that the group's transaction is open */
+    enum database_durability group_durability;
+    struct error group_error;      /**< why all members of the group are undone */
+    int synchronous;               /**< as set; -1: not yet */
+    struct statement **statements; /**< kept ones, an open hash table of 2 x STATEMENTS_MOST places */
+    size_t statement_count;
+    char path[FILE_PATH_BYTES];
+};
+
+/** Note in a sentence that `action` ("cannot write to") on the database failed with SQLite's `code`. */
+weft_status database_error(struct database *database, int code, const char *action, struct error *error);
+
+/** Run SQL text without values. */
+weft_status database_script(struct database *database, const char *sql, const char *action, struct error *error);
+
+/** Free all compiled statements. */
+void database_free_statements(struct database *database);
+
+/** Take the writer's lock of the database at `path`; close() of *descriptor gives it back. */
+weft_status writer_lock_take(const char *path, int *descriptor, struct error *error);
+
+#endif
