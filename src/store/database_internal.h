@@ -12,11 +12,11 @@
 
 struct statement {
     struct database *database;
-    sqlite3_stmt *handle; /**< NULL: the text could not be compiled */
-    uint64_t hash;        /**< of the text */
-    int bound;            /**< values bound so far */
-    bool busy, kept, stepped;
-    struct error error; /**< the first that went wrong since database_prepare() */
+    sqlite3_stmt *handle;           /**< NULL: the text could not be compiled */
+    uint64_t hash;                  /**< of the text */
+    int bound;                      /**< values bound so far */
+    bool busy, kept, stepped, done; /**< done: there are no more rows */
+    struct error error;             /**< the first that went wrong since database_prepare() */
 };
 
 struct database {

@@ -116,12 +116,14 @@ bool statement_next(struct statement *statement)
 {
     if (statement->error.status == WEFT_OK && !statement->stepped)
         check_use(statement);
-    if (statement->error.status != WEFT_OK)
+    /* SQLite would begin anew after the last row. */
+    if (statement->error.status != WEFT_OK || statement->done)
         return false;
     statement->stepped = true;
     int code = sqlite3_step(statement->handle);
     if (code == SQLITE_ROW)
         return true;
+    statement->done = true;
     if (code != SQLITE_DONE)
         note(statement, code, sqlite3_stmt_readonly(statement->handle) ? "cannot read from" : "cannot write to");
     return false;
@@ -177,7 +179,7 @@ weft_status statement_end(struct statement *statement, struct error *error)
     sqlite3_clear_bindings(statement->handle);
     error_clear(&statement->error);
     statement->bound = 0;
-    statement->busy = statement->stepped = false;
+    statement->busy = statement->stepped = statement->done = false;
     return status;
 }
 
