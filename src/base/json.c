@@ -14,9 +14,25 @@
 
 #define FILE_MOST ((size_t)64 << 20)
 
+/* Where a string has an escaped NUL, which would cut it short unseen; NULL: nowhere. A backslash takes the next byte.
+ */
+static const char *find_escaped_nul(const char *text, size_t size)
+{
+    const char *end = text + size;
+    while ((text = memchr(text, '\\', (size_t)(end - text))) != NULL) {
+        if (end - text >= 6 && memcmp(text, "\\u0000", 6) == 0)
+            return text;
+        text += end - text < 2 ? 1 : 2;
+    }
+    return NULL;
+}
+
 weft_status json_parse(const char *text, size_t size, const char *where, cJSON **root, struct error *error)
 {
-    const char *end = NULL;
+    const char *end = NULL, *nul = find_escaped_nul(text, size);
+    if (nul)
+        return error_set(error, WEFT_ERROR_DATA, "%s has a NUL character in a text, at byte %zu of %zu", where,
+                         (size_t)(nul - text), size);
     cJSON *tree = cJSON_ParseWithLengthOpts(text, size, &end, false);
     if (!tree) {
         size_t at = end && end >= text && end <= text + size ? (size_t)(end - text) : 0;

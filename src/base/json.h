@@ -36,7 +36,10 @@
 /** The largest integer below which a JSON number (a double) is exact. */
 #define JSON_EXACT ((int64_t)1 << 53)
 
-/** Parse `size` bytes that are one JSON value and nothing more but white space; cJSON_Delete() frees `*root`. */
+/**
+ * Parse `size` bytes that are one JSON value and nothing more but white space; cJSON_Delete() frees `*root`. A text
+ * with a NUL character ("\\u0000") is refused, because a C string would end there.
+ */
 weft_status json_parse(const char *text, size_t size, const char *where, cJSON **root, struct error *error);
 
 /** Read and parse the file at `path`, at most 64 MiB. */

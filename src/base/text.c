@@ -61,6 +61,68 @@ weft_status text_parse_number(const char *text, const char *what, double least, 
     return WEFT_OK;
 }
 
+static const struct {
+    const char *name, *other;
+    int64_t seconds;
+} duration_units[] = {
+    {"w", "weeks", 604800}, {"d", "days", 86400}, {"h", "hours", 3600}, {"m", "min", 60}, {"s", "sec", 1}};
+
+#define DURATION_UNITS (sizeof duration_units / sizeof *duration_units)
+#define DURATION_MOST  ((int64_t)100 * 366 * 86400)
+
+/* The index of the unit that `length` letters name, from `first` on; DURATION_UNITS: none. */
+static size_t find_duration_unit(const char *letters, size_t length, size_t first)
+{
+    for (size_t i = first; i < DURATION_UNITS; i++)
+        if ((strlen(duration_units[i].name) == length && strncmp(letters, duration_units[i].name, length) == 0) ||
+            (strlen(duration_units[i].other) == length && strncmp(letters, duration_units[i].other, length) == 0))
+            return i;
+    return DURATION_UNITS;
+}
+
+weft_status text_parse_duration(const char *text, const char *what, int64_t *seconds, struct error *error)
+{
+    double total = 0;
+    size_t unit = 0;
+    const char *next = text;
+    while (isdigit((unsigned char)*next)) {
+        char *end;
+        /* Digits and a point, so that no exponent, sign or "0x" is taken for a part of the number. */
+        size_t digits = strspn(next, "0123456789.");
+        double number = strtod(next, &end);
+        const char *letters = next + digits;
+        size_t length = strspn(letters, "abcdefghijklmnopqrstuvwxyz");
+        unit = find_duration_unit(letters, length, unit);
+        if (end != letters || unit == DURATION_UNITS)
+            break;
+        total += number * (double)duration_units[unit].seconds;
+        next = letters + length;
+        unit++;
+    }
+    if (next == text || *next)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s is '%s', which is no duration; write for example 90s, 30m, 6h, 2d or 1d12h", what, text);
+    if (total > (double)DURATION_MOST || total < 1)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', but must be from 1 second to 100 years", what, text);
+    if (total != floor(total))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is '%s', which is no whole number of seconds", what, text);
+    *seconds = (int64_t)total;
+    return WEFT_OK;
+}
+
+char *text_duration(int64_t seconds, char *buffer, size_t size)
+{
+    size_t used = 0;
+    *buffer = '\0';
+    for (size_t i = 1; i < DURATION_UNITS && used < size; i++) { /* from days on: nobody counts in weeks */
+        int64_t count = seconds / duration_units[i].seconds;
+        if (count || (i + 1 == DURATION_UNITS && used == 0))
+            used += (size_t)snprintf(buffer + used, size - used, "%" PRId64 "%s", count, duration_units[i].name);
+        seconds %= duration_units[i].seconds;
+    }
+    return buffer;
+}
+
 /* How many bytes a character beyond ASCII has that may be printed; 0: it is none. */
 static size_t wide_character(const unsigned char *bytes)
 {
@@ -86,6 +148,17 @@ char *text_printable(char *text)
         at += size ? size : 1;
     }
     return text;
+}
+
+bool text_is_printable(const char *text, bool lines)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at;) {
+        size_t size = *at >= 0x80 ? wide_character(at) : (*at >= ' ' && *at != 127) || (lines && strchr("\n\r\t", *at));
+        if (!size)
+            return false;
+        at += size;
+    }
+    return true;
 }
 
 /* Levenshtein's distance of two short words. */

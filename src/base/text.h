@@ -22,10 +22,23 @@ weft_status text_parse_number(const char *text, const char *what, double least, 
                               struct error *error);
 
 /**
+ * Parse a duration of whole seconds, above 0 and at most 100 years: "90s", "30m" ("30min"), "6h", "1.5h", "2d", "1w",
+ * or several, the larger unit first: "1d12h". A number without a unit is refused, because people mean different ones.
+ */
+weft_status text_parse_duration(const char *text, const char *what, int64_t *seconds, struct error *error);
+
+/** Write `seconds` exactly, as text_parse_duration() reads it ("1d12h", "90s" is "1m30s", 0 is "0s"). Returns `buffer`.
+ */
+char *text_duration(int64_t seconds, char *buffer, size_t size);
+
+/**
  * Make `text` one that can be printed and put into JSON, in place: control characters (of a terminal, too) and what is
  * no UTF-8 become '?'. For what others have written. Returns `text`.
  */
 char *text_printable(char *text);
+
+/** Whether text_printable() would leave `text` as it is, but for line ends and tabs where `lines` is true. */
+bool text_is_printable(const char *text, bool lines);
 
 /** Of `count` names the one nearest to `text` in edit distance, or NULL if none is near (half of its letters). */
 const char *text_nearest(const char *text, const char *const *names, size_t count);

@@ -29,7 +29,7 @@ static void print_json(const struct run_record *record, FILE *out)
     json_open_object(&line, NULL);
     json_put_text(&line, "id", record->id);
     json_put_text(&line, "project", record->project);
-    json_put_text(&line, "state", run_state_name(record->state));
+    json_put_text(&line, "state", run_record_state_name(record->state));
     json_put_integer(&line, "ranks", record->ranks);
     json_put_text(&line, "hosts", record->hosts);
     json_put_integer(&line, "started", record->started);
@@ -50,8 +50,8 @@ static void print_line(const struct run_record *record, FILE *out)
     localtime_r(&moment, &local);
     strftime(started, sizeof started, "%Y-%m-%d %H:%M:%S", &local);
     int64_t end = record->ended ? record->ended : (int64_t)time(NULL);
-    fprintf(out, "%-24s %-9s %5" PRId64 " %s %7" PRId64 "s  %s\n", record->id, run_state_name(record->state),
-            record->ranks, started, record->state == RUN_LOST ? 0 : end - record->started, record->command);
+    fprintf(out, "%-24s %-9s %5" PRId64 " %s %7" PRId64 "s  %s\n", record->id, run_record_state_name(record->state),
+            record->ranks, started, record->state == RUN_RECORD_LOST ? 0 : end - record->started, record->command);
     if (*record->reason)
         fprintf(out, "%24s %s\n", "", record->reason);
 }

@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 static const char *const state_names[] = {
-    [RUN_RUNNING] = "running",
-    [RUN_SUCCEEDED] = "succeeded",
-    [RUN_FAILED] = "failed",
-    [RUN_LOST] = "lost",
+    [RUN_RECORD_RUNNING] = "running",
+    [RUN_RECORD_SUCCEEDED] = "succeeded",
+    [RUN_RECORD_FAILED] = "failed",
+    [RUN_RECORD_LOST] = "lost",
 };
 
-const char *run_state_name(enum run_state state)
+const char *run_record_state_name(enum run_record_state state)
 {
     return state_names[state];
 }
@@ -54,7 +54,7 @@ weft_status run_record_begin(struct run_record *record, struct error *error)
     record->launcher = getpid();
     record->started = now;
     record->ended = 0;
-    record->state = RUN_RUNNING;
+    record->state = RUN_RECORD_RUNNING;
     return identity_read(NULL, record->machine, error);
 }
 
@@ -62,7 +62,7 @@ void run_record_complete(struct run_record *record, int exit_code, const char *r
 {
     record->ended = time(NULL);
     record->exit_code = exit_code;
-    record->state = exit_code == 0 ? RUN_SUCCEEDED : RUN_FAILED;
+    record->state = exit_code == 0 ? RUN_RECORD_SUCCEEDED : RUN_RECORD_FAILED;
     snprintf(record->reason, sizeof record->reason, "%s", reason ? reason : "");
 }
 
@@ -91,7 +91,7 @@ weft_status run_record_save(const struct run_record *record, const char *folder,
     json_put_integer(&text, "ended", record->ended);
     json_put_integer(&text, "exit_code", record->exit_code);
     json_put_text(&text, "reason", record->reason);
-    json_put_text(&text, "state", run_state_name(record->state));
+    json_put_text(&text, "state", run_record_state_name(record->state));
     json_close(&text);
     status = json_text(&text) ? file_write(path, text.text, text.length, error)
                               : error_memory(error, sizeof *record, "a run record");
@@ -142,7 +142,7 @@ static weft_status parse(const cJSON *object, const char *where, struct run_reco
         status = json_get_text(object, "state", where, &state, error);
     if (status != WEFT_OK)
         return status;
-    for (enum run_state s = RUN_RUNNING; s <= RUN_FAILED; s++)
+    for (enum run_record_state s = RUN_RECORD_RUNNING; s <= RUN_RECORD_FAILED; s++)
         if (strcmp(state, state_names[s]) == 0) {
             record->state = s;
             return WEFT_OK;
@@ -179,8 +179,8 @@ weft_status run_record_load(const char *folder, const char *id, struct run_recor
     cJSON_Delete(object);
     if (status != WEFT_OK)
         return status;
-    if (read.state == RUN_RUNNING && launcher_is_gone(&read))
-        read.state = RUN_LOST;
+    if (read.state == RUN_RECORD_RUNNING && launcher_is_gone(&read))
+        read.state = RUN_RECORD_LOST;
     *record = read;
     return WEFT_OK;
 }

@@ -14,11 +14,11 @@
 #define RUN_ID_BYTES   32
 #define RUN_TEXT_BYTES 1024
 
-enum run_state {
-    RUN_RUNNING,
-    RUN_SUCCEEDED,
-    RUN_FAILED,
-    RUN_LOST, /**< never completed, and its launcher is gone; never written */
+enum run_record_state {
+    RUN_RECORD_RUNNING,
+    RUN_RECORD_SUCCEEDED,
+    RUN_RECORD_FAILED,
+    RUN_RECORD_LOST, /**< never completed, and its launcher is gone; never written */
 };
 
 struct run_record {
@@ -34,11 +34,11 @@ struct run_record {
     int64_t started, ended; /**< seconds since 1970; ended is 0 while it runs */
     int64_t exit_code;
     char reason[RUN_TEXT_BYTES]; /**< why it failed; "" otherwise */
-    enum run_state state;
+    enum run_record_state state;
 };
 
 /** "running", "succeeded", "failed", "lost"; a static string. */
-const char *run_state_name(enum run_state state);
+const char *run_record_state_name(enum run_record_state state);
 
 /** Where records are by default: ${XDG_STATE_HOME:-~/.local/state}/weft/runs. */
 weft_status run_records_folder(char folder[FILE_PATH_BYTES], struct error *error);

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status != WEFT_OK) {
         if (!*error.text)
             abort();
-    } else if (!run_state_name(record.state) || !memchr(record.command, 0, sizeof record.command) ||
+    } else if (!run_record_state_name(record.state) || !memchr(record.command, 0, sizeof record.command) ||
                !memchr(record.reason, 0, sizeof record.reason)) {
         abort();
     }

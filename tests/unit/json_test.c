@@ -129,6 +129,25 @@ static void what_is_wrong_is_named(void **state)
     cJSON_Delete(root);
 }
 
+static void a_nul_in_a_text_is_refused(void **state)
+{
+    static const char *const bad[] = {"{\"a\":\"b\\u0000c\"}", "[\"\\\\\\u0000\"]", "[\"\\u0000\"]"};
+    static const char *const good[] = {"[\"\\\\u0000\"]", "[\"u0000\"]", "[\"\\u00001\\\\\"]"};
+    struct error error = {0};
+    cJSON *root = NULL;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(json_parse(bad[i], strlen(bad[i]), "'f.json'", &root, &error), WEFT_ERROR_DATA);
+        assert_non_null(strstr(error.text, "NUL"));
+        error_clear(&error);
+    }
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(json_parse(good[i], strlen(good[i]), "'f.json'", &root, NULL), WEFT_OK);
+        cJSON_Delete(root);
+    }
+    assert_int_equal(json_parse(good[2], strlen(good[2]), "'f.json'", &root, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(json_parse("\\", 1, "'f.json'", &root, NULL), WEFT_ERROR_DATA);
+}
+
 static void what_is_no_json(void **state)
 {
     static const char *const bad[] = {"", " ", "{", "{\"a\":}", "{} x", "{}{}", "nul", "\"", "[1,]", "{\"a\" 1}"};
@@ -200,6 +219,7 @@ int main(void)
         cmocka_unit_test(numbers_read_back_exactly),
         cmocka_unit_test(trees_are_copied),
         cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(a_nul_in_a_text_is_refused),
         cmocka_unit_test(what_is_no_json),
         cmocka_unit_test(files),
         cmocka_unit_test(printing),

@@ -38,11 +38,11 @@ static void comes_back_as_it_was_written(void **state)
     assert_int_equal(run_record_save(&record, folder, NULL), WEFT_OK);
     assert_int_equal(run_record_load(folder, record.id, &read, NULL), WEFT_OK);
     assert_string_equal(read.command, record.command);
-    assert_int_equal(read.state, RUN_RUNNING);
+    assert_int_equal(read.state, RUN_RECORD_RUNNING);
     run_record_complete(&record, 3, "rank 1 on here ended with code 3");
     assert_int_equal(run_record_save(&record, folder, NULL), WEFT_OK);
     assert_int_equal(run_record_load(folder, record.id, &read, NULL), WEFT_OK);
-    assert_int_equal(read.state, RUN_FAILED);
+    assert_int_equal(read.state, RUN_RECORD_FAILED);
     assert_int_equal(read.exit_code, 3);
     assert_string_equal(read.reason, record.reason);
     assert_true(read.ended >= read.started);
@@ -59,7 +59,7 @@ static void is_lost_when_its_launcher_vanished(void **state)
     record.launcher = child;
     assert_int_equal(run_record_save(&record, folder, NULL), WEFT_OK);
     assert_int_equal(run_record_load(folder, record.id, &read, NULL), WEFT_OK);
-    assert_int_equal(read.state, RUN_LOST);
+    assert_int_equal(read.state, RUN_RECORD_LOST);
 }
 
 static void are_listed_oldest_first(void **state)

@@ -40,6 +40,50 @@ static void integers_within_bounds(void **state)
     assert_string_equal(error.text, "-n is 13, but must be from 1 to 12");
 }
 
+static void durations_with_units(void **state)
+{
+    static const struct {
+        const char *text, *written;
+        int64_t seconds;
+    } good[] = {
+        {"90s", "1m30s", 90},
+        {"30m", "30m", 1800},
+        {"30min", "30m", 1800},
+        {"6h", "6h", 21600},
+        {"1.5h", "1h30m", 5400},
+        {"1d12h", "1d12h", 129600},
+        {"1w", "7d", 604800},
+        {"0.5m", "30s", 30},
+        {"1d1h1m1s", "1d1h1m1s", 90061},
+        {"36500days", "36500d", 3153600000},
+        {"0d1s", "1s", 1},
+    };
+    static const char *const bad[] = {"",    "6",    "h",      "-1h",  "1h1d", "1h1h", "1e3s",
+                                      "0s",  "0.5s", "1.2.3h", "1 h",  "0x1h", "nans", "inf",
+                                      "1hh", "1H",   "99999w", "1h30", ".5h",  "1h ",  "1.h.5m"};
+    struct error error = {0};
+    char buffer[64], again[64];
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        int64_t seconds = 0;
+        if (text_parse_duration(good[i].text, "--time", &seconds, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        assert_int_equal(seconds, good[i].seconds);
+        assert_string_equal(text_duration(seconds, buffer, sizeof buffer), good[i].written);
+        assert_int_equal(text_parse_duration(buffer, "--time", &seconds, NULL), WEFT_OK);
+        assert_string_equal(text_duration(seconds, again, sizeof again), buffer);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        int64_t seconds = 17;
+        error_clear(&error);
+        if (text_parse_duration(bad[i], "--time", &seconds, &error) != WEFT_ERROR_ARGUMENT)
+            fail_msg("'%s' is taken for a duration", bad[i]);
+        assert_non_null(strstr(error.text, "--time"));
+        assert_int_equal(seconds, 17);
+    }
+    assert_string_equal(text_duration(0, buffer, sizeof buffer), "0s");
+    assert_string_equal(text_duration(90061, buffer, 4), "1d1");
+}
+
 static void the_nearest_name(void **state)
 {
     static const char *const names[] = {"train", "topo", "bench"};
@@ -68,18 +112,19 @@ static void what_others_wrote_becomes_printable(void **state)
     char text[64];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         strcpy(text, cases[i][0]);
+        assert_int_equal(text_is_printable(text, false), strcmp(cases[i][0], cases[i][1]) == 0);
         assert_string_equal(text_printable(text), cases[i][1]);
     }
+    assert_true(text_is_printable("a\tb\r\n", true) && !text_is_printable("a\tb", false));
+    assert_false(text_is_printable("a\033[2J\n", true));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_with_units),
-        cmocka_unit_test(bad_sizes_get_a_sentence_and_leave_the_output_alone),
-        cmocka_unit_test(integers_within_bounds),
-        cmocka_unit_test(the_nearest_name),
-        cmocka_unit_test(what_others_wrote_becomes_printable),
+        cmocka_unit_test(sizes_with_units),       cmocka_unit_test(bad_sizes_get_a_sentence_and_leave_the_output_alone),
+        cmocka_unit_test(integers_within_bounds), cmocka_unit_test(durations_with_units),
+        cmocka_unit_test(the_nearest_name),       cmocka_unit_test(what_others_wrote_becomes_printable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What a run is: all that was asked for when it was submitted. It never changes afterwards.
+ *
+ * As JSON, an object; what is left out has the value after the bar:
+ *
+ *     project       text   | required: a name
+ *     command       texts  | required: the program and its arguments
+ *     owner         text   | "": a name; the server puts in who is asking
+ *     name          text   | "": for people; one line
+ *     environment   object | {}: names and texts, added to what the engine sets
+ *     nodes         number | 1: hosts that it runs on at once
+ *     slots         number | 1: GPUs (or CPU slots) on each of them
+ *     slot_kind     text   | "gpu": or "cpu"
+ *     processors    number | 0: on each node; 0 is in proportion to the slots
+ *     memory        number | 0: bytes on each node; 0 is in proportion to the slots
+ *     time_limit    text   | "1d": a duration such as "6h", or a number of seconds; each attempt is ended after it
+ *     time_slice    text   | 0: so long it may run at a time before others have their turn; 0: no such limit
+ *     preemptible   bool   | false: may be stopped at a checkpoint and run again later
+ *     may_span_pods bool   | false
+ *     interactive   bool   | false: somebody waits for it
+ *     priority      number | 0: from -100 to 100, larger goes first, within its project
+ *     retries       number | 0: so often it is run again when its own program fails
+ *     class         text   | "batch": a name; limits are set by class of run
+ *     snapshot      text   | "": the code, 64 hexadecimal digits
+ *     parent        number | 0: the run that this one was forked from
+ *     checkpoint    text   | "": what it begins from; one line
+ *     commit        text   | "": the git commit of it, 40 or 64 hexadecimal digits
+ *
+ * Whoever wrote it is not trusted: a key that is not in this list, twice the same key, a value of another kind or
+ * beyond its bounds, and a text that is no printable UTF-8 (lines and tabs are allowed in arguments and values of
+ * environment variables) are refused with a sentence.
+ *
+ * Thread-safe; a struct belongs to one thread at a time.
+ */
+#ifndef WEFT_PLATFORM_RUN_SPECIFICATION_H
+#define WEFT_PLATFORM_RUN_SPECIFICATION_H
+
+#include "base/json.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PLATFORM_NAME_BYTES    64  /**< names of projects, users, classes, hosts, Pods, with the final NUL */
+#define RUN_NAME_BYTES         128 /**< what people call a run */
+#define RUN_CHECKPOINT_BYTES   1024
+#define RUN_SNAPSHOT_BYTES     65
+#define RUN_NODES_MOST         65536
+#define RUN_SLOTS_MOST         1024              /**< of a node */
+#define RUN_WORDS_MOST         4096              /**< arguments; environment variables */
+#define RUN_SPECIFICATION_MOST ((size_t)1 << 20) /**< bytes of arguments and environment together */
+#define RUN_TIME_LIMIT_DEFAULT 86400
+#define RUN_TIME_MOST          ((int64_t)366 * 86400)
+
+enum slot_kind {
+    SLOT_GPU,
+    SLOT_CPU,
+};
+
+struct run_specification {
+    char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES], class_name[PLATFORM_NAME_BYTES];
+    char name[RUN_NAME_BYTES];
+    char snapshot[RUN_SNAPSHOT_BYTES], commit[RUN_SNAPSHOT_BYTES];
+    char checkpoint[RUN_CHECKPOINT_BYTES];
+    char **arguments;   /**< the program first; ends with NULL. Owned, as is the next */
+    char **environment; /**< "NAME=VALUE"; ends with NULL */
+    int64_t nodes, slots;
+    int64_t processors, memory;     /**< of each node; 0: in proportion */
+    int64_t time_limit, time_slice; /**< seconds; a slice of 0 is none */
+    int64_t priority, retries, parent;
+    enum slot_kind slot_kind;
+    bool preemptible, may_span_pods, interactive;
+};
+
+/** Slots on all nodes together. */
+static inline int64_t run_specification_size(const struct run_specification *specification)
+{
+    return specification->nodes * specification->slots;
+}
+
+/** Read `object`, called `where` in sentences, into `*specification`, to be freed. Errors: DATA, MEMORY. */
+weft_status run_specification_read(const cJSON *object, const char *where, struct run_specification *specification,
+                                   struct error *error);
+
+/** The same of `size` bytes of text. */
+weft_status run_specification_parse(const char *text, size_t size, const char *where,
+                                    struct run_specification *specification, struct error *error);
+
+/** Write it as one value under `key` (NULL: none), complete, so that reading it gives the same again. */
+void run_specification_write(struct json_writer *writer, const char *key,
+                             const struct run_specification *specification);
+
+/** Free what it owns; harmless on a zeroed struct. */
+void run_specification_free(struct run_specification *specification);
+
+/** "gpu" or "cpu"; a static string. */
+const char *slot_kind_name(enum slot_kind kind);
+
+/**
+ * Whether `name` can name a project, a user, a class, a host or a Pod: 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning
+ * with a letter or digit. `what` is for the sentence. Errors: DATA.
+ */
+weft_status platform_name_check(const char *name, const char *what, struct error *error);
+
+#endif
