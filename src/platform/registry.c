@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/registry.h"
+
+#include "base/file.h"
+
+/*
+ * Times are milliseconds since 1970, 0 or NULL where something has not happened. States and causes are stored by their
+ * names (run_state.h), so that a reader of the file needs no table of numbers.
+ */
+static const char *const migrations[] = {
+    "CREATE TABLE users ("
+    "  user TEXT PRIMARY KEY, admin INTEGER NOT NULL, created INTEGER NOT NULL, disabled INTEGER NOT NULL DEFAULT 0"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE TABLE projects ("
+    "  project TEXT PRIMARY KEY, title TEXT NOT NULL, created INTEGER NOT NULL, closed INTEGER NOT NULL DEFAULT 0"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE TABLE members ("
+    "  project TEXT NOT NULL REFERENCES projects, user TEXT NOT NULL REFERENCES users, role INTEGER NOT NULL,"
+    "  since INTEGER NOT NULL, PRIMARY KEY (project, user)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX members_by_user ON members (user, project);"
+
+    /* A run's number is never used twice, so that what is named after it can never be another's. `words`: what a search
+     * looks through, in small letters; it stands near the front of the row because the search reads it in all rows. */
+    "CREATE TABLE runs ("
+    "  run INTEGER PRIMARY KEY AUTOINCREMENT, project TEXT NOT NULL REFERENCES projects,"
+    "  owner TEXT NOT NULL REFERENCES users, words TEXT NOT NULL, name TEXT NOT NULL, class TEXT NOT NULL,"
+    "  state TEXT NOT NULL,"
+    "  cause TEXT NOT NULL, asked TEXT NOT NULL, epoch INTEGER NOT NULL DEFAULT 0,"
+    "  nodes INTEGER NOT NULL, slots INTEGER NOT NULL, slot_kind TEXT NOT NULL, processors INTEGER NOT NULL,"
+    "  memory INTEGER NOT NULL, time_limit INTEGER NOT NULL, time_slice INTEGER NOT NULL,"
+    "  preemptible INTEGER NOT NULL, may_span_pods INTEGER NOT NULL, interactive INTEGER NOT NULL,"
+    "  priority INTEGER NOT NULL, retries INTEGER NOT NULL, program_failures INTEGER NOT NULL DEFAULT 0,"
+    "  platform_failures INTEGER NOT NULL DEFAULT 0, submitted INTEGER NOT NULL, waiting_since INTEGER NOT NULL,"
+    "  first_started INTEGER NOT NULL DEFAULT 0, started INTEGER NOT NULL DEFAULT 0,"
+    "  ended INTEGER NOT NULL DEFAULT 0, changed INTEGER NOT NULL, served INTEGER NOT NULL DEFAULT 0,"
+    "  detail TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX runs_by_project ON runs (project, run);"
+    "CREATE INDEX runs_by_project_state ON runs (project, state, run);"
+    "CREATE INDEX runs_by_owner ON runs (owner, run);"
+    "CREATE INDEX runs_by_state ON runs (state, run);"
+    /* Apart, because lists do not need it and it is long. */
+    "CREATE TABLE run_specifications (run INTEGER PRIMARY KEY REFERENCES runs, specification TEXT NOT NULL) STRICT;"
+    "CREATE TABLE submissions ("
+    "  owner TEXT NOT NULL, key TEXT NOT NULL, digest BLOB NOT NULL, run INTEGER NOT NULL REFERENCES runs,"
+    "  time INTEGER NOT NULL, PRIMARY KEY (owner, key)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX submissions_by_time ON submissions (time);"
+    "CREATE TABLE attempts ("
+    "  run INTEGER NOT NULL REFERENCES runs, epoch INTEGER NOT NULL, pod TEXT NOT NULL, placed INTEGER NOT NULL,"
+    "  started INTEGER NOT NULL DEFAULT 0, ended INTEGER NOT NULL DEFAULT 0, cause TEXT NOT NULL DEFAULT '',"
+    "  detail TEXT NOT NULL DEFAULT '', PRIMARY KEY (run, epoch)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE TABLE nodes ("
+    "  run INTEGER NOT NULL, epoch INTEGER NOT NULL, node INTEGER NOT NULL, host TEXT NOT NULL, slots TEXT NOT NULL,"
+    "  started INTEGER NOT NULL DEFAULT 0, ended INTEGER NOT NULL DEFAULT 0, how INTEGER NOT NULL DEFAULT 0,"
+    "  code INTEGER NOT NULL DEFAULT 0, signal INTEGER NOT NULL DEFAULT 0, detail TEXT NOT NULL DEFAULT '',"
+    "  sequence INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (run, epoch, node),"
+    "  FOREIGN KEY (run, epoch) REFERENCES attempts"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE TABLE run_events ("
+    "  event INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs, epoch INTEGER NOT NULL, time INTEGER NOT NULL,"
+    "  cause TEXT NOT NULL, from_state TEXT NOT NULL, to_state TEXT NOT NULL, verdict INTEGER NOT NULL,"
+    "  actor TEXT NOT NULL, detail TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX run_events_by_run ON run_events (run, event);"
+    /* An orphan that goes on reporting is recorded once. */
+    "CREATE UNIQUE INDEX run_events_refused ON run_events (run, epoch, cause, from_state, verdict) WHERE verdict != 0;"
+
+    "CREATE TABLE pods (pod TEXT PRIMARY KEY, created INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE TABLE hosts ("
+    "  host TEXT PRIMARY KEY, pod TEXT NOT NULL REFERENCES pods, slots INTEGER NOT NULL, slot_kind TEXT NOT NULL,"
+    "  processors INTEGER NOT NULL, memory INTEGER NOT NULL, state TEXT NOT NULL, heard INTEGER NOT NULL,"
+    "  changed INTEGER NOT NULL, detail TEXT NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX hosts_by_pod ON hosts (pod, host);"
+    "CREATE TABLE host_events ("
+    "  event INTEGER PRIMARY KEY, host TEXT NOT NULL, time INTEGER NOT NULL, what TEXT NOT NULL,"
+    "  from_state TEXT NOT NULL, to_state TEXT NOT NULL, actor TEXT NOT NULL, detail TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX host_events_by_host ON host_events (host, what, time);"
+
+    /* The ledger (ledger.h): amounts in slot-milliseconds. `least` is what the balance may not fall below. */
+    "CREATE TABLE accounts ("
+    "  account INTEGER PRIMARY KEY, kind TEXT NOT NULL, project TEXT NOT NULL, user TEXT NOT NULL,"
+    "  balance INTEGER NOT NULL DEFAULT 0, least INTEGER NOT NULL DEFAULT 0,"
+    "  UNIQUE (project, kind, user), CHECK (balance >= least)"
+    ") STRICT;"
+    "CREATE TABLE budgets ("
+    "  project TEXT PRIMARY KEY REFERENCES projects, rate INTEGER NOT NULL, cap INTEGER NOT NULL,"
+    "  accrued INTEGER NOT NULL, remainder INTEGER NOT NULL DEFAULT 0, shared INTEGER NOT NULL DEFAULT 1"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE TABLE postings ("
+    "  posting INTEGER PRIMARY KEY, time INTEGER NOT NULL, kind TEXT NOT NULL, project TEXT NOT NULL,"
+    "  run INTEGER, epoch INTEGER, actor TEXT NOT NULL, detail TEXT NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX postings_by_project ON postings (project, posting);"
+    "CREATE INDEX postings_by_run ON postings (run) WHERE run IS NOT NULL;"
+    "CREATE TABLE entries ("
+    "  posting INTEGER NOT NULL REFERENCES postings, account INTEGER NOT NULL REFERENCES accounts,"
+    "  amount INTEGER NOT NULL, PRIMARY KEY (posting, account)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX entries_by_account ON entries (account, amount);"
+    "CREATE TABLE holds ("
+    "  run INTEGER NOT NULL, epoch INTEGER NOT NULL, payer INTEGER NOT NULL REFERENCES accounts,"
+    "  amount INTEGER NOT NULL, opened INTEGER NOT NULL, settled INTEGER NOT NULL DEFAULT 0,"
+    "  charged INTEGER NOT NULL DEFAULT 0, refunded INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (run, epoch),"
+    "  FOREIGN KEY (run, epoch) REFERENCES attempts"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX holds_open ON holds (run, epoch) WHERE settled = 0;",
+};
+
+/* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */
+const struct database_schema registry_schema = {"the platform's state", 0x57454654, migrations,
+                                                (int)(sizeof migrations / sizeof *migrations)};
+
+weft_status registry_open(const char *folder, enum database_access access, struct database **database,
+                          struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = file_join(path, folder, REGISTRY_FILE, error);
+    return status == WEFT_OK ? database_open(path, &registry_schema, access, database, error) : status;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Users, projects, and who is a member of which in what role. The rules of registry.h hold.
+ *
+ * A role includes those below it. An administrator is a manager of every project, member or not. Names follow
+ * platform_name_check() (run_specification.h).
+ */
+#ifndef WEFT_PLATFORM_REGISTRY_PROJECTS_H
+#define WEFT_PLATFORM_REGISTRY_PROJECTS_H
+
+#include "platform/registry.h"
+#include "platform/run_specification.h"
+
+enum registry_role {
+    REGISTRY_STRANGER, /**< sees nothing of the project */
+    REGISTRY_VIEWER,   /**< sees it */
+    REGISTRY_MEMBER,   /**< submits runs, and stops their own */
+    REGISTRY_MANAGER,  /**< stops any run of it, has members and budget in hand */
+};
+
+#define REGISTRY_TITLE_BYTES 256
+
+struct registry_user {
+    char user[PLATFORM_NAME_BYTES];
+    bool admin, disabled;
+    int64_t created;
+};
+
+struct registry_project {
+    char project[PLATFORM_NAME_BYTES], title[REGISTRY_TITLE_BYTES];
+    int64_t created, closed; /**< closed: 0 while runs may be submitted */
+};
+
+struct registry_member {
+    char project[PLATFORM_NAME_BYTES], user[PLATFORM_NAME_BYTES];
+    enum registry_role role;
+    int64_t since;
+};
+
+/** "stranger", "viewer", "member", "manager"; and back (strangers too). */
+const char *registry_role_name(enum registry_role role);
+bool registry_role_find(const char *name, enum registry_role *role);
+
+/** Make the user, or change `admin` of the one there is, who is enabled again. */
+weft_status registry_user_put(struct database *database, const char *user, bool admin, int64_t now,
+                              struct error *error);
+
+/** Nobody may act as that user from now on. */
+weft_status registry_user_disable(struct database *database, const char *user, int64_t now, struct error *error);
+weft_status registry_user_get(struct database *database, const char *user, struct registry_user *found,
+                              struct error *error);
+
+/** Make the project with `manager`, a user, as its first member. Errors: STATE if there is one of that name. */
+weft_status registry_project_make(struct database *database, const char *project, const char *title,
+                                  const char *manager, int64_t now, struct error *error);
+
+/** No run may be submitted to it from now on; with `closed` 0 again. */
+weft_status registry_project_close(struct database *database, const char *project, int64_t closed, struct error *error);
+weft_status registry_project_get(struct database *database, const char *project, struct registry_project *found,
+                                 struct error *error);
+
+/** Give `user` that role; REGISTRY_STRANGER takes the membership away. Errors: STATE if no manager would be left. */
+weft_status registry_member_put(struct database *database, const char *project, const char *user,
+                                enum registry_role role, int64_t now, struct error *error);
+
+/** The role that `user` has, administrators and disabled users (strangers everywhere) considered. */
+weft_status registry_role_get(struct database *database, const char *project, const char *user,
+                              enum registry_role *role, struct error *error);
+
+/** OK if `user` has at least `least`; else STATE and a sentence that says what is missing. */
+weft_status registry_role_need(struct database *database, const char *project, const char *user,
+                               enum registry_role least, struct error *error);
+
+/** All users; the projects that `viewer` may see (NULL: all); the members of a project. By name; *list is to be freed.
+ */
+weft_status registry_users(struct database *database, struct registry_user **list, size_t *count, struct error *error);
+weft_status registry_projects(struct database *database, const char *viewer, struct registry_project **list,
+                              size_t *count, struct error *error);
+weft_status registry_members(struct database *database, const char *project, struct registry_member **list,
+                             size_t *count, struct error *error);
+
+#endif

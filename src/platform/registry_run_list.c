@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/registry_run_list.h"
+
+#include "platform/registry_list.h"
+#include "platform/registry_projects.h"
+#include "platform/registry_run_row.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SQL_BYTES 2048
+
+/* A statement in the making, with the values that it will want, in order. */
+struct query {
+    char sql[SQL_BYTES];
+    size_t length;
+    const char *texts[16];
+    size_t text_count;
+};
+
+static void append(struct query *query, const char *text)
+{
+    size_t length = strlen(text);
+    if (length < sizeof query->sql - query->length) {
+        memcpy(query->sql + query->length, text, length + 1);
+        query->length += length;
+    }
+}
+
+/* "AND column = ?", if there is a text to compare with. */
+static void append_equal(struct query *query, const char *condition, const char *text)
+{
+    if (!text)
+        return;
+    append(query, condition);
+    query->texts[query->text_count++] = text;
+}
+
+/*
+ * The states as text: they are the program's own words. Runs that have ended are nearly all, and going through the
+ * runs by number finds a page of them soonest; the unary plus keeps the database from sorting them all by state first.
+ */
+static void append_states(struct query *query, unsigned states)
+{
+    unsigned all = (1u << RUN_STATES) - 1;
+    if (!(states & all) || (states & all) == all)
+        return;
+    bool one = !(states & (states - 1));
+    append(query, one || !(states & ~REGISTRY_LIVE) ? " AND state IN (" : " AND +state IN (");
+    const char *comma = "'";
+    for (int state = 0; state < RUN_STATES; state++)
+        if (states >> state & 1) {
+            append(query, comma);
+            append(query, run_state_name((enum run_state)state));
+            append(query, "'");
+            comma = ",'";
+        }
+    append(query, ")");
+}
+
+/* Which projects `viewer` may see: NULL for all of an administrator. */
+static weft_status see_all(struct database *database, const char **viewer, struct error *error)
+{
+    enum registry_role role = REGISTRY_STRANGER;
+    weft_status status = *viewer ? registry_role_get(database, "", *viewer, &role, error) : WEFT_OK;
+    if (role == REGISTRY_MANAGER)
+        *viewer = NULL; /* of a project that there is not: an administrator */
+    return status;
+}
+
+#define VIEWED " AND project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ? AND disabled = 0)"
+
+weft_status registry_run_list(struct database *database, const struct registry_filter *filter,
+                              struct registry_run **list, size_t *count, bool *more, struct error *error)
+{
+    struct query query = {.length = 0};
+    struct registry_list runs = {0};
+    const char *viewer = filter->viewer;
+    if (filter->most < 1 || filter->most > REGISTRY_PAGE_MOST)
+        return error_set(error, WEFT_ERROR_DATA, "a page of %zu runs is asked for; 1 to %d can be had", filter->most,
+                         REGISTRY_PAGE_MOST);
+    weft_status status = see_all(database, &viewer, error);
+    if (status != WEFT_OK)
+        return status;
+    append(&query, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE 1");
+    append_equal(&query, VIEWED, viewer);
+    append_equal(&query, " AND project = ?", filter->project);
+    append_equal(&query, " AND owner = ?", filter->owner);
+    append_equal(&query, " AND class = ?", filter->class_name);
+    if (filter->search && *filter->search)
+        append_equal(&query, " AND instr(words, lower(?)) > 0", filter->search);
+    append_states(&query, filter->states);
+    if (filter->beyond)
+        append(&query, filter->oldest_first ? " AND run > ?" : " AND run < ?");
+    append(&query, filter->oldest_first ? " ORDER BY run LIMIT ?" : " ORDER BY run DESC LIMIT ?");
+
+    struct statement *select = database_prepare(database, query.sql);
+    for (size_t i = 0; i < query.text_count; i++)
+        statement_bind_text(select, query.texts[i]);
+    if (filter->beyond)
+        statement_bind_integer(select, filter->beyond);
+    statement_bind_integer(select, (int64_t)filter->most + 1);
+    bool further = false;
+    while (status == WEFT_OK && statement_next(select)) {
+        if ((further = runs.count == filter->most))
+            break;
+        struct registry_run *run = registry_list_add(&runs, sizeof *run);
+        if (!run)
+            break;
+        status = registry_run_row(select, run, error);
+    }
+    weft_status ended = registry_list_end(&runs, select, list, count, status == WEFT_OK ? error : NULL);
+    if (status != WEFT_OK && ended == WEFT_OK)
+        free(*list);
+    status = status != WEFT_OK ? status : ended;
+    if (status == WEFT_OK)
+        *more = further;
+    return status;
+}
+
+weft_status registry_run_counts(struct database *database, const char *viewer, int64_t counts[RUN_STATES],
+                                struct error *error)
+{
+    weft_status status = see_all(database, &viewer, error);
+    if (status != WEFT_OK)
+        return status;
+    struct query query = {.length = 0};
+    append(&query, "SELECT state, count(*) FROM runs WHERE 1");
+    append_equal(&query, VIEWED, viewer);
+    append(&query, " GROUP BY project, state"); /* as the index is ordered, which is faster than by state alone */
+    struct statement *select = database_prepare(database, query.sql);
+    if (viewer)
+        statement_bind_text(select, viewer);
+    memset(counts, 0, RUN_STATES * sizeof *counts);
+    while (statement_next(select)) {
+        enum run_state state;
+        if (run_state_find(statement_text(select, 0), &state))
+            counts[state] += statement_integer(select, 1);
+    }
+    return statement_end(select, error);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Runs as people look for them: filtered, searched, a page at a time. The rules of registry.h hold.
+ *
+ * Pages go by the run's number, so that a page costs the same wherever it is, and one that is being read does not shift
+ * when runs are added. Every filter has its index but `search`, which looks through the runs that the others leave.
+ */
+#ifndef WEFT_PLATFORM_REGISTRY_RUN_LIST_H
+#define WEFT_PLATFORM_REGISTRY_RUN_LIST_H
+
+#include "platform/registry_runs.h"
+
+#define REGISTRY_PAGE_MOST 1000
+
+struct registry_filter {
+    const char *viewer;  /**< only runs of projects that this user may see; NULL: all */
+    const char *project; /**< NULL: any; so are the next three */
+    const char *owner;
+    const char *class_name;
+    const char *search; /**< in the run's name or project or owner; small and capital ASCII letters are the same */
+    unsigned states;    /**< bit n: state n; 0: any */
+    int64_t beyond;     /**< the number of the last run of the page before; 0: the first page */
+    bool oldest_first;  /**< else newest first */
+    size_t most;        /**< runs of a page, 1 to REGISTRY_PAGE_MOST */
+};
+
+/** The bit of a state in `states`; of all that are waiting or active. */
+#define REGISTRY_STATE(state) (1u << (state))
+#define REGISTRY_LIVE                                                                                                  \
+    (REGISTRY_STATE(RUN_QUEUED) | REGISTRY_STATE(RUN_PLACED) | REGISTRY_STATE(RUN_STARTING) |                          \
+     REGISTRY_STATE(RUN_RUNNING) | REGISTRY_STATE(RUN_STOPPING) | REGISTRY_STATE(RUN_PREEMPTED) |                      \
+     REGISTRY_STATE(RUN_REQUEUED))
+
+/** A page; `*more` if another follows. *list is to be freed. */
+weft_status registry_run_list(struct database *database, const struct registry_filter *filter,
+                              struct registry_run **list, size_t *count, bool *more, struct error *error);
+
+/** How many runs are in each state, of all or of those that `viewer` may see. */
+weft_status registry_run_counts(struct database *database, const char *viewer, int64_t counts[RUN_STATES],
+                                struct error *error);
+
+#endif

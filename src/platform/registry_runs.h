@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Runs, their attempts and the nodes of these. The rules of registry.h hold.
+ *
+ * A run's state changes only as run_state.h allows, and every change is an event that is kept: when, by which cause,
+ * by whom, with a sentence. Attempts are fenced by the epoch: whoever reports or orders something says which attempt is
+ * meant, and what comes for another than the present one changes nothing, but is recorded (once for each cause).
+ *
+ * Reports may come more than once and late: a second report of the same thing is REGISTRY_DONE without effect.
+ */
+#ifndef WEFT_PLATFORM_REGISTRY_RUNS_H
+#define WEFT_PLATFORM_REGISTRY_RUNS_H
+
+#include "platform/registry.h"
+#include "platform/run_specification.h"
+#include "platform/run_state.h"
+
+#define REGISTRY_KEY_BYTES     129  /**< of an idempotency key, with the final NUL */
+#define REGISTRY_SLOTS_BYTES   256  /**< the text of the slots of a node: "0-3,6" */
+#define REGISTRY_ATTEMPTS_MOST 1000 /**< of a run; one more failure of any kind is its last */
+#define REGISTRY_PRESENT       (-1) /**< as an epoch: whichever attempt is the present one (for people's orders) */
+
+struct registry_run {
+    int64_t run, epoch; /**< epoch of the present or last attempt; 0 before the first */
+    char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES], class_name[PLATFORM_NAME_BYTES];
+    char name[RUN_NAME_BYTES];
+    enum run_state state;
+    enum run_cause cause; /**< of the last change */
+    enum run_cause asked; /**< what the present attempt was asked to stop for; RUN_CAUSE_SUBMITTED: nothing */
+    int64_t nodes, slots; /**< slots of each node */
+    int64_t processors, memory, time_limit, time_slice, priority, retries; /**< as in struct run_specification */
+    enum slot_kind slot_kind;
+    bool preemptible, may_span_pods, interactive;
+    int64_t program_failures, platform_failures; /**< so far */
+    int64_t submitted, waiting_since;            /**< milliseconds since 1970, as those below; 0: not yet */
+    int64_t first_started, started;              /**< all nodes of the first, the last attempt */
+    int64_t ended, changed;
+    int64_t served; /**< milliseconds that ended attempts have run */
+    char detail[REGISTRY_DETAIL_BYTES];
+};
+
+struct registry_attempt {
+    int64_t epoch, placed, started, ended;
+    char pod[PLATFORM_NAME_BYTES];
+    bool over; /**< then `cause` and `detail` are those of its end */
+    enum run_cause cause;
+    char detail[REGISTRY_DETAIL_BYTES];
+};
+
+struct registry_node {
+    int64_t node; /**< from 0 */
+    char host[PLATFORM_NAME_BYTES], slots[REGISTRY_SLOTS_BYTES];
+    int64_t started, ended;
+    enum run_exit how; /**< if it has ended; so are the next three */
+    int64_t code, signal;
+    char detail[REGISTRY_DETAIL_BYTES];
+    int64_t sequence; /**< of the last record of its journal that was dealt with */
+};
+
+enum registry_verdict {
+    REGISTRY_DONE,    /**< changed, or it was so already */
+    REGISTRY_STALE,   /**< of another attempt than the present one: nothing changed */
+    REGISTRY_REFUSED, /**< not allowed in this state: nothing changed */
+};
+
+struct registry_event {
+    int64_t event, epoch, time;
+    enum run_cause cause;
+    bool first; /**< the submission: there is no state before */
+    enum run_state from, to;
+    enum registry_verdict verdict;
+    char actor[PLATFORM_NAME_BYTES]; /**< a user, or "" for the platform */
+    char detail[REGISTRY_DETAIL_BYTES];
+};
+
+/** What became of a report or an order. */
+struct registry_outcome {
+    enum registry_verdict verdict;
+    enum run_state from, to; /**< the same if nothing changed */
+    enum run_cause cause;    /**< of the change */
+    bool attempt_ended;      /**< by this change; then: */
+    int64_t used;            /**< slot-milliseconds that it ran on all of its nodes, for ledger_settle() */
+};
+
+/**
+ * Queue a run. The owner must be a member of the project, which must be open. `key` (NULL: none), up to
+ * REGISTRY_KEY_BYTES - 1 printable bytes, makes it safe to submit again after an answer was lost: the same owner's same
+ * key with an equal specification gives the run that was made then and `*again` true. Errors: STATE for that key with
+ * another specification, a closed project, or a missing role.
+ */
+weft_status registry_run_submit(struct database *database, const struct run_specification *specification,
+                                const char *key, int64_t now, int64_t *run, bool *again, struct error *error);
+
+/** Forget idempotency keys that were used before `before`. */
+weft_status registry_keys_forget(struct database *database, int64_t before, struct error *error);
+
+/** Errors: ARGUMENT if there is no such run. */
+weft_status registry_run_get(struct database *database, int64_t run, struct registry_run *found, struct error *error);
+
+/** All that was asked for; to be freed. */
+weft_status registry_run_specification(struct database *database, int64_t run, struct run_specification *specification,
+                                       struct error *error);
+
+/**
+ * Begin an attempt on `count` nodes, of which host and slots are given (node i is nodes[i]). Errors: DATA if that is
+ * not the number of nodes that the run asks for.
+ */
+weft_status registry_run_place(struct database *database, int64_t run, const char *pod,
+                               const struct registry_node *nodes, size_t count, const char *detail, int64_t now,
+                               int64_t *epoch, struct registry_outcome *outcome, struct error *error);
+
+/**
+ * Change the state of a run by any cause but RUN_CAUSE_PLACED and those that end an attempt (below). `actor`: a user,
+ * "" for the platform. `detail`: a sentence, "" for the cause's own; what cannot be printed is replaced.
+ */
+weft_status registry_run_change(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
+                                const char *actor, const char *detail, int64_t now, struct registry_outcome *outcome,
+                                struct error *error);
+
+/** Keep a remark among the events of a run, whatever its state: "has not used its GPUs for an hour". */
+weft_status registry_run_note(struct database *database, int64_t run, const char *actor, const char *detail,
+                              int64_t now, struct error *error);
+
+/**
+ * The attempt has ended as a whole. What it was asked for, `exit`, the run's retries and `platform_most` failures of
+ * the platform decide how it goes on. A run that gives way is then RUN_PREEMPTED; RUN_CAUSE_REQUEUED follows.
+ */
+weft_status registry_run_end(struct database *database, int64_t run, int64_t epoch, enum run_exit exit,
+                             const char *detail, int64_t platform_most, int64_t now, struct registry_outcome *outcome,
+                             struct error *error);
+
+/** Node `node` has started. With the last of them the run is running. */
+weft_status registry_node_start(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now,
+                                struct registry_outcome *outcome, struct error *error);
+
+/**
+ * Node `node` has ended: host, slots, sequence of `ended` are not looked at. With the last of them the attempt ends, by
+ * the worst of their exits (not started, lost, failed, again, completed). `*left` nodes have not ended.
+ */
+weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
+                              int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
+                              struct error *error);
+
+/** The journal of that node has been dealt with up to `sequence`. */
+weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,
+                                struct error *error);
+
+/** The attempts of a run, oldest first; the nodes of one; *list is to be freed. */
+weft_status registry_attempts(struct database *database, int64_t run, struct registry_attempt **list, size_t *count,
+                              struct error *error);
+weft_status registry_nodes(struct database *database, int64_t run, int64_t epoch, struct registry_node **list,
+                           size_t *count, struct error *error);
+
+/** Up to `most` events of a run after event number `after` (0: from the first), oldest first; *list is to be freed. */
+weft_status registry_run_events(struct database *database, int64_t run, int64_t after, size_t most,
+                                struct registry_event **list, size_t *count, struct error *error);
+
+/** "done", "stale", "refused"; a static string. */
+const char *registry_verdict_name(enum registry_verdict verdict);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Users, projects and roles; Pods and hosts. */
+#include "platform/registry_hosts.h"
+#include "registry_support.h"
+
+static const char *folder;
+
+static enum registry_role role_of(struct database *database, const char *project, const char *user)
+{
+    enum registry_role role = REGISTRY_MANAGER;
+    assert_int_equal(registry_role_get(database, project, user, &role, NULL), WEFT_OK);
+    return role;
+}
+
+static int open_registry(void **state)
+{
+    folder = temporary_folder();
+    *state = registry_with_people(folder);
+    return 0;
+}
+
+static int close_registry(void **state)
+{
+    assert_int_equal(database_check(*state, NULL), WEFT_OK);
+    database_close(*state);
+    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+}
+
+static void roles(void **state)
+{
+    struct database *database = *state;
+    assert_int_equal(role_of(database, "vision", "ada"), REGISTRY_MANAGER);
+    assert_int_equal(role_of(database, "vision", "bob"), REGISTRY_MEMBER);
+    assert_int_equal(role_of(database, "vision", "eve"), REGISTRY_VIEWER);
+    assert_int_equal(role_of(database, "vision", "carl"), REGISTRY_STRANGER);
+    assert_int_equal(role_of(database, "vision", "nobody"), REGISTRY_STRANGER);
+    assert_int_equal(role_of(database, "vision", "root"), REGISTRY_MANAGER);
+    assert_int_equal(registry_role_need(database, "vision", "bob", REGISTRY_MEMBER, NULL), WEFT_OK);
+    REFUSE(database, WEFT_ERROR_STATE, "'eve' is a viewer of project 'vision'; this needs a member",
+           registry_role_need(database, "vision", "eve", REGISTRY_MEMBER, &error));
+    CHANGE(database, registry_user_disable(database, "root", 5, &error));
+    CHANGE(database, registry_user_disable(database, "bob", 5, &error));
+    assert_int_equal(role_of(database, "vision", "root"), REGISTRY_STRANGER);
+    assert_int_equal(role_of(database, "vision", "bob"), REGISTRY_STRANGER);
+    CHANGE(database, registry_user_put(database, "bob", false, 6, &error));
+    assert_int_equal(role_of(database, "vision", "bob"), REGISTRY_MEMBER);
+    for (int i = 0; i <= REGISTRY_MANAGER; i++) {
+        enum registry_role found;
+        assert_true(registry_role_find(registry_role_name((enum registry_role)i), &found) && (int)found == i);
+    }
+}
+
+static void what_is_refused(void **state)
+{
+    struct database *database = *state;
+    char title[REGISTRY_TITLE_BYTES + 1];
+    memset(title, 'a', sizeof title);
+    title[sizeof title - 1] = '\0';
+    REFUSE(database, WEFT_ERROR_DATA, "no name", registry_user_put(database, "Ada L", false, 1, &error));
+    REFUSE(database, WEFT_ERROR_STATE, "already", registry_project_make(database, "vision", "", "ada", 1, &error));
+    REFUSE(database, WEFT_ERROR_DATA, "title", registry_project_make(database, "p", title, "ada", 1, &error));
+    REFUSE(database, WEFT_ERROR_DATA, "title", registry_project_make(database, "p", "a\nb", "ada", 1, &error));
+    REFUSE(database, WEFT_ERROR_ARGUMENT, "no user 'zoe'", registry_project_make(database, "p", "", "zoe", 1, &error));
+    REFUSE(database, WEFT_ERROR_ARGUMENT, "no user 'zoe'", registry_user_disable(database, "zoe", 1, &error));
+    REFUSE(database, WEFT_ERROR_ARGUMENT, "no project 'p'", registry_project_close(database, "p", 1, &error));
+    REFUSE(database, WEFT_ERROR_ARGUMENT, "no project 'p'",
+           registry_member_put(database, "p", "ada", REGISTRY_MEMBER, 1, &error));
+    REFUSE(database, WEFT_ERROR_STATE, "no manager",
+           registry_member_put(database, "vision", "ada", REGISTRY_MEMBER, 1, &error));
+    REFUSE(database, WEFT_ERROR_STATE, "no manager",
+           registry_member_put(database, "vision", "ada", REGISTRY_STRANGER, 1, &error));
+    assert_int_equal(role_of(database, "vision", "ada"), REGISTRY_MANAGER);
+    struct registry_project project;
+    assert_int_equal(registry_project_get(database, "p", &project, NULL), WEFT_ERROR_ARGUMENT);
+    /* Not in a transaction: nothing happens. */
+    assert_int_equal(registry_user_put(database, "zoe", false, 1, NULL), WEFT_ERROR_STATE);
+}
+
+static void lists(void **state)
+{
+    struct database *database = *state;
+    struct registry_user *users;
+    struct registry_project *projects;
+    struct registry_member *members;
+    size_t count;
+    assert_int_equal(registry_users(database, &users, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 5);
+    assert_true(strcmp(users[0].user, "ada") == 0 && !users[0].admin && users[4].admin);
+    free(users);
+    static const struct {
+        const char *viewer;
+        size_t sees;
+    } cases[] = {{NULL, 2}, {"ada", 1}, {"eve", 1}, {"root", 2}, {"nobody", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_int_equal(registry_projects(database, cases[i].viewer, &projects, &count, NULL), WEFT_OK);
+        assert_int_equal(count, cases[i].sees);
+        free(projects);
+    }
+    assert_int_equal(registry_members(database, "vision", &members, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 3);
+    assert_true(strcmp(members[2].user, "eve") == 0 && members[2].role == REGISTRY_VIEWER && members[2].since == 3);
+    free(members);
+}
+
+static const struct registry_host gpu_host = {
+    .host = "n1", .pod = "a", .slots = 8, .processors = 64, .memory = (int64_t)1 << 39, .slot_kind = SLOT_GPU};
+
+static enum registry_host_state host_state(struct database *database, const char *host)
+{
+    struct registry_host found;
+    assert_int_equal(registry_host_get(database, host, &found, NULL), WEFT_OK);
+    return found.state;
+}
+
+static void hosts_come_and_go(void **state)
+{
+    struct database *database = *state;
+    struct registry_host host = gpu_host, *hosts;
+    struct registry_host_event *events;
+    size_t count;
+    CHANGE(database, registry_host_put(database, &host, 10, &error));
+    CHANGE(database, registry_host_put(database, &host, 20, &error)); /* the same again: no event */
+    host.slots = 4;
+    CHANGE(database, registry_host_put(database, &host, 30, &error));
+    CHANGE(database, registry_host_lose(database, "n1", "nothing heard for 30 s", 40, &error));
+    CHANGE(database, registry_host_lose(database, "n1", "nothing heard for 31 s", 41, &error));
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_LOST);
+    CHANGE(database, registry_host_drain(database, "n1", "root", "a new disk", 50, &error));
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_LOST_DRAINED);
+    CHANGE(database, registry_host_heard(database, "n1", 60, &error));
+    CHANGE(database, registry_host_heard(database, "n1", 55, &error)); /* late: time does not go back */
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_DRAINED);
+    REFUSE(database, WEFT_ERROR_STATE, "drained already", registry_host_drain(database, "n1", "root", "", 61, &error));
+    CHANGE(database, registry_host_resume(database, "n1", "root", 70, &error));
+    REFUSE(database, WEFT_ERROR_STATE, "not drained", registry_host_resume(database, "n1", "root", 71, &error));
+    REFUSE(database, WEFT_ERROR_ARGUMENT, "no host 'n9'", registry_host_heard(database, "n9", 1, &error));
+    host.slots = 0;
+    REFUSE(database, WEFT_ERROR_DATA, "0 slots", registry_host_put(database, &host, 80, &error));
+
+    CHANGE(database,
+           registry_host_put(database, &(struct registry_host){.host = "n2", .pod = "a", .slots = 1}, 72, &error));
+    REFUSE(database, WEFT_ERROR_STATE, "drain it first", registry_host_remove(database, "n2", "root", 73, &error));
+    CHANGE(database, registry_host_lose(database, "n2", "", 74, &error));
+    CHANGE(database, registry_host_remove(database, "n2", "root", 75, &error));
+    REFUSE(database, WEFT_ERROR_ARGUMENT, "no host 'n2'", registry_host_remove(database, "n2", "root", 76, &error));
+    assert_int_equal(registry_host_events(database, "n2", 1, &events, &count, NULL), WEFT_OK);
+    assert_string_equal(events[0].what, "removed");
+    free(events);
+    assert_int_equal(registry_hosts(database, &hosts, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 1);
+    assert_true(hosts[0].slots == 4 && hosts[0].heard == 60 && hosts[0].changed == 70 &&
+                hosts[0].memory == gpu_host.memory);
+    free(hosts);
+    static const char *const whats[] = {"resumed", "heard", "drained", "lost", "changed", "registered"};
+    assert_int_equal(registry_host_events(database, "n1", 100, &events, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 6);
+    for (size_t i = 0; i < count; i++)
+        assert_string_equal(events[i].what, whats[i]);
+    assert_string_equal(events[2].actor, "root");
+    assert_string_equal(events[2].detail, "a new disk");
+    assert_true(events[2].from == REGISTRY_HOST_LOST && events[2].to == REGISTRY_HOST_LOST_DRAINED);
+    free(events);
+}
+
+static void a_host_that_fails_repeatedly_is_cordoned(void **state)
+{
+    struct database *database = *state;
+    bool cordoned = true;
+    CHANGE(database, registry_host_put(database, &gpu_host, 1, &error));
+    static const int64_t times[] = {100, 200, 1150, 1250, 1300}; /* never three within 1000 before the last */
+    for (size_t i = 0; i < 5; i++) {
+        CHANGE(database, registry_host_fail(database, "n1", "no disk\033[2J", 3, 1000, times[i], &cordoned, &error));
+        assert_int_equal(cordoned, i == 4);
+    }
+    struct registry_host host;
+    assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
+    assert_int_equal(host.state, REGISTRY_HOST_DRAINED);
+    assert_string_equal(host.detail, "failed 3 times, last: no disk?[2J");
+    /* Drained once is enough; after a person has resumed it the count begins anew. */
+    CHANGE(database, registry_host_fail(database, "n1", "no disk", 3, 1000, 1310, &cordoned, &error));
+    assert_false(cordoned);
+    CHANGE(database, registry_host_resume(database, "n1", "root", 1320, &error));
+    for (int64_t i = 0; i < 3; i++) {
+        CHANGE(database, registry_host_fail(database, "n1", "no disk", 3, 1000, 1330 + i, &cordoned, &error));
+        assert_int_equal(cordoned, i == 2);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(roles, open_registry, close_registry),
+        cmocka_unit_test_setup_teardown(what_is_refused, open_registry, close_registry),
+        cmocka_unit_test_setup_teardown(lists, open_registry, close_registry),
+        cmocka_unit_test_setup_teardown(hosts_come_and_go, open_registry, close_registry),
+        cmocka_unit_test_setup_teardown(a_host_that_fails_repeatedly_is_cordoned, open_registry, close_registry),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
