@@ -108,6 +108,20 @@ weft_status file_read(const char *path, size_t most, char **content, size_t *siz
     return result;
 }
 
+ssize_t file_read_small(int folder, const char *path, char *text, size_t size)
+{
+    *text = '\0';
+    int descriptor = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return -1;
+    ssize_t length = read_fully(descriptor, text, size - 1);
+    int reason = errno;
+    close(descriptor);
+    errno = reason;
+    text[length > 0 ? length : 0] = '\0';
+    return length;
+}
+
 weft_status file_map(const char *path, struct file_map *map, struct error *error)
 {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);

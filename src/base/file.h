@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define FILE_PATH_BYTES PATH_MAX /**< room for any path, its final NUL included */
 
@@ -34,6 +35,14 @@ bool file_is_folder(const char *path);
  * Errors: SYSTEM if it cannot be read; DATA if it is larger than `most`.
  */
 weft_status file_read(const char *path, size_t most, char **content, size_t *size, struct error *error);
+
+/**
+ * Read the beginning of the file at `path`, at most `size` - 1 bytes, and a NUL after it, into `text`: for small files
+ * in which the kernel tells of itself, many times a second, without asking for memory. `folder` is the descriptor of
+ * the folder that a relative path begins in, or AT_FDCWD. Returns the bytes, or -1 and an empty text, with errno set.
+ * Does not wait for a pipe's other end.
+ */
+ssize_t file_read_small(int folder, const char *path, char *text, size_t size);
 
 /** A file mapped read-only. `bytes` is NULL when the file is empty. */
 struct file_map {

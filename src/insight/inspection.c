@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "insight/inspection.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "collective/call.h"
 #include "collective/comm.h"
@@ -10,6 +11,7 @@
 #include "insight/inspection_judge.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <signal.h>
@@ -148,12 +150,8 @@ static size_t read_small(int32_t process, const char *name, char *text, size_t s
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/%s", process, name);
-    FILE *file = fopen(path, "r");
-    size_t length = file ? fread(text, 1, size - 1, file) : 0;
-    text[length] = '\0';
-    if (file)
-        fclose(file);
-    return length;
+    ssize_t length = file_read_small(AT_FDCWD, path, text, size);
+    return length > 0 ? (size_t)length : 0;
 }
 
 static void read_process(struct inspected_rank *rank)

@@ -12,6 +12,7 @@
 #include "transport/heap.h"
 #include "transport/providers.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,11 +35,7 @@
 /* The first line of a file of the system, without its end; "" if there is none. */
 static char *read_line(const char *path, char *text, size_t size)
 {
-    FILE *file = fopen(path, "r");
-    if (!file || !fgets(text, (int)size, file))
-        *text = '\0';
-    if (file)
-        fclose(file);
+    file_read_small(AT_FDCWD, path, text, size);
     text[strcspn(text, "\n")] = '\0';
     return text;
 }
