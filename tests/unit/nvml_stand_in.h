@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * For tests: a library with the functions of NVML that are used (insight/nvml.h), which answer as they are told. A test
+ * loads it, finds `nvml_script` in it, writes there what shall be answered, and gives its path to who is tested.
+ */
+#ifndef WEFT_TESTS_NVML_STAND_IN_H
+#define WEFT_TESTS_NVML_STAND_IN_H
+
+#include "insight/nvml.h"
+
+#define STAND_IN_GPUS 4
+
+/** A GPU's answers; each result is that of the function which is asked for it. */
+struct nvml_scripted_gpu {
+    int handle, name, uuid, utilization, memory, power, temperature, energy; /* results */
+    char name_text[NVML_NAME_BYTES], uuid_text[NVML_UUID_BYTES];
+    struct nvml_utilization shares;
+    struct nvml_memory bytes;
+    unsigned milliwatts, celsius;
+    unsigned long long millijoules;
+    unsigned questions; /* asked of it, all functions together */
+};
+
+struct nvml_script {
+    int init, count_result;
+    unsigned count;
+    int users; /* nvmlInit_v2() less nvmlShutdown() */
+    struct nvml_scripted_gpu gpus[STAND_IN_GPUS];
+};
+
+#endif
