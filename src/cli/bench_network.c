@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/bench_network.h"
 
+#include "base/file.h"
 #include "collective/comm.h"
 #include "collective/context.h"
+#include "insight/kernel_tables.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define TABLE_BYTES 65536 /* hundreds of interfaces */
 
 struct bench_traffic bench_network_payload(weft_context *context)
 {
@@ -20,19 +23,16 @@ struct bench_traffic bench_network_payload(weft_context *context)
 struct bench_traffic bench_network_wire(void)
 {
     struct bench_traffic traffic = {0};
-    FILE *file = fopen("/proc/self/net/dev", "r");
-    char line[512], name[64];
-    while (file && fgets(line, sizeof line, file)) {
-        uint64_t received, sent;
-        if (sscanf(line, " %63[^:]: %" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64, name, &received, &sent) != 3)
-            continue; /* a heading */
-        if (strcmp(name, "lo") == 0)
+    struct kernel_traffic interface;
+    char text[TABLE_BYTES];
+    const char *rest = text;
+    file_read_small(AT_FDCWD, "/proc/self/net/dev", text, sizeof text);
+    while (kernel_interface_next(&rest, &interface)) {
+        if (strcmp(interface.name, "lo") == 0)
             continue;
-        traffic.received += received;
-        traffic.sent += sent;
+        traffic.received += interface.in;
+        traffic.sent += interface.out;
     }
-    if (file)
-        fclose(file);
     return traffic;
 }
 
