@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request's way to its handler: found, let in, read; and what is noted of it in the end. */
+#include "server/route_internal.h"
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "server/message.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define TOKEN_MOST 256
+
+/* Methods that change something. */
+static bool changes(const struct http_request *request)
+{
+    const char *method = http_request_method(request);
+    return strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
+}
+
+static void release_call(void *data)
+{
+    struct route_call *call = data;
+    const struct router_access *access = &call->router->config.access;
+    if (access->answered && call->route && changes(call->request))
+        access->answered(access->context, call, http_request_status(call->request));
+    if (call->release)
+        call->release(call->kept);
+    cJSON_Delete(call->body);
+    free(call->path_text);
+    free(call->texts);
+    free(call);
+}
+
+/* Take the path apart and decode each part by itself, so that %2F divides nothing. False: answered. */
+static bool divide_path(struct route_call *call, struct route_path *path)
+{
+    struct http_request *request = call->request;
+    const char *sentence = NULL;
+    unsigned status = 400;
+    call->path_text = strdup(http_request_path(request) + 1);
+    if (!call->path_text) {
+        http_fail(request, 503, "the server has no memory for the request at the moment");
+        return false;
+    }
+    for (char *at = call->path_text; at && !sentence;) {
+        char *next = strchr(at, '/');
+        if (next)
+            *next++ = '\0';
+        if (!message_decode(at, strlen(at), false))
+            sentence = "the path is not UTF-8 without control characters, or has a % without its two digits";
+        else if (strcmp(at, ".") == 0 || strcmp(at, "..") == 0 || strchr(at, '/'))
+            sentence = "a part of the path is '.', '..' or holds a '/'";
+        else if (path->segment_count == ROUTE_SEGMENTS_MOST)
+            sentence = "there is nothing at this path", status = 404;
+        else
+            path->segments[path->segment_count++] = at;
+        at = next;
+    }
+    if (sentence)
+        http_fail_parameter(request, status, NULL, sentence);
+    return !sentence;
+}
+
+/* The host of "host:port" or "[::1]:port": its length. */
+static size_t host_length(const char *text)
+{
+    return text[0] == '[' ? strcspn(text, "]") + 1 : strcspn(text, ":");
+}
+
+static bool is_own_name(const char *host)
+{
+    size_t length = host_length(host);
+    return (length == 9 && strncasecmp(host, "localhost", 9) == 0) || (length == 5 && strncmp(host, "[::1]", 5) == 0) ||
+           (length > 4 && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.") == length);
+}
+
+/*
+ * What a page of somebody else's, open in the user's browser, could ask for in the user's name: through a name that it
+ * has pointed at this machine, or by sending a form here.
+ */
+static bool is_foreign(struct route_call *call)
+{
+    struct http_request *request = call->request;
+    const char *host = http_request_header(request, "Host"), *origin = http_request_header(request, "Origin");
+    if (http_request_is_local(request) && host && !is_own_name(host)) {
+        http_fail(request, 403, "this server is for its own machine: call it 127.0.0.1 or localhost");
+        return true;
+    }
+    if (!origin || !changes(request))
+        return false;
+    const char *scheme = http_request_is_encrypted(request) ? "https://" : "http://";
+    if (host && strncmp(origin, scheme, strlen(scheme)) == 0 && strcasecmp(origin + strlen(scheme), host) == 0)
+        return false;
+    http_fail(request, 403, "a page from elsewhere may not change anything here");
+    return true;
+}
+
+/* The token that was shown; false: none. */
+static bool find_token(const struct http_request *request, char token[TOKEN_MOST])
+{
+    const char *authorization = http_request_header(request, "Authorization");
+    const char *cookies = http_request_header(request, "Cookie");
+    size_t length = 0;
+    if (authorization && strncasecmp(authorization, "Bearer ", 7) == 0) {
+        authorization += 7 + strspn(authorization + 7, " ");
+        length = strlen(authorization);
+        snprintf(token, TOKEN_MOST, "%s", authorization);
+    } else {
+        for (const char *at = cookies; at && *at; at += strcspn(at, ";")) {
+            at += strspn(at, "; ");
+            if (strncmp(at, ROUTE_COOKIE "=", sizeof ROUTE_COOKIE) == 0) {
+                at += sizeof ROUTE_COOKIE;
+                length = strcspn(at, "; ");
+                snprintf(token, TOKEN_MOST, "%.*s", (int)length, at);
+                break;
+            }
+        }
+    }
+    return length > 0 && length < TOKEN_MOST;
+}
+
+/* Who asks: false if that is nobody. */
+static bool identify(struct route_call *call)
+{
+    const struct router_access *access = &call->router->config.access;
+    char token[TOKEN_MOST];
+    if (!access->tokens) {
+        call->who = access->local;
+        return true;
+    }
+    return find_token(call->request, token) && access->identify && access->identify(access->context, token, &call->who);
+}
+
+/* Within the limit of requests; otherwise answered. */
+static bool within_rate(struct route_call *call, bool known)
+{
+    struct rate *rate = call->router->rate;
+    bool by_token = known && *call->who.token;
+    const char *name = by_token ? call->who.token : http_request_peer(call->request);
+    double wait = rate ? rate_take(rate, hash_text(name, by_token), clock_now()) : 0;
+    if (wait == 0)
+        return true;
+    char seconds[24];
+    snprintf(seconds, sizeof seconds, "%.0f", ceil(wait));
+    http_reply_header(call->request, "Retry-After", seconds);
+    http_fail(call->request, 429, "too many requests at once from this %s: go on in %s s",
+              by_token ? "token" : "address", seconds);
+    return false;
+}
+
+enum role route_role(const struct route_call *call, const char *project)
+{
+    const struct router_access *access = &call->router->config.access;
+    const struct identity *who = &call->who;
+    if (*who->project && strcmp(who->project, project) != 0)
+        return ROLE_NONE;
+    enum role role =
+        who->administrator || !access->role_of ? ROLE_MANAGER : access->role_of(access->context, who, project);
+    return role < who->most ? role : who->most;
+}
+
+/* Whether the caller may: otherwise answered. */
+static bool permit(struct route_call *call)
+{
+    const struct route *route = call->route;
+    enum role needed = route->permission == ROUTE_VIEWER    ? ROLE_VIEWER
+                       : route->permission == ROUTE_MEMBER  ? ROLE_MEMBER
+                       : route->permission == ROUTE_MANAGER ? ROLE_MANAGER
+                                                            : ROLE_NONE;
+    if (route->permission == ROUTE_ADMINISTRATOR && !call->who.administrator) {
+        http_fail(call->request, 403, "%s takes an administrator, which '%s' is not, or not with this token",
+                  route->operation, call->who.user);
+        return false;
+    }
+    const struct route_value *project = route_value(call, "project");
+    bool there = true;
+    if (project->given && route_is_path_parameter(route, "project"))
+        snprintf(call->project, sizeof call->project, "%s", project->text);
+    else if (route->project_of)
+        there = route->project_of(call, call->project);
+    if (needed == ROLE_NONE && there)
+        return true;
+    enum role role = there ? route_role(call, call->project) : ROLE_NONE;
+    if (role == ROLE_NONE) {
+        /* The same for what is not there and what is not to be seen. */
+        http_fail(call->request, 404, "there is nothing at %s, or '%s' may not see it",
+                  http_request_path(call->request), call->who.user);
+        return false;
+    }
+    if (role < needed) {
+        http_fail(call->request, 403,
+                  "%s takes a %s of project '%s'; '%s' is a %s there, or may be no more by this token",
+                  route->operation, role_name(needed), call->project, call->who.user, role_name(role));
+        return false;
+    }
+    return true;
+}
+
+static bool read_idempotency_key(struct route_call *call)
+{
+    const char *key = call->route->idempotent_key ? http_request_header(call->request, "Idempotency-Key") : NULL;
+    for (const char *c = key; c && *c; c++)
+        if ((unsigned char)*c < 0x21 || (unsigned char)*c > 0x7e || c - key >= 128)
+            key = "";
+    if (key && !*key) {
+        http_fail(call->request, 400, "Idempotency-Key has to be 1 to 128 printable characters without spaces");
+        return false;
+    }
+    call->idempotency_key = key;
+    return true;
+}
+
+static bool type_fits(struct route_call *call)
+{
+    const char *wanted = call->route->request ? "application/json" : call->route->consumes;
+    const char *type = http_request_header(call->request, "Content-Type");
+    if (!wanted || (type && strncasecmp(type, wanted, strlen(wanted)) == 0 && strchr("; \t", type[strlen(wanted)])))
+        return true;
+    http_fail(call->request, 415, "%s takes a body with 'Content-Type: %s'", call->route->operation, wanted);
+    return false;
+}
+
+static bool found(struct route_call *call, struct route_path *path, const struct router_entry **entry)
+{
+    struct router *router = call->router;
+    struct http_request *request = call->request;
+    char allowed[64];
+    *entry = router_find(router, http_request_method(request), path, allowed, sizeof allowed);
+    if (*entry) {
+        call->route = (*entry)->route;
+        call->context = (*entry)->context;
+        return true;
+    }
+    if (*allowed) {
+        http_reply_header(request, "Allow", allowed);
+        http_fail(request, 405, "%s cannot be done at this path, but %s", http_request_method(request), allowed);
+        return false;
+    }
+    if (router->config.pages) {
+        char *decoded = strdup(http_request_path(request));
+        bool served = decoded && message_decode(decoded, strlen(decoded), false) &&
+                      static_files_serve(router->config.pages, decoded, request);
+        free(decoded);
+        if (served)
+            return false;
+    }
+    http_fail(request, 404, "there is nothing at this path; %s tells what there is", ROUTE_DOCUMENT);
+    return false;
+}
+
+void router_begin(void *context, struct http_request *request, size_t *body_most)
+{
+    struct router *router = context;
+    struct route_path path = {0};
+    const struct router_entry *entry;
+    struct route_call *call = calloc(1, sizeof *call);
+    if (!call) {
+        http_fail(request, 503, "the server has no memory for the request at the moment");
+        return;
+    }
+    call->request = request;
+    call->router = router;
+    http_request_attach(request, call, release_call);
+    if (is_foreign(call))
+        return;
+    bool known = identify(call);
+    if (!within_rate(call, known) || !divide_path(call, &path) || !found(call, &path, &entry))
+        return;
+    if (!known && entry->route->permission != ROUTE_OPEN) {
+        http_reply_header(request, "WWW-Authenticate", "Bearer realm=\"weft\"");
+        http_fail(request, 401, "this takes a token that is known and has not ended: 'Authorization: Bearer TOKEN'");
+        return;
+    }
+    if (!route_read_parameters(call, entry, &path) || !permit(call) || !read_idempotency_key(call) || !type_fits(call))
+        return;
+    if (call->route->body_most)
+        *body_most = call->route->body_most;
+    else if (!call->route->request && !call->route->consumes)
+        *body_most = 0;
+}
+
+/* What JSON allows and no text of ours can hold: the reader would see an end where the writer saw none. */
+static bool escapes_nul(const char *body, size_t size)
+{
+    for (size_t at = 0; at + 1 < size; at++)
+        if (body[at] == '\\') {
+            if (at + 5 < size && memcmp(body + at + 1, "u0000", 5) == 0)
+                return true;
+            at++;
+        }
+    return false;
+}
+
+static weft_status read_body(struct route_call *call, struct error *error)
+{
+    size_t size = 0;
+    const char *body = http_request_body(call->request, &size);
+    if (!body)
+        return error_set(error, WEFT_ERROR_DATA, "the body is missing");
+    if (!message_is_utf8(body, size) || memchr(body, '\0', size) || escapes_nul(body, size))
+        return error_set(error, WEFT_ERROR_DATA, "the body is not UTF-8 without NUL");
+    weft_status status = json_parse(body, size, "the body", &call->body, error);
+    return status == WEFT_OK ? schema_check(call->router->schemas, call->route->request, call->body, error) : status;
+}
+
+void router_handle(void *context, struct http_request *request)
+{
+    struct route_call *call = http_request_attached(request);
+    struct error error = {0};
+    if (call->route->request && read_body(call, &error) != WEFT_OK)
+        http_fail_error(request, &error);
+    else
+        call->route->handler(call);
+}
+
+void route_reply(struct route_call *call, struct json_writer *writer)
+{
+    http_reply_json(call->request, call->route->status ? call->route->status : 200, writer);
+    json_end(writer);
+}
