@@ -129,6 +129,17 @@ static bool starts_with(const char *text, const char *beginning)
     return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
+/* What tells of this host, terminal or node of a platform's attempt, and would be wrong elsewhere. */
+static bool is_of_this_place(const char *entry)
+{
+    static const char *const names[] = {
+        "WEFT_HOST=", "WEFT_COLUMNS=", "WEFT_NODE=", "WEFT_NODE_FOLDER=", "WEFT_SLOTS=", "WEFT_METRICS="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (starts_with(entry, names[i]))
+            return true;
+    return false;
+}
+
 /* What every rank gets: what other hosts would not have by themselves, the user's own, then the meeting's. */
 static weft_status collect_environment(struct launch *launch, struct error *error)
 {
@@ -137,8 +148,7 @@ static weft_status collect_environment(struct launch *launch, struct error *erro
     bool good = true;
     for (char **entry = environ; *entry; entry++)
         for (size_t i = 0; i < sizeof carried / sizeof *carried; i++)
-            if (starts_with(*entry, carried[i]) && !starts_with(*entry, "WEFT_HOST=") &&
-                !starts_with(*entry, "WEFT_COLUMNS="))
+            if (starts_with(*entry, carried[i]) && !is_of_this_place(*entry))
                 good = good && texts_add(list, *entry);
     char columns[32];
     snprintf(columns, sizeof columns, "WEFT_COLUMNS=%u", output_live_columns(&launch->output));

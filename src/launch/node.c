@@ -2,6 +2,7 @@
 #include "launch/node.h"
 
 #include "base/clock.h"
+#include "launch/descendants.h"
 #include "launch/order.h"
 #include "launch/spawn.h"
 
@@ -199,33 +200,11 @@ static void reap(struct node *node)
     }
 }
 
-/* Kill every descendant: the groups, then whoever left them, as the kernel hands orphans to this process. */
+/* Kill every descendant: the groups, then whoever left them. */
 static void kill_everything(struct node *node)
 {
     signal_all(node, SIGKILL);
-    uint64_t end = clock_now() + 1000000000u;
-    while (clock_now() < end) {
-        char path[64], list[4096] = "";
-        snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
-        int file = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t n = file >= 0 ? read(file, list, sizeof list - 1) : 0;
-        if (file >= 0)
-            close(file);
-        list[n > 0 ? n : 0] = '\0';
-        char *last = strrchr(list, ' '), *rest = NULL;
-        if (last)
-            *last = '\0'; /* a number cut short by the end of `list` is another's */
-        for (char *word = strtok_r(list, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
-            int process = atoi(word);
-            if (process > 1)
-                kill(process, SIGKILL);
-        }
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
-        if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
-            return;
-        poll(NULL, 0, 2);
-    }
+    descendants_kill(1.0);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */

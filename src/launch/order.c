@@ -23,14 +23,14 @@ void texts_free(struct texts *texts)
     *texts = (struct texts){0};
 }
 
-static void put_texts(struct buffer *buffer, const struct texts *texts)
+void texts_put(struct buffer *buffer, const struct texts *texts)
 {
     buffer_put_u32(buffer, texts->count);
     for (uint32_t i = 0; i < texts->count; i++)
         buffer_put_text(buffer, texts->items[i]);
 }
 
-static bool take_texts(struct reader *reader, struct texts *texts)
+bool texts_take(struct reader *reader, struct texts *texts)
 {
     uint32_t count = reader_u32(reader);
     for (uint32_t i = 0; i < count && !reader->bad; i++) {
@@ -51,8 +51,8 @@ void order_pack(const struct order *order, struct buffer *buffer)
     buffer_put_text(buffer, order->host);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         buffer_put_u32(buffer, numbers[i]);
-    put_texts(buffer, &order->environment);
-    put_texts(buffer, &order->program);
+    texts_put(buffer, &order->environment);
+    texts_put(buffer, &order->program);
 }
 
 weft_status order_unpack(const struct frame *frame, struct order *order, struct error *error)
@@ -65,7 +65,7 @@ weft_status order_unpack(const struct frame *frame, struct order *order, struct 
     result.host = reader_text_copy(&reader);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u32(&reader);
-    bool good = take_texts(&reader, &result.environment) && take_texts(&reader, &result.program);
+    bool good = texts_take(&reader, &result.environment) && texts_take(&reader, &result.program);
     good = good && result.folder && result.host && reader.left == 0 && result.program.count > 0 && result.count > 0 &&
            result.ranks >= result.count && result.first <= result.ranks - result.count;
     if (!good) {

@@ -57,6 +57,10 @@ void order_free(struct order *order);
 
 /** Append a copy of `text`; false if memory ran out. */
 bool texts_add(struct texts *texts, const char *text);
+
+/** Append the texts to `buffer`; read them again: false if they are damaged or memory ran out, with some in `texts`. */
+void texts_put(struct buffer *buffer, const struct texts *texts);
+bool texts_take(struct reader *reader, struct texts *texts);
 void texts_free(struct texts *texts);
 
 #endif
