@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Snapshots of working folders: what a run is started from, whatever becomes of the folder afterwards.
+ *
+ * A store is a folder:
+ *
+ *     objects/3f/9a0c...   the bytes of files, named for their SHA-256: each content is kept once
+ *     snapshots/8d11...    lists of what a snapshot holds (snapshot_list.h), named for their own SHA-256
+ *
+ * So the same tree gives the same snapshot, and taking it again writes nothing. A snapshot's list is written when all
+ * of its objects are safe on disk: it is there whole or not at all. What a crash leaves behind are objects that no
+ * snapshot names; the next one uses them.
+ *
+ * Taken are folders (empty ones too), files with their bit of being executable, and symbolic links as such: where they
+ * point is never looked at. What .weftignore at the top names is left out (ignore.h), and before that these, which it
+ * can take in again: .git/ .hg/ .svn/ __pycache__/. Pipes, sockets and devices are left out; so is the store itself. A
+ * file that changes while it is read is read again; one that does not come to rest is an error.
+ *
+ * Thread-safe, and several processes may use one store.
+ */
+#ifndef WEFT_PLATFORM_SNAPSHOT_H
+#define WEFT_PLATFORM_SNAPSHOT_H
+
+#include "base/file.h"
+#include "base/sha256.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SNAPSHOT_ID_BYTES SHA256_TEXT_BYTES
+
+/** What a snapshot may be at most; all zero: the values in brackets. */
+struct snapshot_limits {
+    uint64_t bytes;      /**< of all files together (256 MiB) */
+    uint64_t file_bytes; /**< of one file (64 MiB) */
+    uint64_t entries;    /**< files, folders and links (20,000) */
+};
+
+struct snapshot {
+    char id[SNAPSHOT_ID_BYTES]; /**< the SHA-256 of its list, in hexadecimal digits */
+    uint64_t files, folders, links;
+    uint64_t bytes;     /**< of all files */
+    uint64_t new_bytes; /**< of those that the store did not have */
+    uint64_t left_out;  /**< entries that patterns have left out, each folder once */
+    uint64_t special;   /**< pipes, sockets, devices */
+    char commit[48]; /**< of git, in hexadecimal digits; "" where the folder is in no repository, or git is missing */
+    bool dirty;      /**< files differ from that commit, or are not in it */
+};
+
+/**
+ * Take a snapshot of `folder` into `store`, which is made if it is missing. Errors: ARGUMENT for a folder that is none
+ * or a snapshot above the limits, naming what is large and .weftignore; SYSTEM for what cannot be read or written;
+ * DATA for a .weftignore that is wrong.
+ */
+weft_status snapshot_take(const char *store, const char *folder, const struct snapshot_limits *limits,
+                          struct snapshot *snapshot, struct error *error);
+
+/**
+ * Make the folder `target`, which must not exist yet or be empty, with what the snapshot `id` holds. Files are copies
+ * (on file systems that can share blocks, cheap ones): writing to them changes no other. Each is checked on the way. A
+ * failure leaves no `target`.
+ */
+weft_status snapshot_check_out(const char *store, const char *id, const char *target, struct error *error);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as patterns, and the line behind the last newline as a path: refused with a sentence, or matched. */
+#include "platform/ignore.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct ignore ignore = {0};
+    struct error error = {0};
+    const uint8_t *newline = size ? memrchr(data, '\n', size) : NULL;
+    size_t patterns = newline ? (size_t)(newline - data) : size;
+    char path[300];
+    snprintf(path, sizeof path, "%.*s", (int)(newline ? size - patterns - 1 : 0),
+             newline ? (const char *)newline + 1 : "");
+    weft_status status = ignore_add(&ignore, (const char *)data, patterns, "input", &error);
+    if (status != WEFT_OK && !strstr(error.text, "input"))
+        abort();
+    bool as_file = ignore_has(&ignore, path, false), as_folder = ignore_has(&ignore, path, true);
+    /* Taking everything out behind all patterns takes it out, and taking it in again takes it in. */
+    bool proper = *path && path[strlen(path) - 1] != '/';
+    if (ignore_add(&ignore, "**", 2, "input", NULL) == WEFT_OK && proper && !ignore_has(&ignore, path, as_file))
+        abort();
+    if (ignore_add(&ignore, "!**", 3, "input", NULL) == WEFT_OK && proper && ignore_has(&ignore, path, as_folder))
+        abort();
+    ignore_free(&ignore);
+    return 0;
+}
