@@ -1,0 +1,526 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/engine_local.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "launch/spawn.h"
+#include "platform/engine_local_state.h"
+#include "platform/journal_file.h"
+#include "platform/node_agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BEGIN_SECONDS 5.0 /* for an agent to take its lock, before another one is started */
+#define STARTS_MOST   4   /* agents for a node, none of which has begun */
+
+static struct engine_local *local_of(struct engine *engine)
+{
+    return (struct engine_local *)engine;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+
+static weft_status unknown(const struct attempt *attempt, struct error *error)
+{
+    return error_set(error, WEFT_ERROR_STATE, "there is no attempt %" PRIu64 " of run %.63s on this machine",
+                     attempt->epoch, attempt->run);
+}
+
+/* The node as this engine knows it; it is made if it is in the folder. */
+static weft_status find_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
+                             struct local_node **found, struct error *error)
+{
+    char order[FILE_PATH_BYTES];
+    for (struct local_node *node = local->nodes; node; node = node->next)
+        if (node->node == number && attempt_same(&node->attempt, attempt)) {
+            *found = node;
+            return WEFT_OK;
+        }
+    if (!attempt_is_valid(attempt) || number >= ATTEMPT_NODES_MOST)
+        return unknown(attempt, error);
+    struct local_node *node = calloc(1, sizeof *node);
+    if (!node)
+        return error_memory(error, sizeof *node, "a node");
+    *node = (struct local_node){.attempt = *attempt, .node = number, .reader = {.file = -1}, .watch = -1};
+    weft_status status = node_folder(node->folder, local->folder, attempt, number, error);
+    if (status == WEFT_OK)
+        status = file_join(order, node->folder, "order", error);
+    if (status == WEFT_OK && !file_exists(order))
+        status = unknown(attempt, error);
+    if (status != WEFT_OK) {
+        free(node);
+        return status;
+    }
+    node->next = local->nodes;
+    local->nodes = node;
+    *found = node;
+    return WEFT_OK;
+}
+
+static void stop_watching(struct local_node *node)
+{
+    if (node->watch >= 0)
+        close(node->watch); /* which takes it out of the epoll set */
+    node->watch = -1;
+}
+
+static void free_node(struct local_node *node)
+{
+    stop_watching(node);
+    journal_reader_close(&node->reader);
+    free(node);
+}
+
+/* Be told by the agent; it does not matter if it cannot be reached. */
+static void start_watching(struct engine_local *local, struct local_node *node)
+{
+    if (node->watch >= 0 || node_watch(node->folder, &node->watch, NULL) != WEFT_OK)
+        return;
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll_ctl(local->engine.descriptor, EPOLL_CTL_ADD, node->watch, &event) != 0)
+        stop_watching(node);
+}
+
+/* ---- starting --------------------------------------------------------------------------------------------------- */
+
+/* In a child: become the agent, in a session of its own, with nothing of this process but its environment. */
+static void become_agent(char *const *command, int nothing, int log, int report)
+{
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* such as a port that another library listens at */
+    setsid();
+    pid_t process = fork();
+    if (process != 0)
+        _exit(process < 0 ? 126 : 0);
+    dup2(nothing, STDIN_FILENO);
+    dup2(nothing, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGKILL && number != SIGSTOP)
+            signal(number, SIG_DFL);
+    execvp(command[0], command);
+    int code = errno;
+    (void)!write(report, &code, sizeof code);
+    _exit(127);
+}
+
+static weft_status spawn_agent(struct engine_local *local, struct local_node *node, struct error *error)
+{
+    char log[FILE_PATH_BYTES];
+    int report[2], code = 0, ended = 0;
+    char **command = calloc(local->agent.count + 2, sizeof *command);
+    if (!command)
+        return error_memory(error, sizeof *command, "an agent");
+    memcpy(command, local->agent.items, local->agent.count * sizeof *command);
+    command[local->agent.count] = node->folder;
+    weft_status status = file_join(log, node->folder, "agent.log", error);
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC), said = -1;
+    if (status == WEFT_OK)
+        said = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (status == WEFT_OK && (nothing < 0 || said < 0 || pipe2(report, O_CLOEXEC) != 0))
+        status = error_system(error, "cannot start an agent in '%s'", node->folder);
+    if (status == WEFT_OK) {
+        pid_t process = fork();
+        if (process == 0)
+            become_agent(command, nothing, said, report[1]);
+        if (process < 0)
+            status = error_system(error, "cannot start an agent");
+        close(report[1]);
+        if (process > 0)
+            while (waitpid(process, &ended, 0) < 0 && errno == EINTR)
+                ;
+        if (status == WEFT_OK && read(report[0], &code, sizeof code) == sizeof code)
+            status = error_set(error, WEFT_ERROR_SYSTEM, "cannot run the agent '%s': %s", command[0], strerror(code));
+        close(report[0]);
+    }
+    if (nothing >= 0)
+        close(nothing);
+    if (said >= 0)
+        close(said);
+    free(command);
+    node->started_at = clock_now();
+    node->starts++;
+    return status;
+}
+
+static weft_status local_start(struct engine *engine, const struct engine_order *order, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    weft_status status = local_order_check(local, order, error);
+    if (status == WEFT_OK)
+        status = node_fence_raise(local->folder, &order->attempt, error);
+    if (status == WEFT_OK) /* all orders before the first agent: what is complete is started whole */
+        status = local_order_write(local, order, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
+        struct local_node *node;
+        status = find_node(local, &order->attempt, i, &node, error);
+        if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->folder, NULL) == NODE_NOT_BEGUN)
+            status = spawn_agent(local, node, error);
+    }
+    return status;
+}
+
+/* ---- stopping --------------------------------------------------------------------------------------------------- */
+
+/* How many nodes an attempt has, by the order of any of them. */
+static weft_status count_nodes(struct engine_local *local, const struct attempt *attempt, uint32_t *nodes,
+                               struct error *error)
+{
+    struct node_order order;
+    char folder[FILE_PATH_BYTES];
+    for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && attempt_is_valid(attempt); i++) {
+        weft_status status = node_folder(folder, local->folder, attempt, i, error);
+        if (status != WEFT_OK)
+            return status;
+        if (!file_is_folder(folder))
+            break;
+        if (node_order_load(folder, &order, NULL) != WEFT_OK)
+            continue;
+        *nodes = order.nodes;
+        node_order_free(&order);
+        return WEFT_OK;
+    }
+    return unknown(attempt, error);
+}
+
+static weft_status local_stop(struct engine *engine, const struct attempt *attempt, enum engine_end how, uint64_t grace,
+                              struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    uint32_t nodes;
+    weft_status status = count_nodes(local, attempt, &nodes, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
+        struct local_node *node;
+        struct node_order order;
+        if (find_node(local, attempt, i, &node, NULL) != WEFT_OK)
+            continue; /* it was never ordered, and by this one's epoch never will be */
+        status = node_order_load(node->folder, &order, error);
+        if (status != WEFT_OK)
+            break;
+        struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
+                                 : how == ENGINE_CHECKPOINT ? SIGUSR1
+                                                            : SIGKILL,
+                                 grace ? grace : order.grace};
+        node_order_free(&order);
+        status = node_stop_save(&stop, node->folder, error);
+        enum node_life life = node_agent_life(node->folder, NULL);
+        if (status == WEFT_OK && life == NODE_LIVES)
+            (void)node_wake(node->folder, NULL); /* or it finds the order by itself */
+    }
+    return status;
+}
+
+/* ---- polling ---------------------------------------------------------------------------------------------------- */
+
+/* The boot at which a node was ordered is over: whatever it was, it does not run. */
+static bool machine_was_down(const struct engine_local *local, const struct local_node *node)
+{
+    struct node_order order;
+    if (node_order_load(node->folder, &order, NULL) != WEFT_OK)
+        return false;
+    bool down = *order.boot && *local->boot && strcmp(order.boot, local->boot) != 0;
+    node_order_free(&order);
+    return down;
+}
+
+/* See that somebody cares for a node that has not ended: its agent, a new one, or who buries it. */
+static weft_status look_after(struct engine_local *local, struct local_node *node, struct error *error)
+{
+    enum node_life life = node_agent_life(node->folder, NULL);
+    if (life == NODE_LIVES) {
+        start_watching(local, node);
+        return WEFT_OK;
+    }
+    stop_watching(node);
+    if (life == NODE_HAS_ENDED)
+        return WEFT_OK;
+    if (machine_was_down(local, node))
+        return node_agent_bury(node->folder, "the machine went down while it ran", error);
+    if (life == NODE_IS_DEAD)
+        return node_agent_bury(node->folder, "its agent was killed, and everything with it", error);
+    if (node->started_at && clock_now() < node->started_at + (uint64_t)(BEGIN_SECONDS * 1e9))
+        return WEFT_OK;
+    if (node->starts < STARTS_MOST)
+        return spawn_agent(local, node, error);
+    char sentence[FILE_PATH_BYTES + 64];
+    snprintf(sentence, sizeof sentence, "its agent cannot begin; see '%s/agent.log'", node->folder);
+    return node_agent_bury(node->folder, sentence, error);
+}
+
+/* Give what is in the journal by now; `*stopped` if `visit` wants no more. */
+static weft_status read_journal(struct local_node *node, uint64_t after, engine_record_visit *visit, void *context,
+                                bool *stopped, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    weft_status status = WEFT_OK;
+    if (!node->reader.bytes || node->reader.after != after) {
+        journal_reader_close(&node->reader);
+        status = file_join(folder, node->folder, "journal", error);
+        if (status == WEFT_OK)
+            status = journal_reader_open(&node->reader, folder, after, error);
+    }
+    while (status == WEFT_OK && !*stopped) {
+        struct journal_record record;
+        bool found = false;
+        status = journal_reader_next(&node->reader, &record, &found, error);
+        if (status != WEFT_OK || !found)
+            break;
+        node->ended = node->ended || journal_is_end(record.kind);
+        *stopped = !visit(context, &record);
+    }
+    return status;
+}
+
+static weft_status local_poll(struct engine *engine, const struct attempt *attempt, uint32_t number, uint64_t after,
+                              engine_record_visit *visit, void *context, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    struct local_node *node;
+    bool stopped = false;
+    weft_status status = find_node(local, attempt, number, &node, error);
+    if (status != WEFT_OK)
+        return status;
+    if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: what comes later nudges again */
+        stop_watching(node);
+    status = read_journal(node, after, visit, context, &stopped, error);
+    if (status != WEFT_OK || stopped)
+        return status;
+    if (node->ended) {
+        stop_watching(node);
+        journal_reader_close(&node->reader); /* a history of thousands holds no descriptors */
+        return WEFT_OK;
+    }
+    status = look_after(local, node, error);
+    if (status == WEFT_OK) /* the end that was just written, or what came before there was a watch */
+        status = read_journal(node, node->reader.after, visit, context, &stopped, error);
+    return status;
+}
+
+/* ---- what there is ---------------------------------------------------------------------------------------------- */
+
+static weft_status local_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,
+                                  struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    DIR *runs = opendir(local->folder);
+    bool more = true;
+    if (!runs)
+        return error_system(error, "cannot read the folder '%s'", local->folder);
+    for (struct dirent *run; more && (run = readdir(runs));) {
+        struct attempt attempt = {.epoch = 1};
+        char folder[FILE_PATH_BYTES];
+        if (snprintf(attempt.run, sizeof attempt.run, "%s", run->d_name) >= (int)sizeof attempt.run ||
+            !attempt_is_valid(&attempt) || file_join(folder, local->folder, run->d_name, NULL) != WEFT_OK)
+            continue;
+        DIR *epochs = opendir(folder);
+        for (struct dirent *epoch; more && epochs && (epoch = readdir(epochs));) {
+            int64_t number;
+            uint32_t nodes;
+            if (text_parse_integer(epoch->d_name, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
+                continue;
+            attempt.epoch = (uint64_t)number;
+            if (count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
+                more = visit(context, &attempt, nodes);
+        }
+        if (epochs)
+            closedir(epochs);
+    }
+    closedir(runs);
+    return WEFT_OK;
+}
+
+static weft_status local_nodes(struct engine *engine, const struct attempt *attempt, engine_node_visit *visit,
+                               void *context, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    uint32_t nodes;
+    weft_status status = count_nodes(local, attempt, &nodes, error);
+    bool more = true;
+    for (uint32_t i = 0; status == WEFT_OK && more && i < nodes; i++) {
+        struct local_node *node;
+        struct node_order order;
+        if (find_node(local, attempt, i, &node, NULL) != WEFT_OK)
+            continue;
+        status = node_order_load(node->folder, &order, error);
+        if (status != WEFT_OK)
+            break;
+        enum node_life life = node_agent_life(node->folder, NULL);
+        struct engine_node told = {i, nodes, order.host,
+                                   life == NODE_LIVES       ? ENGINE_NODE_RUNNING
+                                   : life == NODE_NOT_BEGUN ? ENGINE_NODE_STARTING
+                                                            : ENGINE_NODE_ENDED};
+        more = visit(context, &told);
+        node_order_free(&order);
+    }
+    return status;
+}
+
+static weft_status local_exec(struct engine *engine, const struct attempt *attempt, uint32_t number,
+                              const struct node_exec_order *order, struct node_exec *exec, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    struct local_node *node;
+    weft_status status = find_node(local, attempt, number, &node, error);
+    if (status != WEFT_OK)
+        return status;
+    if (node_agent_life(node->folder, NULL) != NODE_LIVES)
+        return error_set(error, WEFT_ERROR_STATE, "node %" PRIu32 " of run %s does not run", number, attempt->run);
+    return node_exec_begin(node->folder, order, exec, error);
+}
+
+static weft_status local_hosts(struct engine *engine, engine_host_visit *visit, void *context, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    for (uint32_t i = 0; i < local->host_count; i++) {
+        struct engine_host host = {local->hosts[i].name, local->hosts[i].slots, local->hosts[i].gpus, true, ""};
+        if (!visit(context, &host))
+            break;
+    }
+    return WEFT_OK;
+}
+
+/* An agent whose last record is written lives on for a moment; or it was killed in that moment. */
+static enum node_life wait_for_end(const char *folder)
+{
+    enum node_life life = NODE_LIVES;
+    for (int i = 0; i < 20 && (life = node_agent_life(folder, NULL)) == NODE_LIVES; i++)
+        poll(NULL, 0, 5);
+    if (life == NODE_IS_DEAD && node_agent_bury(folder, "its agent was killed", NULL) == WEFT_OK)
+        life = node_agent_life(folder, NULL);
+    return life;
+}
+
+static weft_status local_forget(struct engine *engine, const struct attempt *attempt, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    char folder[FILE_PATH_BYTES];
+    uint32_t nodes;
+    weft_status status = count_nodes(local, attempt, &nodes, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
+        status = node_folder(folder, local->folder, attempt, i, error);
+        enum node_life life = status == WEFT_OK ? wait_for_end(folder) : NODE_HAS_ENDED;
+        if (status == WEFT_OK && file_is_folder(folder) && life != NODE_HAS_ENDED)
+            status = error_set(error, WEFT_ERROR_STATE,
+                               "attempt %" PRIu64 " of run %s cannot be forgotten: its node %" PRIu32 " has not ended",
+                               attempt->epoch, attempt->run, i);
+    }
+    if (status != WEFT_OK)
+        return status;
+    /* Past this attempt, so that it cannot be started again. */
+    struct attempt following = *attempt;
+    uint64_t fence = 0;
+    following.epoch++;
+    status = node_fence_read(local->folder, attempt->run, &fence, error);
+    if (status == WEFT_OK && fence < following.epoch)
+        status = node_fence_raise(local->folder, &following, error);
+    if (status != WEFT_OK)
+        return status;
+    for (struct local_node **at = &local->nodes; *at;) {
+        struct local_node *node = *at;
+        if (attempt_same(&node->attempt, attempt)) {
+            *at = node->next;
+            free_node(node);
+        } else {
+            at = &node->next;
+        }
+    }
+    status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
+    return status == WEFT_OK ? file_remove_tree(folder, error) : status;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+
+static void local_close(struct engine *engine)
+{
+    struct engine_local *local = local_of(engine);
+    for (struct local_node *node = local->nodes, *next; node; node = next) {
+        next = node->next;
+        free_node(node);
+    }
+    for (uint32_t i = 0; i < local->host_count; i++)
+        free(local->hosts[i].name);
+    free(local->hosts);
+    texts_free(&local->agent);
+    texts_free(&local->reach);
+    if (engine->descriptor >= 0)
+        close(engine->descriptor);
+    free(local);
+}
+
+static bool copy_config(struct engine_local *local, const struct engine_local_config *config)
+{
+    cpu_set_t cores;
+    const struct engine_local_host whole = {"local", spawn_cores(&cores), false};
+    const struct engine_local_host *hosts = config->hosts ? config->hosts : &whole;
+    uint32_t count = config->hosts ? config->host_count : 1;
+    local->hosts = calloc(count, sizeof *local->hosts);
+    for (uint32_t i = 0; local->hosts && i < count; i++) {
+        local->hosts[i] = (struct local_host){strdup(hosts[i].name), hosts[i].slots, hosts[i].gpus};
+        local->host_count++;
+        if (!local->hosts[i].name)
+            return false;
+    }
+    for (char *const *word = config->agent; *word; word++)
+        if (!texts_add(&local->agent, *word))
+            return false;
+    for (char *const *word = config->reach; word && *word; word++)
+        if (!texts_add(&local->reach, *word))
+            return false;
+    return local->hosts != NULL;
+}
+
+weft_status engine_local_open(const struct engine_local_config *config, struct engine **engine, struct error *error)
+{
+    struct engine_local *local = calloc(1, sizeof *local);
+    if (!local)
+        return error_memory(error, sizeof *local, "the local engine");
+    local->engine = (struct engine){
+        .name = "local",
+        .descriptor = epoll_create1(EPOLL_CLOEXEC),
+        .start = local_start,
+        .stop = local_stop,
+        .poll = local_poll,
+        .attempts = local_attempts,
+        .nodes = local_nodes,
+        .exec = local_exec,
+        .hosts = local_hosts,
+        .forget = local_forget,
+        .close = local_close,
+    };
+    weft_status status = WEFT_OK;
+    if (local->engine.descriptor < 0)
+        status = error_system(error, "cannot watch for agents");
+    else if (!copy_config(local, config))
+        status = error_memory(error, sizeof *local, "the local engine");
+    else if (config->folder[0] != '/' ||
+             snprintf(local->folder, sizeof local->folder, "%s", config->folder) >= (int)sizeof local->folder)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s' is no absolute path", config->folder);
+    if (status == WEFT_OK)
+        status = file_make_folder(local->folder, error);
+    struct stat there;
+    if (status == WEFT_OK && (stat(local->folder, &there) != 0 ||
+                              ((there.st_mode & 066) && chmod(local->folder, there.st_mode & 0700) != 0)))
+        status = error_system(error, "cannot keep others out of '%s'", local->folder);
+    node_boot(local->boot);
+    if (status != WEFT_OK) {
+        local_close(&local->engine);
+        return status;
+    }
+    *engine = &local->engine;
+    return WEFT_OK;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The engine of this machine: an agent (node_agent.h) for each node of an attempt, and folders through which both
+ * speak.
+ *
+ * It can pretend that its slots belong to several hosts. Everything that it knows of attempts is in its folder, so that
+ * an engine that is opened later, after the death of the process that held the first one at whatever moment, goes on
+ * with them. Two engines on one folder at a time do no harm, but each is told by its own polls alone.
+ *
+ * The folder is for the engine's user alone: it holds what programs print, and their environments. Where a run has
+ * another user, that one's processes can reach the file of metrics in it, and nothing else.
+ *
+ * A node whose agent has not begun five seconds after it was started (or was not, as the engine's process died in
+ * between) gets another one, by poll(); whichever takes the node's lock begins. What was running when the machine went
+ * down is lost.
+ */
+#ifndef WEFT_PLATFORM_ENGINE_LOCAL_H
+#define WEFT_PLATFORM_ENGINE_LOCAL_H
+
+#include "platform/engine.h"
+
+struct engine_local_host {
+    const char *name;
+    uint32_t slots;
+    bool gpus;
+};
+
+struct engine_local_config {
+    const char *folder;                    /**< an absolute path; made if it is missing */
+    const struct engine_local_host *hosts; /**< NULL: one, "local", with a slot for each processor */
+    uint32_t host_count;
+    char *const *agent; /**< the program that is an agent (node_agent_main()), and its arguments; ends with NULL. The
+                             node's folder comes behind them */
+    char *const
+        *reach; /**< likewise one that is node_reach_main(); the node's folder, a host and words come behind it.
+                     NULL: none. Nodes find it in WEFT_AGENT, so that `weft run --hosts "$WEFT_NODE_HOSTS"` on one
+                     of them starts ranks on all; not where a path has blanks, which that variable cannot hold */
+};
+
+/** engine->close() frees it. Errors: SYSTEM, MEMORY. */
+weft_status engine_local_open(const struct engine_local_config *config, struct engine **engine, struct error *error);
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From an engine's order to the orders of its nodes. */
+#include "platform/engine_local_state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define REACH_BYTES (3 * FILE_PATH_BYTES)
+
+static const struct local_host *find_host(const struct engine_local *local, const char *name)
+{
+    for (uint32_t i = 0; i < local->host_count; i++)
+        if (strcmp(local->hosts[i].name, name) == 0)
+            return &local->hosts[i];
+    return NULL;
+}
+
+weft_status local_order_check(const struct engine_local *local, const struct engine_order *order, struct error *error)
+{
+    if (!attempt_is_valid(&order->attempt))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "'%.63s' is no name of a run: it may have letters, digits, -, _ and dots", order->attempt.run);
+    if (order->nodes == 0 || order->nodes > ATTEMPT_NODES_MOST)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "an attempt has from 1 to %d nodes, not %" PRIu32,
+                         ATTEMPT_NODES_MOST, order->nodes);
+    if (!order->folder || order->folder[0] != '/')
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the folder of a run must be an absolute path");
+    for (uint32_t i = 0; i < order->nodes; i++) {
+        const struct engine_place *place = &order->places[i];
+        const struct local_host *host = find_host(local, place->host);
+        if (!host)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "there is no host '%.80s' here", place->host);
+        for (uint32_t j = 0; j < place->count; j++)
+            if (place->slots[j] >= host->slots)
+                return error_set(error, WEFT_ERROR_ARGUMENT,
+                                 "host %s has %" PRIu32 " slots, counted from 0; there is none with number %" PRIu32,
+                                 host->name, host->slots, place->slots[j]);
+    }
+    return WEFT_OK;
+}
+
+/* "0,1,2" of a place, "a:8,b:8" of all; the caller frees. NULL: memory ran out. */
+static char *write_slots(const struct engine_place *place)
+{
+    size_t room = 12 * ((size_t)place->count + 1), at = 0;
+    char *text = calloc(1, room);
+    for (uint32_t i = 0; text && i < place->count; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%" PRIu32, i ? "," : "", place->slots[i]);
+    return text;
+}
+
+static char *write_hosts(const struct engine_order *order)
+{
+    size_t room = 1, at = 0;
+    for (uint32_t i = 0; i < order->nodes; i++)
+        room += strlen(order->places[i].host) + 16;
+    char *text = calloc(1, room);
+    for (uint32_t i = 0; text && i < order->nodes; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s:%" PRIu32, i ? "," : "", order->places[i].host,
+                               order->places[i].count);
+    return text;
+}
+
+static struct texts texts_of(char *const *items)
+{
+    struct texts texts = {.items = (char **)items};
+    while (items && items[texts.count])
+        texts.count++;
+    return texts;
+}
+
+/* The environment of a node: what was ordered, behind how `weft run` reaches the other nodes. texts_free() frees it. */
+static weft_status node_environment(const struct engine_local *local, const struct engine_order *order,
+                                    const char *folder, struct texts *environment, struct error *error)
+{
+    char reach[REACH_BYTES] = "WEFT_AGENT=";
+    size_t used = strlen(reach);
+    bool fits = local->reach.count > 0 && !strchr(folder, ' '), added = true;
+    for (uint32_t i = 0; fits && i <= local->reach.count; i++) {
+        const char *word = i < local->reach.count ? local->reach.items[i] : folder;
+        int length = snprintf(reach + used, sizeof reach - used, "%s%s", i ? " " : "", word);
+        used += length > 0 ? (size_t)length : 0;
+        fits = used < sizeof reach && !strchr(word, ' ');
+    }
+    *environment = (struct texts){0};
+    if (fits)
+        added = texts_add(environment, reach);
+    for (char *const *entry = order->environment; added && entry && *entry; entry++)
+        added = texts_add(environment, *entry);
+    return added ? WEFT_OK : error_memory(error, sizeof reach, "an order");
+}
+
+/* Make the folders of a node: what is said in them is for nobody else to read. */
+static weft_status make_node_folder(const char *folder, struct error *error)
+{
+    char journal[FILE_PATH_BYTES];
+    weft_status status = file_make_folder(folder, error);
+    if (status == WEFT_OK && chmod(folder, 0700) != 0)
+        status = error_system(error, "cannot keep others out of '%s'", folder);
+    if (status == WEFT_OK)
+        status = file_join(journal, folder, "journal", error);
+    if (status == WEFT_OK && mkdir(journal, 0700) != 0 && errno != EEXIST)
+        status = error_system(error, "cannot make the folder '%s'", journal);
+    return status;
+}
+
+/* Let another user's processes come to the file of metrics, and see nothing on the way. */
+static weft_status let_user_in(const struct engine_local *local, const char *folder, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s", folder);
+    while (strlen(path) >= strlen(local->folder)) {
+        if (chmod(path, 0711) != 0)
+            return error_system(error, "cannot let a run's user into '%s'", path);
+        *strrchr(path, '/') = '\0';
+    }
+    return WEFT_OK;
+}
+
+/* Write the order of one node, unless it is there. */
+static weft_status write_order(struct engine_local *local, const struct engine_order *order, uint32_t number,
+                               char *hosts, struct error *error)
+{
+    char folder[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+    weft_status status = node_folder(folder, local->folder, &order->attempt, number, error);
+    if (status == WEFT_OK)
+        status = file_join(path, folder, "order", error);
+    if (status != WEFT_OK || file_exists(path))
+        return status;
+    status = make_node_folder(folder, error);
+    if (status != WEFT_OK)
+        return status;
+    struct node_order own = {
+        .attempt = order->attempt,
+        .node = number,
+        .nodes = order->nodes,
+        .gpus = order->gpus,
+        .grace = order->grace,
+        .time_limit = order->time_limit,
+        .lease = order->lease,
+        .heartbeat = order->heartbeat,
+        .output_bytes = order->output_bytes,
+        .folder = (char *)order->folder,
+        .host = (char *)order->places[number].host,
+        .slots = write_slots(&order->places[number]),
+        .hosts = hosts,
+        .user = (char *)(order->user ? order->user : ""),
+    };
+    if (number == 0 || !order->first_only)
+        own.command = texts_of(order->command);
+    memcpy(own.boot, local->boot, sizeof own.boot);
+    status = own.slots ? node_environment(local, order, folder, &own.environment, error)
+                       : error_memory(error, 12, "an order");
+    if (status == WEFT_OK)
+        status = node_order_save(&own, folder, error);
+    texts_free(&own.environment);
+    free(own.slots);
+    if (status == WEFT_OK && chmod(path, 0600) != 0)
+        status = error_system(error, "cannot keep others from reading '%s'", path);
+    return status == WEFT_OK && *own.user ? let_user_in(local, folder, error) : status;
+}
+
+weft_status local_order_write(struct engine_local *local, const struct engine_order *order, struct error *error)
+{
+    char *hosts = write_hosts(order);
+    if (!hosts)
+        return error_memory(error, order->nodes, "an order");
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++)
+        status = write_order(local, order, i, hosts, error);
+    free(hosts);
+    return status;
+}

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/node_agent.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "launch/descendants.h"
+#include "platform/cgroup.h"
+#include "platform/node_connections.h"
+#include "platform/node_life.h"
+#include "platform/node_output.h"
+#include "platform/node_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LOOK_SECONDS  1.0 /* between two looks at the orders, if nobody wakes the agent */
+#define DRAIN_SECONDS 1.0 /* for output after the end: a process that could not be killed may hold a pipe */
+#define KILL_SECONDS  5.0
+
+struct agent {
+    const char *folder;
+    char root[FILE_PATH_BYTES];
+    struct node_order order;
+    struct node_place place;
+    char cgroup[FILE_PATH_BYTES];
+    int lock, signals;
+    struct journal_writer journal;
+    struct node_output output;
+    struct node_connections connections;
+    pid_t command; /* 0: none is run, or it has been reaped */
+    bool ended;    /* there is nothing to wait for any more */
+    int status;    /* the command's wait status */
+    bool more;     /* the journal has got something since the last nudge */
+
+    uint64_t look_at, beat_at;
+    uint64_t limit_at, lease_at; /* 0: never */
+
+    struct node_stop obeyed; /* the last stop that was read */
+    enum journal_cause cause;
+    uint64_t kill_at; /* 0: nobody wants the end yet */
+    bool killed;
+    char why[ERROR_TEXT_BYTES];
+};
+
+/* ---- the journal ------------------------------------------------------------------------------------------------ */
+
+static void record(struct agent *agent, struct journal_record *what)
+{
+    struct error error = {0};
+    if (journal_append(&agent->journal, what, &error) == WEFT_OK)
+        agent->more = true;
+    else
+        fprintf(stderr, "weft agent: %s\n", error.text);
+}
+
+static void note(struct agent *agent, const char *sentence)
+{
+    record(agent, &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = (uint32_t)strlen(sentence)});
+}
+
+static void record_usage(struct agent *agent)
+{
+    struct journal_record usage = {.kind = JOURNAL_USAGE};
+    node_process_usage(&usage.usage.memory, &usage.usage.processes, &usage.usage.processor_time);
+    uint64_t all = cgroup_processor_time(agent->cgroup); /* with those that have ended */
+    if (all)
+        usage.usage.processor_time = all;
+    record(agent, &usage);
+}
+
+static uint64_t after(uint64_t milliseconds)
+{
+    return clock_now() + (milliseconds < UINT64_MAX / 4000000u ? milliseconds * 1000000u : UINT64_MAX / 4);
+}
+
+/* ---- the end ---------------------------------------------------------------------------------------------------- */
+
+/*
+ * Somebody wants the end: the signal now, and SIGKILL after `grace` milliseconds. The first cause stays; a later wish
+ * can only shorten the time that is left, but being fenced overrides.
+ */
+static void want_end(struct agent *agent, enum journal_cause cause, int number, uint64_t grace, const char *why)
+{
+    uint64_t kill_at = after(number == SIGKILL ? 0 : grace);
+    if (agent->kill_at == 0 || cause == JOURNAL_FENCED) {
+        agent->cause = cause;
+        snprintf(agent->why, sizeof agent->why, "%s", why);
+    }
+    if (agent->kill_at == 0 || kill_at < agent->kill_at)
+        agent->kill_at = kill_at;
+    if (agent->command > 0) {
+        kill(-agent->command, number);
+        if (number != SIGKILL)
+            kill(-agent->command, SIGCONT); /* a stopped one could not hear it */
+    } else {
+        agent->ended = true;
+    }
+    note(agent, why);
+}
+
+static void look_for_stop(struct agent *agent)
+{
+    struct node_stop stop;
+    bool found;
+    char why[128], grace[32];
+    if (node_stop_load(agent->folder, &stop, &found, NULL) != WEFT_OK || !found ||
+        (stop.signal == agent->obeyed.signal && stop.grace == agent->obeyed.grace))
+        return;
+    agent->obeyed = stop;
+    text_seconds((double)stop.grace * 1e-3, grace, sizeof grace);
+    bool checkpoint = stop.signal == SIGUSR1;
+    snprintf(why, sizeof why, "it was told to %s within %s", checkpoint ? "write a checkpoint and end" : "stop", grace);
+    want_end(agent, checkpoint ? JOURNAL_CHECKPOINTED : JOURNAL_STOPPED, stop.signal, stop.grace, why);
+}
+
+static void look_for_fence(struct agent *agent)
+{
+    uint64_t epoch;
+    char why[128];
+    struct stat status;
+    if (agent->cause == JOURNAL_FENCED)
+        return;
+    if (fstat(agent->lock, &status) == 0 && status.st_nlink == 0)
+        want_end(agent, JOURNAL_FENCED, SIGKILL, 0, "its folder was taken away");
+    if (node_fence_read(agent->root, agent->order.attempt.run, &epoch, NULL) != WEFT_OK ||
+        epoch <= agent->order.attempt.epoch)
+        return;
+    snprintf(why, sizeof why, "attempt %" PRIu64 " of the run exists", epoch);
+    want_end(agent, JOURNAL_FENCED, SIGKILL, 0, why);
+}
+
+static void look(struct agent *agent)
+{
+    agent->look_at = clock_after(LOOK_SECONDS);
+    agent->connections.woken = false;
+    look_for_stop(agent);
+    look_for_fence(agent);
+}
+
+static void keep_time(struct agent *agent)
+{
+    uint64_t now = clock_now();
+    char why[128], text[32];
+    if (now >= agent->look_at || agent->connections.woken)
+        look(agent);
+    if (now >= agent->beat_at) {
+        agent->beat_at = after(agent->order.heartbeat);
+        record(agent, &(struct journal_record){.kind = JOURNAL_HEARTBEAT});
+        record_usage(agent);
+    }
+    if (agent->order.lease && node_connections_watched(&agent->connections))
+        agent->lease_at = after(agent->order.lease);
+    if (agent->limit_at && now >= agent->limit_at) {
+        agent->limit_at = 0;
+        text_seconds((double)agent->order.time_limit * 1e-3, text, sizeof text);
+        snprintf(why, sizeof why, "its time limit of %s is over", text);
+        want_end(agent, JOURNAL_TIME_LIMIT, SIGTERM, agent->order.grace, why);
+    }
+    if (agent->lease_at && now >= agent->lease_at) {
+        agent->lease_at = 0;
+        text_seconds((double)agent->order.lease * 1e-3, text, sizeof text);
+        snprintf(why, sizeof why, "nobody has asked for it in %s, its lease", text);
+        want_end(agent, JOURNAL_LEASE, SIGTERM, agent->order.grace, why);
+    }
+    if (agent->kill_at && now >= agent->kill_at && agent->command > 0 && !agent->killed) {
+        agent->killed = true;
+        cgroup_kill(agent->cgroup, 0);
+        kill(-agent->command, SIGKILL);
+    }
+}
+
+/* ---- the loop --------------------------------------------------------------------------------------------------- */
+
+static void reap(struct agent *agent)
+{
+    int status;
+    pid_t process;
+    while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (process == agent->command) {
+            agent->status = status;
+            agent->command = 0;
+            agent->ended = true;
+        } else {
+            node_connections_reap(&agent->connections, process, status);
+        }
+    }
+}
+
+static void hear_signals(struct agent *agent)
+{
+    struct signalfd_siginfo came[8];
+    ssize_t n;
+    while ((n = read(agent->signals, came, sizeof came)) > 0)
+        for (size_t i = 0; i < (size_t)n / sizeof *came; i++)
+            if (came[i].ssi_signo == SIGTERM)
+                want_end(agent, JOURNAL_HOST, SIGTERM, agent->order.grace,
+                         "its agent got SIGTERM, as when a host is shut down");
+    reap(agent);
+}
+
+/* When something is to be done although nothing happens, in milliseconds from now. */
+static int until_next(const struct agent *agent)
+{
+    const uint64_t times[] = {agent->look_at,
+                              agent->beat_at,
+                              agent->limit_at,
+                              agent->lease_at,
+                              agent->killed ? 0 : agent->kill_at,
+                              node_output_next(&agent->output)};
+    uint64_t next = UINT64_MAX, now = clock_now();
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i] && times[i] < next)
+            next = times[i];
+    return next <= now ? 0 : (int)((next - now) / 1000000u) + 1;
+}
+
+static void turn(struct agent *agent, int limit)
+{
+    struct pollfd polls[3 + 1 + NODE_CONNECTIONS_MOST];
+    polls[0] = (struct pollfd){agent->signals, POLLIN, 0};
+    for (int i = 0; i < 2; i++)
+        polls[1 + i] = (struct pollfd){agent->output.streams[i].descriptor, POLLIN, 0};
+    node_connections_watch(&agent->connections, polls + 3);
+    if (poll(polls, sizeof polls / sizeof *polls, limit) < 0)
+        return;
+    for (int i = 0; i < 2; i++)
+        if (polls[1 + i].revents)
+            agent->more |= node_output_read(&agent->output, i);
+    if (polls[0].revents)
+        hear_signals(agent);
+    node_connections_turn(&agent->connections, polls + 3);
+    agent->more |= node_output_tick(&agent->output);
+    if (agent->more)
+        node_connections_nudge(&agent->connections);
+    agent->more = false;
+}
+
+/* ---- beginning and ending --------------------------------------------------------------------------------------- */
+
+static weft_status start_command(struct agent *agent, struct error *error)
+{
+    int output[2] = {-1, -1}, errors[2] = {-1, -1}, nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    weft_status status = WEFT_OK;
+    if (nothing < 0 || pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0)
+        status = error_system(error, "cannot make the pipes of a command");
+    const int descriptors[3] = {nothing, output[1], errors[1]};
+    pid_t process = 0;
+    if (status == WEFT_OK)
+        status =
+            node_process_start(&agent->place, agent->order.command.items, NULL, false, descriptors, &process, error);
+    if (nothing >= 0)
+        close(nothing);
+    if (output[1] >= 0)
+        close(output[1]);
+    if (errors[1] >= 0)
+        close(errors[1]);
+    for (int i = 0; i < 2; i++) {
+        int end = i == 0 ? output[0] : errors[0];
+        if (end < 0)
+            continue;
+        fcntl(end, F_SETFL, O_NONBLOCK);
+        agent->output.streams[i].descriptor = end;
+    }
+    if (status == WEFT_OK)
+        agent->command = process;
+    return status;
+}
+
+static void begin(struct agent *agent)
+{
+    struct error error = {0};
+    look(agent);
+    if (agent->ended)
+        return;
+    if (agent->order.command.count > 0 && start_command(agent, &error) != WEFT_OK) {
+        agent->cause = JOURNAL_NOT_STARTED;
+        snprintf(agent->why, sizeof agent->why, "%s", error.text);
+        agent->ended = true;
+        return;
+    }
+    record(agent, &(struct journal_record){.kind = JOURNAL_STARTED, .started = {agent->command}});
+    journal_sync(&agent->journal, NULL);
+    agent->limit_at = agent->order.time_limit ? after(agent->order.time_limit) : 0;
+    agent->lease_at = agent->order.lease ? after(agent->order.lease) : 0;
+}
+
+/* Take what is still in the pipes. */
+static void drain(struct agent *agent)
+{
+    uint64_t end = clock_after(DRAIN_SECONDS);
+    while ((agent->output.streams[0].descriptor >= 0 || agent->output.streams[1].descriptor >= 0) && clock_now() < end)
+        turn(agent, 20);
+}
+
+static void finish(struct agent *agent)
+{
+    struct journal_record exited = {.kind = JOURNAL_EXITED, .text = agent->why, .size = (uint32_t)strlen(agent->why)};
+    uint64_t used = cgroup_processor_time(agent->cgroup);
+    cgroup_kill(agent->cgroup, KILL_SECONDS);
+    descendants_kill(KILL_SECONDS);
+    drain(agent);
+    node_output_close(&agent->output);
+    if (used)
+        record(agent, &(struct journal_record){.kind = JOURNAL_USAGE, .usage = {.processor_time = used}});
+    if (agent->cause == JOURNAL_NOT_STARTED)
+        exited.exited.code = 127;
+    else if (WIFEXITED(agent->status))
+        exited.exited.code = (uint32_t)WEXITSTATUS(agent->status);
+    else
+        exited.exited.signal = (uint32_t)WTERMSIG(agent->status);
+    exited.exited.cause = agent->cause;
+    exited.exited.killed = agent->killed;
+    struct error error = {0};
+    /* The last word must not be lost: a full disk is waited for. */
+    while (journal_append(&agent->journal, &exited, &error) != WEFT_OK && error.status == WEFT_ERROR_SYSTEM &&
+           access(agent->folder, F_OK) == 0) {
+        fprintf(stderr, "weft agent: %s\n", error.text);
+        error_clear(&error);
+        poll(NULL, 0, 1000);
+    }
+    journal_sync(&agent->journal, NULL);
+    cgroup_remove(agent->cgroup);
+    node_lock_write(agent->lock, "ended\n"); /* last: who finds something else cleans up */
+    node_connections_nudge(&agent->connections);
+    node_connections_close(&agent->connections);
+}
+
+static weft_status watch_signals(struct agent *agent, struct error *error)
+{
+    sigset_t set;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
+    signal(SIGINT, SIG_IGN);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "weft-agent");
+    agent->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return agent->signals < 0 ? error_system(error, "cannot watch for signals") : WEFT_OK;
+}
+
+/* ROOT of ROOT/RUN/EPOCH/NODE. */
+static weft_status find_root(struct agent *agent, struct error *error)
+{
+    snprintf(agent->root, sizeof agent->root, "%s", agent->folder);
+    for (int i = 0; i < 3; i++) {
+        char *slash = strrchr(agent->root, '/');
+        if (!slash)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no folder of a node", agent->folder);
+        *slash = '\0';
+    }
+    return WEFT_OK;
+}
+
+/* Everything up to the command: the lock first, so that what follows happens once. */
+static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
+{
+    char path[FILE_PATH_BYTES], number[24], name[ATTEMPT_RUN_BYTES + 64];
+    bool taken, begun;
+    weft_status status = node_lock_take(agent->folder, &agent->lock, &taken, &begun, error);
+    *ours = taken && !begun;
+    if (status != WEFT_OK || !*ours)
+        return status;
+    if ((status = find_root(agent, error)) != WEFT_OK || (status = watch_signals(agent, error)) != WEFT_OK ||
+        (status = node_order_load(agent->folder, &agent->order, error)) != WEFT_OK ||
+        (status = file_join(path, agent->folder, "journal", error)) != WEFT_OK)
+        return status;
+    status = journal_writer_open(&agent->journal, path,
+                                 &(struct journal_limits){.output_bytes = agent->order.output_bytes}, error);
+    if (status != WEFT_OK)
+        return status;
+    node_cgroup_name(&agent->order.attempt, agent->order.node, agent->folder, name, sizeof name);
+    cgroup_make(name, agent->cgroup);
+    agent->place = (struct node_place){&agent->order, agent->folder, agent->cgroup};
+    agent->beat_at = after(agent->order.heartbeat);
+    node_output_open(&agent->output, &agent->journal, agent->folder, agent->order.user);
+    status = node_connections_open(&agent->connections, &agent->place, error);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(number, sizeof number, "%d\n", (int)getpid());
+    node_lock_write(agent->lock, number); /* from here on the node counts as begun */
+    return WEFT_OK;
+}
+
+int node_agent_main(const char *folder)
+{
+    struct error error = {0};
+    bool ours = false;
+    struct agent *agent = calloc(1, sizeof *agent);
+    if (!agent)
+        return 1;
+    agent->folder = folder;
+    weft_status status = prepare(agent, &ours, &error);
+    if (status == WEFT_OK && ours) {
+        node_life_end_older(agent->root, &agent->order.attempt);
+        begin(agent);
+        while (!agent->ended) {
+            turn(agent, until_next(agent));
+            keep_time(agent);
+        }
+        finish(agent);
+    }
+    if (status != WEFT_OK)
+        fprintf(stderr, "weft agent: %s\n", error.text);
+    journal_writer_close(&agent->journal);
+    node_order_free(&agent->order);
+    free(agent);
+    return status != WEFT_OK;
+}

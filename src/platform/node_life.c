@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock that an agent holds, and what is done when it has died. */
+#include "platform/node_life.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "platform/cgroup.h"
+#include "platform/journal_file.h"
+#include "platform/node_agent.h"
+#include "platform/node_link.h"
+#include "platform/node_process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OLDER_SECONDS 5.0 /* for an older attempt's agent to end what it has, before it is killed itself */
+#define KILL_SECONDS  5.0
+
+/* The process number in a lock; 0 if it is empty. */
+static int64_t read_number(int lock)
+{
+    char text[24] = "";
+    ssize_t n = pread(lock, text, sizeof text - 1, 0);
+    return n > 0 ? atoll(text) : 0;
+}
+
+enum node_life node_agent_life(const char *folder, int64_t *process)
+{
+    char path[FILE_PATH_BYTES];
+    enum node_life life = NODE_LIVES;
+    if (process)
+        *process = 0;
+    if (file_join(path, folder, "lock", NULL) != WEFT_OK)
+        return NODE_NOT_BEGUN;
+    int lock = open(path, O_RDONLY | O_CLOEXEC);
+    if (lock < 0)
+        return NODE_NOT_BEGUN;
+    if (flock(lock, LOCK_SH | LOCK_NB) == 0) { /* shared: who looks does not keep others from looking */
+        char ended[8] = "";
+        ssize_t n = pread(lock, ended, sizeof ended - 1, 0);
+        life = n <= 0 ? NODE_NOT_BEGUN : strncmp(ended, "ended", 5) == 0 ? NODE_HAS_ENDED : NODE_IS_DEAD;
+    }
+    if (process)
+        *process = read_number(lock);
+    close(lock);
+    return life;
+}
+
+weft_status node_lock_take(const char *folder, int *lock, bool *taken, bool *begun, struct error *error)
+{
+    char path[FILE_PATH_BYTES], text[8] = "";
+    *taken = *begun = false;
+    weft_status status = file_join(path, folder, "lock", error);
+    if (status != WEFT_OK)
+        return status;
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return error_system(error, "cannot create '%s'", path);
+    /* Those who only look hold it for some microseconds. */
+    for (int attempt = 0; attempt < 200 && !*taken; attempt++) {
+        *taken = flock(file, LOCK_EX | LOCK_NB) == 0;
+        if (!*taken && read_number(file) > 0 && attempt > 20)
+            break;
+        if (!*taken)
+            poll(NULL, 0, 1);
+    }
+    if (!*taken) {
+        close(file);
+        return WEFT_OK;
+    }
+    *begun = pread(file, text, sizeof text - 1, 0) > 0;
+    *lock = file;
+    return WEFT_OK;
+}
+
+void node_lock_write(int lock, const char *text)
+{
+    (void)!ftruncate(lock, 0);
+    (void)!pwrite(lock, text, strlen(text), 0);
+}
+
+void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *folder, char *name, size_t room)
+{
+    snprintf(name, room, "weft-%s-%" PRIu64 "-%" PRIu32 "-%08" PRIx32, attempt->run, attempt->epoch, node,
+             (uint32_t)hash_text(folder, 0));
+}
+
+/* Kill what a node has left. */
+static void kill_rest(const char *folder)
+{
+    struct node_order order;
+    node_process_sweep(folder);
+    if (node_order_load(folder, &order, NULL) != WEFT_OK)
+        return;
+    char name[ATTEMPT_RUN_BYTES + 64], cgroup[FILE_PATH_BYTES];
+    node_cgroup_name(&order.attempt, order.node, folder, name, sizeof name);
+    cgroup_make(name, cgroup);
+    cgroup_kill(cgroup, KILL_SECONDS);
+    cgroup_remove(cgroup);
+    node_order_free(&order);
+}
+
+weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    bool taken, begun;
+    int lock;
+    weft_status status = node_lock_take(folder, &lock, &taken, &begun, error);
+    if (status != WEFT_OK || !taken)
+        return status;
+    kill_rest(folder);
+    struct journal_writer journal;
+    status = file_join(path, folder, "journal", error);
+    if (status == WEFT_OK)
+        status = journal_writer_open(&journal, path, NULL, error);
+    if (status == WEFT_OK) {
+        struct journal_record lost = {.kind = JOURNAL_LOST, .text = sentence, .size = (uint32_t)strlen(sentence)};
+        if (!journal.ended)
+            status = journal_append(&journal, &lost, error);
+        if (status == WEFT_OK)
+            status = journal_sync(&journal, error);
+        journal_writer_close(&journal);
+    }
+    if (status == WEFT_OK)
+        node_lock_write(lock, "ended\n");
+    close(lock);
+    return status;
+}
+
+/* ---- older attempts --------------------------------------------------------------------------------------------- */
+
+/* See that the node in `folder`, of an older attempt, has ended. */
+static void end_older_node(const char *folder)
+{
+    uint64_t end = clock_after(OLDER_SECONDS);
+    int64_t process = 0;
+    enum node_life life;
+    (void)node_wake(folder, NULL);
+    while ((life = node_agent_life(folder, &process)) == NODE_LIVES && clock_now() < end)
+        poll(NULL, 0, 5);
+    if (life == NODE_LIVES && process > 1) {
+        kill((pid_t)process, SIGKILL); /* stopped, or stuck: it has had its time */
+        end = clock_after(OLDER_SECONDS);
+        while ((life = node_agent_life(folder, NULL)) == NODE_LIVES && clock_now() < end)
+            poll(NULL, 0, 5);
+    }
+    if (life == NODE_IS_DEAD)
+        node_agent_bury(folder, "its agent had to be killed, as a newer attempt of the run was started", NULL);
+}
+
+/* Each entry of a folder whose name is a number below `bound`. */
+static void each_number(const char *folder, uint64_t bound, void (*visit)(const char *path))
+{
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        char path[FILE_PATH_BYTES], *end;
+        uint64_t number = strtoull(entry->d_name, &end, 10);
+        if (end != entry->d_name && !*end && number < bound && file_join(path, folder, entry->d_name, NULL) == WEFT_OK)
+            visit(path);
+    }
+    if (listing)
+        closedir(listing);
+}
+
+static void end_older_attempt(const char *folder)
+{
+    each_number(folder, UINT64_MAX, end_older_node);
+}
+
+void node_life_end_older(const char *root, const struct attempt *attempt)
+{
+    struct attempt run = *attempt;
+    char folder[FILE_PATH_BYTES];
+    run.epoch = 0;
+    if (node_folder(folder, root, &run, 0, NULL) == WEFT_OK)
+        each_number(folder, attempt->epoch, end_older_attempt);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the agent of a node is told, and where: a folder for each node of each attempt,
+ *
+ *     ROOT/RUN/fence               the newest epoch of the run: agents of older ones end what they have
+ *     ROOT/RUN/EPOCH/NODE/order    what to run (below), written once, before the agent is started
+ *                        /stop     how to end, once that was ordered; the last one counts
+ *                        /lock     held by the agent for as long as it lives, with its process number in it
+ *                        /socket   where it is woken and asked (node_link.h)
+ *                        /journal/ what happened (journal_file.h)
+ *                        /metrics  lines that the program appends (WEFT_METRICS)
+ *                        /agent.log  what the agent itself had to say
+ *
+ * Orders are files, so that they are obeyed whoever of the two is away when they are given; the socket only saves the
+ * time until the agent looks (a second).
+ *
+ * The files are of this machine's byte order and of this version alone; what does not fit is refused with DATA.
+ * Thread-safe; a struct belongs to one thread at a time.
+ */
+#ifndef WEFT_PLATFORM_NODE_ORDER_H
+#define WEFT_PLATFORM_NODE_ORDER_H
+
+#include "base/file.h"
+#include "launch/order.h"
+#include "platform/attempt.h"
+#include "platform/journal.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NODE_ORDER_MOST ((size_t)4 << 20) /**< bytes of an order: command and environment */
+#define NODE_BOOT_BYTES 40
+
+/** Times are in milliseconds; 0: none, or the value in brackets. */
+struct node_order {
+    struct attempt attempt;
+    uint32_t node, nodes;       /**< which of how many */
+    uint32_t gpus;              /**< 1: the slots are GPUs */
+    uint64_t grace;             /**< from a wish to end to its enforcement (30,000) */
+    uint64_t time_limit;        /**< from the start on; then the node ends as if told to stop */
+    uint64_t lease;             /**< without contact to whoever started it; then likewise */
+    uint64_t heartbeat;         /**< between two JOURNAL_HEARTBEAT, and two JOURNAL_USAGE (10,000) */
+    uint64_t output_bytes;      /**< of output that the journal keeps (journal_file.h) */
+    char boot[NODE_BOOT_BYTES]; /**< of the machine, when it was written */
+    char *folder;               /**< where the command runs; every path is absolute */
+    char *host;                 /**< its own name among `hosts` */
+    char *slots;                /**< "0,1,2": numbers of slots on the host */
+    char *hosts;                /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
+    char *user;                 /**< whose processes they are; "": the agent's */
+    struct texts environment;   /**< "NAME=VALUE", over what the agent has */
+    struct texts command;       /**< empty: none is run; the node is there for `exec` until it is stopped */
+};
+
+/** Append the order; read it (node_order_free() frees it). Errors: DATA, MEMORY. */
+void node_order_pack(const struct node_order *order, struct buffer *buffer);
+weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *where, struct node_order *order,
+                              struct error *error);
+void node_order_free(struct node_order *order);
+
+/** Write it to, and read it from, a node's folder. */
+weft_status node_order_save(const struct node_order *order, const char *folder, struct error *error);
+weft_status node_order_load(const char *folder, struct node_order *order, struct error *error);
+
+/** The folder of a node; with `node` ATTEMPT_NODES_MOST that of the attempt, with epoch 0 that of the run. */
+weft_status node_folder(char path[FILE_PATH_BYTES], const char *root, const struct attempt *attempt, uint32_t node,
+                        struct error *error);
+
+/** How a node is to end. */
+struct node_stop {
+    int signal;     /**< SIGTERM; SIGUSR1: write a checkpoint and end with exit code 75; SIGKILL: at once */
+    uint64_t grace; /**< milliseconds until what is left is killed */
+};
+
+/** Leave the order in the node's folder; look for one (`*found`). */
+weft_status node_stop_save(const struct node_stop *stop, const char *folder, struct error *error);
+weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *found, struct error *error);
+
+/** Raise the fence of the run in `root` to `epoch`; read it (0: there is none). STATE if it is higher already. */
+weft_status node_fence_raise(const char *root, const struct attempt *attempt, struct error *error);
+weft_status node_fence_read(const char *root, const char *run, uint64_t *epoch, struct error *error);
+
+/** What tells one start of this machine from another; "" if it cannot be told. */
+void node_boot(char boot[NODE_BOOT_BYTES]);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What a node's command prints, on its way into the journal.
+ *
+ * Whole lines that follow each other and name the same rank ("[rank 3] ..." or "[rank 3 host] ...", as `weft run`
+ * writes them) become one JOURNAL_OUTPUT, as they are. A line of standard output that is a JSON object ("{...}", with
+ * or without a rank before it) becomes a JOURNAL_METRICS without that rank and without its newline, and no output. So
+ * does each line of the file that WEFT_METRICS names. A line without an end waits for it half a second, or 64 KiB.
+ *
+ * Output that the disk does not take is lost, and told of when it takes more.
+ */
+#ifndef WEFT_PLATFORM_NODE_OUTPUT_H
+#define WEFT_PLATFORM_NODE_OUTPUT_H
+
+#include "platform/journal_file.h"
+
+struct node_stream {
+    int descriptor; /**< to read from; -1: ended */
+    struct buffer line;
+    uint32_t rank;     /**< of a line whose beginning is in the journal already; else JOURNAL_NO_RANK */
+    bool continued;    /**< there is such a line */
+    uint64_t flush_at; /**< when a line without an end is taken as it is; 0: there is none */
+};
+
+struct node_output {
+    struct journal_writer *journal;
+    struct node_stream streams[2]; /**< standard output, standard error; without blocking */
+    int metrics;                   /**< the file; -1: none */
+    uint64_t metrics_read;         /**< bytes of it */
+    struct buffer metrics_line;
+    uint64_t refused; /**< bytes that the disk has not taken */
+};
+
+/** With no streams yet. `folder` is the node's; the file of metrics is made there, for `user` (NULL: this one) too. */
+void node_output_open(struct node_output *output, struct journal_writer *journal, const char *folder, const char *user);
+
+/** Read what has come on stream 0 or 1; at its end the descriptor is closed. True if the journal has more now. */
+bool node_output_read(struct node_output *output, int stream);
+
+/** Take lines that have waited long enough, and new lines of metrics. True if the journal has more now. */
+bool node_output_tick(struct node_output *output);
+
+/** When to call it again, as clock_now(). */
+uint64_t node_output_next(const struct node_output *output);
+
+/** Take what is left, and close. */
+void node_output_close(struct node_output *output);
+
+/** The rank that a line names, and the bytes that this takes; JOURNAL_NO_RANK and 0 if it names none. */
+uint32_t node_output_rank(const char *line, size_t size, size_t *prefix);
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/node_process.h"
+
+#include "launch/spawn.h"
+#include "platform/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FOLDER_VARIABLE  "WEFT_NODE_FOLDER="
+#define ENVIRONMENT_MOST ((size_t)8 << 20)
+#define PROCESSES_MOST   65536
+
+/* ---- starting --------------------------------------------------------------------------------------------------- */
+
+static void set_number(const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    setenv(name, text, 1);
+}
+
+/* Strings that putenv() can keep: this process becomes another one, or ends. */
+static void set_entries(char *const *entries)
+{
+    for (; entries && *entries; entries++)
+        if (strchr(*entries, '='))
+            putenv(*entries);
+}
+
+static void set_environment(const struct node_place *place, char *const *more, const struct passwd *user)
+{
+    const struct node_order *order = place->order;
+    char text[FILE_PATH_BYTES];
+    unsetenv("WEFT_GRACE");
+    if (user) {
+        setenv("HOME", user->pw_dir, 1);
+        setenv("USER", user->pw_name, 1);
+        setenv("LOGNAME", user->pw_name, 1);
+    }
+    set_entries(order->environment.items);
+    set_entries(more);
+    setenv("WEFT_RUN", order->attempt.run, 1);
+    set_number("WEFT_ATTEMPT", order->attempt.epoch);
+    set_number("WEFT_NODE", order->node);
+    set_number("WEFT_NODES", order->nodes);
+    setenv("WEFT_NODE_HOSTS", order->hosts, 1);
+    setenv("WEFT_SLOTS", order->slots, 1);
+    setenv("CUDA_VISIBLE_DEVICES", order->gpus ? order->slots : "", 1);
+    snprintf(text, sizeof text, "%.1f", (double)order->grace * 0.8e-3);
+    setenv("WEFT_GRACE", text, 0);
+    setenv("WEFT_NODE_FOLDER", place->folder, 1);
+    if (file_join(text, place->folder, "metrics", NULL) == WEFT_OK)
+        setenv("WEFT_METRICS", text, 1);
+}
+
+/* Send errno and what failed ('f'older, 'p'rogram, 'u'ser) to the parent, and end. */
+static void give_up(int report, char what)
+{
+    char message[1 + sizeof(int)] = {what};
+    int code = errno;
+    memcpy(message + 1, &code, sizeof code);
+    (void)!write(report, message, sizeof message);
+    _exit(127);
+}
+
+static void become(const struct node_place *place, char *const *command, char *const *more, bool terminal,
+                   const int descriptors[3], const struct passwd *user, int report, pid_t parent)
+{
+    if (terminal)
+        setsid();
+    spawn_settle(parent, SIGKILL, descriptors[0], descriptors[1], descriptors[2]);
+    if (terminal)
+        ioctl(STDIN_FILENO, TIOCSCTTY, 0);
+    cgroup_enter(place->cgroup);
+    if (user) {
+        if (initgroups(user->pw_name, user->pw_gid) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)
+            give_up(report, 'u');
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* which another user takes away */
+    }
+    set_environment(place, more, user);
+    if (chdir(place->order->folder) != 0)
+        give_up(report, 'f');
+    execvp(command[0], command);
+    give_up(report, 'p');
+}
+
+static weft_status hear_report(const struct node_place *place, const char *program, int report, struct error *error)
+{
+    char message[1 + sizeof(int)];
+    ssize_t n;
+    int code;
+    do
+        n = read(report, message, sizeof message);
+    while (n < 0 && errno == EINTR);
+    if (n != (ssize_t)sizeof message)
+        return WEFT_OK;
+    memcpy(&code, message + 1, sizeof code);
+    const char *host = place->order->host;
+    if (message[0] == 'f')
+        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot enter the folder '%s' on host %s: %s",
+                         place->order->folder, host, strerror(code));
+    if (message[0] == 'u')
+        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot become the user '%s' on host %s: %s", place->order->user,
+                         host, strerror(code));
+    if (code == ENOENT && !strchr(program, '/'))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "cannot run '%s' on host %s: no program of that name is in PATH; write ./%s if it is in the "
+                         "folder that was submitted",
+                         program, host, program);
+    return error_set(error, WEFT_ERROR_ARGUMENT, "cannot run '%s' on host %s: %s", program, host, strerror(code));
+}
+
+weft_status node_process_start(const struct node_place *place, char *const *command, char *const *more, bool terminal,
+                               const int descriptors[3], pid_t *process, struct error *error)
+{
+    int report[2];
+    const struct passwd *user = NULL;
+    const char *name = place->order->user;
+    if (*name && !(user = getpwnam(name)))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%s' on host %s", name, place->order->host);
+    if (user && user->pw_uid == geteuid())
+        user = NULL;
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return error_system(error, "cannot make a pipe");
+    pid_t parent = getpid(), child = fork();
+    if (child == 0)
+        become(place, command, more, terminal, descriptors, user, report[1], parent);
+    close(report[1]);
+    weft_status status = WEFT_OK;
+    if (child < 0) {
+        status = error_system(error, "cannot start a process");
+    } else {
+        setpgid(child, child);
+        status = hear_report(place, command[0], report[0], error);
+        *process = child;
+    }
+    close(report[0]);
+    return status;
+}
+
+/* ---- finding ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the environment that `process` began with has this entry. */
+static bool has_entry(const char *process, const char *wanted)
+{
+    char path[64], *text;
+    size_t size;
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%.20s/environ", process);
+    if (file_read(path, ENVIRONMENT_MOST, &text, &size, NULL) != WEFT_OK)
+        return false;
+    for (const char *entry = text; entry < text + size && !found; entry += strlen(entry) + 1)
+        found = strcmp(entry, wanted) == 0;
+    free(text);
+    return found;
+}
+
+int node_process_sweep(const char *folder)
+{
+    char wanted[FILE_PATH_BYTES + sizeof FOLDER_VARIABLE];
+    int killed = 0, now;
+    snprintf(wanted, sizeof wanted, FOLDER_VARIABLE "%s", folder);
+    for (int pass = 0; pass < 10; pass++) { /* a process that forks meanwhile is met in the next pass */
+        DIR *listing = opendir("/proc");
+        now = 0;
+        for (struct dirent *entry; listing && (entry = readdir(listing));) {
+            int process = atoi(entry->d_name);
+            if (process > 1 && process != getpid() && has_entry(entry->d_name, wanted) && kill(process, SIGKILL) == 0)
+                now++;
+        }
+        if (listing)
+            closedir(listing);
+        killed += now;
+        if (now == 0)
+            break;
+    }
+    return killed;
+}
+
+/* Append the children of `process` to `list`. */
+static void add_children(int process, int *list, uint32_t *count)
+{
+    char path[64], *text, *rest = NULL;
+    size_t size;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", process, process);
+    if (file_read(path, ENVIRONMENT_MOST, &text, &size, NULL) != WEFT_OK)
+        return;
+    for (char *word = strtok_r(text, " ", &rest); word && *count < PROCESSES_MOST; word = strtok_r(NULL, " ", &rest))
+        list[(*count)++] = atoi(word);
+    free(text);
+}
+
+static void add_usage(int process, uint64_t *memory, uint64_t *processor_time)
+{
+    char path[64], *text;
+    size_t size;
+    unsigned long user = 0, system = 0, resident = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", process);
+    if (file_read(path, 4096, &text, &size, NULL) == WEFT_OK) {
+        const char *fields = strrchr(text, ')'); /* behind a name that may hold anything */
+        if (fields && sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2)
+            *processor_time += (user + system) * 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+        free(text);
+    }
+    snprintf(path, sizeof path, "/proc/%d/statm", process);
+    if (file_read(path, 4096, &text, &size, NULL) == WEFT_OK) {
+        if (sscanf(text, "%*u %lu", &resident) == 1)
+            *memory += resident * (uint64_t)sysconf(_SC_PAGESIZE);
+        free(text);
+    }
+}
+
+void node_process_usage(uint64_t *memory, uint32_t *processes, uint64_t *processor_time)
+{
+    *memory = *processor_time = 0;
+    *processes = 0;
+    int *list = malloc(PROCESSES_MOST * sizeof *list);
+    if (!list)
+        return;
+    add_children(getpid(), list, processes);
+    for (uint32_t i = 0; i < *processes; i++) {
+        add_usage(list[i], memory, processor_time);
+        add_children(list[i], list, processes);
+    }
+    free(list);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Processes of a node: starting them in its context, and finding all of them again. */
+#ifndef WEFT_PLATFORM_NODE_PROCESS_H
+#define WEFT_PLATFORM_NODE_PROCESS_H
+
+#include "platform/node_order.h"
+
+#include <sys/types.h>
+
+/** The context that a node's processes run in. */
+struct node_place {
+    const struct node_order *order;
+    const char *folder; /**< the node's (node_order.h) */
+    const char *cgroup; /**< "": none */
+};
+
+/**
+ * Start `command` (ends with NULL) in the node's context, with three descriptors as its standard ones. It leads a
+ * process group of its own, or with `terminal` a session whose terminal these descriptors are; it dies with this
+ * process (PR_SET_PDEATHSIG); it begins with default signals, in order->folder, as order->user, and finds in its
+ * environment what the agent has, order->environment, `more` (ends with NULL, or is NULL), and:
+ *
+ *     WEFT_RUN, WEFT_ATTEMPT      the run's name; the epoch of the attempt
+ *     WEFT_NODE, WEFT_NODES       which node of how many
+ *     WEFT_NODE_HOSTS             "a:8,b:8": hosts and slots of all nodes, as `weft run --hosts` takes them
+ *     WEFT_SLOTS                  "0,1": the slots of this node on its host
+ *     CUDA_VISIBLE_DEVICES        the same if they are GPUs, otherwise empty
+ *     WEFT_GRACE                  seconds to write a checkpoint in (four fifths of the grace period), unless given
+ *     WEFT_METRICS                a file: lines of metrics appended to it are collected
+ *     WEFT_NODE_FOLDER            the node's folder: what its processes are known by
+ *
+ * Errors: SYSTEM; ARGUMENT when the command cannot be run, or there is no such user or folder.
+ */
+weft_status node_process_start(const struct node_place *place, char *const *command, char *const *more, bool terminal,
+                               const int descriptors[3], pid_t *process, struct error *error);
+
+/**
+ * Kill all processes whose environment names the node's folder, wherever they are by now: those of an agent that was
+ * killed itself. A process that has cleared its environment escapes this, not a cgroup. Returns how many there were.
+ */
+int node_process_sweep(const char *folder);
+
+/** What the processes below this one use now: bytes of memory, their number, and microseconds of processor time. */
+void node_process_usage(uint64_t *memory, uint32_t *processes, uint64_t *processor_time);
+
+#endif

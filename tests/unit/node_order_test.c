@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an agent is told: orders, stops and fences come back as they were written, or are refused. */
+#include "platform/node_order.h"
+
+#include "temporary.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+static const char *folder;
+
+static int begin(void **state)
+{
+    folder = temporary_folder();
+    return 0;
+}
+
+static int end(void **state)
+{
+    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
+}
+
+static void tokens_name_attempts(void **state)
+{
+    static const char *const bad[] = {"",
+                                      "weft:",
+                                      "weft:run",
+                                      "weft:run:",
+                                      "weft:run:0",
+                                      "weft:run:-1",
+                                      "weft::1",
+                                      "weft:a/b:1",
+                                      "weft:../x:1",
+                                      "weft:run:1x",
+                                      "run:1",
+                                      "weft:.run:1",
+                                      "weft:-r:1",
+                                      "weft:a b:1",
+                                      "weft:run:18446744073709551616"};
+    struct attempt attempt = {"run-7.b_c", 12}, read;
+    char token[ATTEMPT_TOKEN_BYTES];
+    assert_string_equal(attempt_token(&attempt, token), "weft:run-7.b_c:12");
+    assert_true(attempt_read_token(token, &read));
+    assert_true(attempt_same(&attempt, &read));
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (attempt_read_token(bad[i], &read))
+            fail_msg("'%s'", bad[i]);
+}
+
+static void orders_come_back(void **state)
+{
+    char *command[] = {"sh", "-c", "a b\nc", NULL}, *environment[] = {"A=1", "B=", NULL};
+    struct node_order order = {.attempt = {"run", 2},
+                               .node = 3,
+                               .nodes = 4,
+                               .gpus = 1,
+                               .time_limit = 5,
+                               .boot = "boot",
+                               .folder = "/tmp",
+                               .host = "a",
+                               .slots = "0,1",
+                               .hosts = "a:2",
+                               .user = "",
+                               .command = {command, 3},
+                               .environment = {environment, 2}};
+    struct node_order read;
+    assert_int_equal(node_order_save(&order, folder, NULL), WEFT_OK);
+    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_OK);
+    assert_true(attempt_same(&order.attempt, &read.attempt));
+    assert_int_equal(read.node, 3);
+    assert_int_equal(read.time_limit, 5);
+    assert_int_equal(read.grace, 30000);
+    assert_string_equal(read.slots, "0,1");
+    assert_int_equal(read.command.count, 3);
+    assert_string_equal(read.command.items[2], "a b\nc");
+    assert_null(read.command.items[3]);
+    assert_string_equal(read.environment.items[1], "B=");
+    node_order_free(&read);
+    /* Cut off anywhere, or changed at its beginning, it is refused. */
+    char *bytes;
+    size_t size;
+    assert_int_equal(file_read(temporary_path(folder, "order"), 4096, &bytes, &size, NULL), WEFT_OK);
+    for (size_t length = 0; length < size; length++)
+        assert_int_equal(node_order_unpack((uint8_t *)bytes, length, "x", &read, NULL), WEFT_ERROR_DATA);
+    bytes[0] ^= 1;
+    assert_int_equal(node_order_unpack((uint8_t *)bytes, size, "x", &read, NULL), WEFT_ERROR_DATA);
+    free(bytes);
+    order.node = 4;
+    assert_int_equal(node_order_save(&order, folder, NULL), WEFT_OK);
+    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_ERROR_DATA);
+}
+
+static void stops_come_back(void **state)
+{
+    struct node_stop stop = {0};
+    bool found = true;
+    assert_int_equal(node_stop_load(folder, &stop, &found, NULL), WEFT_OK);
+    assert_false(found);
+    assert_int_equal(node_stop_save(&(struct node_stop){SIGUSR1, 120000}, folder, NULL), WEFT_OK);
+    assert_int_equal(node_stop_load(folder, &stop, &found, NULL), WEFT_OK);
+    assert_true(found);
+    assert_int_equal(stop.signal, SIGUSR1);
+    assert_int_equal(stop.grace, 120000);
+    static const char *const bad[] = {"", "15", "15 ", "x 1", "15 -1", "99 1", "15 1 1"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        temporary_file(folder, "stop", bad[i], strlen(bad[i]));
+        assert_int_equal(node_stop_load(folder, &stop, &found, NULL), WEFT_ERROR_DATA);
+    }
+}
+
+static void fences_only_rise(void **state)
+{
+    uint64_t epoch = 9;
+    struct error error = {0};
+    assert_int_equal(node_fence_read(folder, "run", &epoch, NULL), WEFT_OK);
+    assert_int_equal(epoch, 0);
+    assert_int_equal(node_fence_raise(folder, &(struct attempt){"run", 3}, NULL), WEFT_OK);
+    assert_int_equal(node_fence_raise(folder, &(struct attempt){"run", 3}, NULL), WEFT_OK);
+    assert_int_equal(node_fence_raise(folder, &(struct attempt){"run", 2}, &error), WEFT_ERROR_STATE);
+    assert_non_null(strstr(error.text, "attempt 2 of run run is over"));
+    assert_int_equal(node_fence_read(folder, "run", &epoch, NULL), WEFT_OK);
+    assert_int_equal(epoch, 3);
+    temporary_file(folder, "run/fence", "many", 4);
+    assert_int_equal(node_fence_read(folder, "run", &epoch, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(epoch, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(tokens_name_attempts, begin, end),
+        cmocka_unit_test_setup_teardown(orders_come_back, begin, end),
+        cmocka_unit_test_setup_teardown(stops_come_back, begin, end),
+        cmocka_unit_test_setup_teardown(fences_only_rise, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
