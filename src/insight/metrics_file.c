@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "train/report_names.h"
 
 #include <errno.h>
 #include <math.h>
@@ -12,12 +13,12 @@
 
 #define LINE_MOST 65536 /* bytes; ours have some hundred */
 
-static const char *const keys[METRICS_FIGURES] = {
-    [METRICS_LOSS] = "loss",
-    [METRICS_RATE] = "rate",
-    [METRICS_GRADIENT_NORM] = "gradient_norm",
-    [METRICS_TOKENS_PER_SECOND] = "tokens_per_second",
-    [METRICS_UTILISATION] = "model_flops_utilisation",
+static const enum report_name names[METRICS_FIGURES] = {
+    [METRICS_LOSS] = REPORT_NAME_LOSS,
+    [METRICS_RATE] = REPORT_NAME_RATE,
+    [METRICS_GRADIENT_NORM] = REPORT_NAME_GRADIENT_NORM,
+    [METRICS_TOKENS_PER_SECOND] = REPORT_NAME_TOKENS_PER_SECOND,
+    [METRICS_UTILISATION] = REPORT_NAME_UTILISATION,
 };
 
 void metrics_free(struct metrics *metrics)
@@ -91,7 +92,7 @@ static weft_status take_step(struct metrics *metrics, const cJSON *event, double
     cut(&metrics->held_out, step);
     for (size_t i = 0; i < METRICS_FIGURES && status == WEFT_OK; i++) {
         cut(&metrics->figures[i], step);
-        status = append(&metrics->figures[i], step, number_of(event, keys[i]), error);
+        status = append(&metrics->figures[i], step, number_of(event, report_name_keys[names[i]]), error);
     }
     return status;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "train/event_file.h"
 
+#include "base/crc32c.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -78,31 +80,12 @@ static void put_bytes(struct message *message, unsigned field, const void *bytes
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-uint32_t event_file_crc(const void *bytes, size_t size)
-{
-    const uint8_t *byte = bytes;
-    uint32_t crc = ~0u;
-    for (size_t i = 0; i < size; i++) { /* records are a few hundred bytes: no table is worth its place */
-        crc ^= byte[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
-    }
-    return ~crc;
-}
-
-/* A CRC of bytes that contain CRCs is weak, so that TFRecords change theirs. */
-static uint32_t masked_crc(const void *bytes, size_t size)
-{
-    const uint32_t crc = event_file_crc(bytes, size);
-    return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
 static weft_status put_record(struct event_file *events, const struct message *message, struct error *error)
 {
     uint8_t head[12], tail[4];
     put_little_endian(head, message->size, 8);
-    put_little_endian(head + 8, masked_crc(head, 8), 4);
-    put_little_endian(tail, masked_crc(message->bytes, message->size), 4);
+    put_little_endian(head + 8, crc32c_masked(head, 8), 4);
+    put_little_endian(tail, crc32c_masked(message->bytes, message->size), 4);
     if (fwrite(head, 1, sizeof head, events->file) != sizeof head ||
         fwrite(message->bytes, 1, message->size, events->file) != message->size ||
         fwrite(tail, 1, sizeof tail, events->file) != sizeof tail || fflush(events->file) != 0)

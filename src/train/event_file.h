@@ -41,7 +41,4 @@ weft_status event_file_put(struct event_file *events, double time, uint64_t step
 
 void event_file_close(struct event_file *events);
 
-/** CRC-32C (Castagnoli; RFC 3720, appendix B.4) of `size` bytes. */
-uint32_t event_file_crc(const void *bytes, size_t size);
-
 #endif

@@ -4,6 +4,7 @@
  * appended, so that a run that goes on continues its file. docs/tutorials/insight.md lists the keys.
  */
 #include "base/json.h"
+#include "train/report_names.h"
 #include "train/report_sink.h"
 
 #include <errno.h>
@@ -116,14 +117,14 @@ static weft_status json_step(void *state, const struct report_figures *figures, 
     begin_event(&writer, "step");
     json_put_unsigned(&writer, "step", step->step);
     put_time(&writer, figures->time);
-    put_figure(&writer, "loss", step->loss);
-    put_figure(&writer, "rate", step->rate);
-    put_figure(&writer, "gradient_norm", step->gradient_norm);
-    put_figure(&writer, "seconds", step->seconds);
-    put_figure(&writer, "wait_seconds", step->wait_seconds);
-    put_figure(&writer, "data_seconds", step->data_seconds);
-    put_figure(&writer, "tokens_per_second", figures->speed.tokens);
-    put_figure(&writer, "model_flops_utilisation", figures->speed.share);
+    put_figure(&writer, report_name_keys[REPORT_NAME_LOSS], step->loss);
+    put_figure(&writer, report_name_keys[REPORT_NAME_RATE], step->rate);
+    put_figure(&writer, report_name_keys[REPORT_NAME_GRADIENT_NORM], step->gradient_norm);
+    put_figure(&writer, report_name_keys[REPORT_NAME_SECONDS], step->seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_WAIT_SECONDS], step->wait_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_DATA_SECONDS], step->data_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens);
+    put_figure(&writer, report_name_keys[REPORT_NAME_UTILISATION], figures->speed.share);
     return put(state, &writer, error);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Scalars for TensorBoard: train/... of every step, held-out/loss of every evaluation. */
 #include "train/event_file.h"
+#include "train/report_names.h"
 #include "train/report_sink.h"
 
 #include <math.h>
@@ -30,13 +31,13 @@ static weft_status tensorboard_begin(void *state, const struct report_run *run, 
 static weft_status tensorboard_step(void *state, const struct report_figures *figures, struct error *error)
 {
     const struct event_value values[] = {
-        {"train/loss", figures->step.loss},
-        {"train/rate", figures->step.rate},
-        {"train/gradient_norm", figures->step.gradient_norm},
-        {"speed/step_seconds", figures->step.seconds},
-        {"speed/tokens_per_second", figures->speed.tokens},
+        {report_name_curves[REPORT_NAME_LOSS], figures->step.loss},
+        {report_name_curves[REPORT_NAME_RATE], figures->step.rate},
+        {report_name_curves[REPORT_NAME_GRADIENT_NORM], figures->step.gradient_norm},
+        {report_name_curves[REPORT_NAME_SECONDS], figures->step.seconds},
+        {report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens},
         {"speed/wait_share", figures->speed.wait},
-        {"speed/model_flops_utilisation", figures->speed.share}, /* the last: it may be unknown */
+        {report_name_curves[REPORT_NAME_UTILISATION], figures->speed.share}, /* the last: it may be unknown */
     };
     const size_t count = sizeof values / sizeof *values - !isfinite(figures->speed.share);
     return event_file_put(state, figures->time, figures->step.step, values, count, error);
@@ -44,7 +45,7 @@ static weft_status tensorboard_step(void *state, const struct report_figures *fi
 
 static weft_status tensorboard_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
 {
-    const struct event_value value = {"held-out/loss", held_out->loss};
+    const struct event_value value = {REPORT_NAME_HELD_OUT "/loss", held_out->loss};
     return event_file_put(state, held_out->time, held_out->step, &value, 1, error);
 }
 
