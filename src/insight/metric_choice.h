@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Which series a question is about, and where their points are. For metric_draw.c and metric_points.c. */
+#ifndef WEFT_INSIGHT_METRIC_CHOICE_H
+#define WEFT_INSIGHT_METRIC_CHOICE_H
+
+#include "insight/metric_store.h"
+#include "insight/metric_walk.h"
+
+struct metric_chosen {
+    int64_t number, rank, attempt;
+};
+
+/** Ranks rise; the attempts of a rank fall. */
+struct metric_choice {
+    struct metric_chosen *series;
+    size_t count, room;
+};
+
+/**
+ * The series of a run's metric, of that rank and attempt or of all (METRIC_ANY). Errors: DATA if the run has no such
+ * metric (the nearest name is told); SYSTEM, MEMORY. To be freed also then.
+ */
+weft_status metric_choose(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
+                          struct metric_choice *choice, struct error *error);
+void metric_choice_free(struct metric_choice *choice);
+
+/** What of a series is where. `points` has room for what has to be read; `part` may point into it. */
+weft_status metric_choice_part(struct metric_store *store, int64_t run, const char *name,
+                               const struct metric_chosen *chosen, struct metric_point points[METRIC_BLOCK_POINTS],
+                               struct metric_part *part, struct error *error);
+
+#endif
