@@ -216,8 +216,8 @@ WEFT_API weft_status weft_shrink(weft_context *context);
  */
 WEFT_API void weft_abort(weft_context *context, const char *reason);
 
-/** The sentence of the last error of `context`, or of the calling thread's last failed weft_init() for NULL; "" if
- * none. */
+/** The sentence of the last error of `context`, or for NULL of the calling thread's last failed call that has no context
+ * (weft_init(), those of weft/report.h); "" if none. */
 WEFT_API const char *weft_message(const weft_context *context);
 
 /**

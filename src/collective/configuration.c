@@ -41,6 +41,8 @@ static const struct configuration_variable variables[] = {
     {"WEFT_MEETING_PORT", "1 to 65535", "from job and step, or MASTER_PORT",
      "where the ranks meet under srun or torchrun: at this port"},
     {"WEFT_MEETING_SERVED", "any text", "set by weft run", "the launcher serves the meeting, rank 0 need not"},
+    {"WEFT_METRICS", "a file, a pipe or a folder", "none",
+     "where weft_report() writes metrics; in a folder, each rank writes a file of its own"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
     {"WEFT_RANK", "from 0", "set by weft run", "this rank's number"},
     {"WEFT_RANKS", "from 1", "set by weft run", "how many ranks the job has"},

@@ -33,6 +33,11 @@ weft_status context_note(weft_context *context, const struct error *error)
     return error->status;
 }
 
+void context_note_thread(const struct error *error)
+{
+    snprintf(thread_message, sizeof thread_message, "%s", error->text);
+}
+
 void context_break(weft_context *context, const struct error *error)
 {
     if (context_status(context) != WEFT_OK)

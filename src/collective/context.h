@@ -83,6 +83,9 @@ struct weft_context {
     char message[ERROR_TEXT_BYTES];
 };
 
+/** The sentence of `error` becomes weft_message(NULL) of the calling thread: for calls that have no context. */
+void context_note_thread(const struct error *error);
+
 /** Keep the sentence of `error` for weft_message(), unless the context is broken already; returns its status. */
 weft_status context_note(weft_context *context, const struct error *error);
 

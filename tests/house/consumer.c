@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program of somebody else's, in C and in C++: a world of one rank, and a sum over it. */
+#include <weft/report.h>
 #include <weft/weft.h>
 
 #include <stdio.h>

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * weft/report.h: a program's metrics, one call each. Link with libweft; nothing else of Weft need be used.
+ *
+ *     weft_reporter *reporter;
+ *     if (weft_reporter_open(NULL, &reporter) != WEFT_OK)
+ *         fprintf(stderr, "%s\n", weft_message(NULL));
+ *     for (int64_t step = 1; step <= steps; step++)
+ *         weft_report(reporter, "train/loss", step, loss);
+ *     weft_reporter_close(reporter);
+ *
+ * Each call is a line of JSON, {"step":1,"time":1700000000.250000,"rank":0,"train/loss":1.5}, which the platform draws
+ * as a curve: every name is a graph of its own, those before a slash are groups. Any program may write such lines by
+ * other means, on its standard output for example: docs/tutorials/report-metrics.md.
+ *
+ * Where they go is said by the environment: WEFT_METRICS names a file, a pipe, or a folder in which each rank has a
+ * file of its own (rank-3.jsonl). Where it is not set, nothing is reported, and a call costs nothing: programs can keep
+ * their calls wherever they run.
+ *
+ * What a reporter has is in the handle that weft_reporter_open() gives, and nowhere else: several ranks that are
+ * threads of one process, or several libraries of one program, can have one each, and nothing is left behind by closing
+ * it.
+ *
+ * Errors: those of weft.h, with the sentence in weft_message(NULL) of the calling thread.
+ */
+#ifndef WEFT_REPORT_H
+#define WEFT_REPORT_H
+
+#include <weft/weft.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_reporter weft_reporter;
+
+#define WEFT_REPORT_NAME_MOST 200 /**< bytes of a name */
+
+/**
+ * Begin. `path` is a file, which is appended to and made if it is not there, a pipe that somebody reads, or a folder;
+ * NULL: what WEFT_METRICS names. If that names nothing, `*reporter` becomes NULL, which all calls here accept, and the
+ * status is WEFT_OK. In a folder the file is rank-N.jsonl, by the rank that the launcher has given; 0 where there is
+ * none.
+ */
+WEFT_API weft_status weft_reporter_open(const char *path, weft_reporter **reporter);
+
+/**
+ * Report the value of `name` ("train/loss", 1 to WEFT_REPORT_NAME_MOST bytes of UTF-8) at `step`. Values that are not
+ * finite are reported as such. From any thread.
+ *
+ * A call puts a line into a buffer of 4 KiB (well under a microsecond), which is written by one write() when it is full
+ * or its first line is a tenth of a second old: so much may be missing of a process that is killed. Lines of several
+ * processes in one file or pipe do not get mixed up. It never waits for a reader: lines for which a pipe has no room
+ * are dropped.
+ *
+ * Errors: ARGUMENT for a name that cannot be one; SYSTEM when lines could not be written. That is told once, by the
+ * call that finds it or the one after, and reporting goes on; a program may well pay no attention.
+ */
+WEFT_API weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value);
+
+/** Write what is in the buffer now. Errors: as above. */
+WEFT_API weft_status weft_reporter_flush(weft_reporter *reporter);
+
+/** Write it and end; no other thread may be in a call. Errors: as above; the reporter is gone all the same. */
+WEFT_API weft_status weft_reporter_close(weft_reporter *reporter);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
