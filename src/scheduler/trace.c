@@ -177,7 +177,7 @@ static weft_status parse_swf(struct reader *reader, struct trace *trace, struct 
     bool more = true;
     weft_status status = WEFT_OK;
     for (; status == WEFT_OK && more; status = status == WEFT_OK ? next_line(reader, ' ', &more, error) : status) {
-        double name, submit, run, used, requested;
+        double name = 0, submit = 0, run = 0, used = 0, requested = 0;
         status = number(reader, SWF_ID, "the job's number", 0, 1e15, &name, error);
         if (status == WEFT_OK)
             status = number(reader, SWF_SUBMIT, "the submit time", -1, SECONDS_MOST, &submit, error);

@@ -160,8 +160,8 @@ static void whatever_comes(uint64_t seed)
         for (uint64_t arrivals = DRAW(4); arrivals--;) {
             struct scheduler_request request = {.project = (uint32_t)DRAW(3), .weight = 1, .fixed = DRAW(5) == 0};
             bool wide = DRAW(4) == 0;
-            request.gang = wide ? (struct gang){1 + (uint32_t)DRAW(hosts), (uint16_t)slots}
-                                : (struct gang){1, (uint16_t)(1 + DRAW(slots))};
+            uint32_t nodes = wide ? 1 + (uint32_t)DRAW(hosts) : 1;
+            request.gang = (struct gang){nodes, (uint16_t)(wide ? slots : 1 + DRAW(slots))};
             request.slots = request.gang.nodes * request.gang.slots;
             uint32_t run;
             if (scheduler_queued(world.scheduler) > RUNS / 4)
