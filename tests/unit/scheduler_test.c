@@ -158,7 +158,9 @@ static void whatever_comes(uint64_t seed)
         struct error error = {0};
         now += (double)DRAW(3000);
         for (uint64_t arrivals = DRAW(4); arrivals--;) {
-            struct scheduler_request request = {.project = (uint32_t)DRAW(3), .weight = 1, .fixed = DRAW(5) == 0};
+            struct scheduler_request request = {.weight = 1};
+            request.project = (uint32_t)DRAW(3);
+            request.fixed = DRAW(5) == 0;
             bool wide = DRAW(4) == 0;
             uint32_t nodes = wide ? 1 + (uint32_t)DRAW(hosts) : 1;
             request.gang = (struct gang){nodes, (uint16_t)(wide ? slots : 1 + DRAW(slots))};
