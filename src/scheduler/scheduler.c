@@ -178,6 +178,29 @@ static void take(struct scheduler *scheduler, uint32_t name)
         pool_take(&scheduler->pool, run->hosts[i], name, run->request.gang.slots);
 }
 
+weft_status scheduler_take_up(struct scheduler *scheduler, const struct scheduler_request *request,
+                              const struct scheduler_past *past, uint32_t *name, struct error *error)
+{
+    for (uint32_t i = 0; past->hosts && i < request->gang.nodes; i++)
+        if (past->hosts[i] >= scheduler->pool.host_count ||
+            scheduler->pool.hosts[past->hosts[i]].free < request->gang.slots)
+            return error_set(error, WEFT_ERROR_STATE, "a run of %u slots on host %u, which has not so many free",
+                             request->gang.slots, past->hosts[i]);
+    weft_status status = scheduler_submit(scheduler, request, past->since, name, error);
+    if (status != WEFT_OK)
+        return status;
+    struct scheduled_run *run = &scheduler->runs[*name];
+    run->attained = past->attained;
+    run->waited = past->waited;
+    if (past->hosts) {
+        memcpy(run->hosts, past->hosts, request->gang.nodes * sizeof *past->hosts);
+        run->place = RUN_RUNNING;
+        scheduler->queued--;
+        take(scheduler, *name);
+    }
+    return WEFT_OK;
+}
+
 /* Let go of the hosts that were held for a run: it needs them no more, or has them. */
 static void release_hold(struct scheduler *scheduler, uint32_t name)
 {

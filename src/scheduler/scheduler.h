@@ -66,6 +66,18 @@ void scheduler_drain_host(struct scheduler *scheduler, uint32_t host, bool drain
 weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
                              uint32_t *run, struct error *error);
 
+/** What became of a run before this scheduler knew it: after a restart. */
+struct scheduler_past {
+    double attained;       /**< seconds that its attempts before the present one have computed */
+    double waited;         /**< seconds in the queue before the present wait */
+    double since;          /**< of the present wait, or of the present start */
+    const uint32_t *hosts; /**< of its gang, that it has and that must be free for it; NULL: it waits */
+};
+
+/** scheduler_submit() of a run with a past. Errors: STATE besides, if its hosts have not the slots. */
+weft_status scheduler_take_up(struct scheduler *scheduler, const struct scheduler_request *request,
+                              const struct scheduler_past *past, uint32_t *run, struct error *error);
+
 /** A run came to its end by itself: what it took is learned from. Its name is free for another. */
 weft_status scheduler_finish(struct scheduler *scheduler, uint32_t run, double now, struct error *error);
 

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attempts: placed, started, heard, ended. */
+#include "platform/controller_state.h"
+
+#include "platform/registry_hosts.h"
+#include "platform/slot_set.h"
+#include "platform/snapshot.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CODE_AGAIN 75 /* EX_TEMPFAIL: "run me again" */
+
+struct attempt controlled_attempt(const struct controlled_run *run)
+{
+    struct attempt attempt = {.epoch = (uint64_t)run->epoch};
+    snprintf(attempt.run, sizeof attempt.run, "%" PRId64, run->run);
+    return attempt;
+}
+
+void attempt_forget(struct controller *controller, struct controlled_run *run)
+{
+    for (uint32_t i = 0; run->node && i < run->nodes; i++)
+        if (!run->node[i].ended)
+            controller->used[run->node[i].host] &= ~run->node[i].slots;
+    free(run->node);
+    run->node = NULL;
+    run->to_start = run->to_stop = run->started = false;
+}
+
+/* ---- it begins ------------------------------------------------------------------------------------------------------
+ */
+
+weft_status attempt_place(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
+{
+    size_t bytes = run->nodes * sizeof(struct controlled_node);
+    struct controlled_node *nodes = calloc(run->nodes, sizeof *nodes);
+    struct registry_node *rows = calloc(run->nodes, sizeof *rows);
+    bool free_now = nodes && rows;
+    weft_status status = free_now ? WEFT_OK : error_memory(error, bytes, "the nodes of an attempt");
+    for (uint32_t i = 0; i < run->nodes && free_now; i++) {
+        nodes[i].host = run->promised[i];
+        nodes[i].slots = slot_set_choose(controller->used[run->promised[i]], controller->host_slots, run->slots);
+        free_now = nodes[i].slots != 0;
+        rows[i].node = i;
+        snprintf(rows[i].host, sizeof rows[i].host, "%s", controller->host_names[nodes[i].host]);
+        slot_set_write(nodes[i].slots, rows[i].slots);
+    }
+    struct registry_outcome outcome = {0};
+    if (free_now)
+        status = registry_run_place(controller->config.registry, run->run, controller->config.pod, rows, run->nodes, "",
+                                    now, &run->epoch, &outcome, error);
+    if (free_now && status == WEFT_OK && outcome.verdict == REGISTRY_DONE) {
+        for (uint32_t i = 0; i < run->nodes; i++)
+            controller->used[nodes[i].host] |= nodes[i].slots;
+        run->node = nodes;
+        run->to_start = true;
+        free(run->promised);
+        run->promised = NULL;
+        nodes = NULL;
+    }
+    free(nodes);
+    free(rows);
+    return status;
+}
+
+/* The folders of a run, with its code in it, made when it starts first. */
+static weft_status make_folders(const struct controller *controller, const struct controlled_run *run,
+                                const struct run_specification *specification, char work[FILE_PATH_BYTES],
+                                char checkpoints[FILE_PATH_BYTES], struct error *error)
+{
+    char name[64], folder[FILE_PATH_BYTES];
+    snprintf(name, sizeof name, "%" PRId64, run->run);
+    weft_status status = file_join(folder, controller->config.folders.runs, name, error);
+    if (status == WEFT_OK)
+        status = file_join(work, folder, "work", error);
+    if (status == WEFT_OK)
+        status = file_join(checkpoints, folder, "checkpoints", error);
+    if (status == WEFT_OK)
+        status = file_make_folder(checkpoints, error);
+    if (status != WEFT_OK || file_is_folder(work))
+        return status;
+    if (*specification->snapshot)
+        return snapshot_check_out(controller->config.folders.snapshots, specification->snapshot, work, error);
+    return file_make_folder(work, error);
+}
+
+/* The environment of a run: what was asked for, and where its checkpoints are. The array is to be freed. */
+static char **environment_of(const struct run_specification *specification, char *checkpoints, struct error *error)
+{
+    size_t count = 0;
+    while (specification->environment[count])
+        count++;
+    char **environment = calloc(count + 2, sizeof(char *));
+    if (!environment) {
+        error_memory(error, (count + 2) * sizeof(char *), "an environment");
+        return NULL;
+    }
+    memcpy(environment, specification->environment, count * sizeof(char *));
+    environment[count] = checkpoints;
+    return environment;
+}
+
+/* Give the engine the order. */
+static weft_status give_order(struct controller *controller, struct controlled_run *run,
+                              const struct run_specification *specification, struct error *error)
+{
+    char work[FILE_PATH_BYTES], checkpoints[FILE_PATH_BYTES];
+    char variable[FILE_PATH_BYTES + sizeof "WEFT_CHECKPOINT_DIR="];
+    weft_status status = make_folders(controller, run, specification, work, checkpoints, error);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(variable, sizeof variable, "WEFT_CHECKPOINT_DIR=%s", checkpoints);
+    size_t bytes = run->nodes * (sizeof(struct engine_place) + SLOT_SET_MOST * sizeof(uint32_t));
+    struct engine_place *places = malloc(run->nodes * sizeof *places);
+    uint32_t *numbers = malloc(run->nodes * SLOT_SET_MOST * sizeof *numbers);
+    char **environment = environment_of(specification, variable, error);
+    if (!places || !numbers || !environment) {
+        status = error_memory(error, bytes, "an order to the engine");
+    } else {
+        for (uint32_t i = 0; i < run->nodes; i++)
+            places[i] = (struct engine_place){controller->host_names[run->node[i].host], &numbers[i * SLOT_SET_MOST],
+                                              slot_set_numbers(run->node[i].slots, &numbers[i * SLOT_SET_MOST])};
+        struct engine_order order = {.attempt = controlled_attempt(run),
+                                     .places = places,
+                                     .nodes = run->nodes,
+                                     .command = specification->arguments,
+                                     .environment = environment,
+                                     .folder = work,
+                                     .gpus = specification->slot_kind == SLOT_GPU,
+                                     .grace = (uint64_t)controller->config.grace,
+                                     .time_limit = (uint64_t)specification->time_limit * 1000};
+        status = controller->config.engine->start(controller->config.engine, &order, error);
+    }
+    free(places);
+    free(numbers);
+    free(environment);
+    return status;
+}
+
+weft_status attempt_start(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
+{
+    struct database *registry = controller->config.registry;
+    struct run_specification specification;
+    weft_status status = registry_run_specification(registry, run->run, &specification, error);
+    if (status != WEFT_OK)
+        return status;
+    struct error refusal = {0};
+    status = give_order(controller, run, &specification, &refusal);
+    run->to_start = false;
+    run->slice_end = specification.time_slice ? now + specification.time_slice * 1000 : INT64_MAX;
+    run_specification_free(&specification);
+    if (status == WEFT_ERROR_MEMORY)
+        return error_set(error, status, "%s", refusal.text);
+    run->started = status == WEFT_OK;
+    struct registry_outcome outcome;
+    weft_status told = database_begin(registry, DATABASE_DURABLE, error);
+    if (told != WEFT_OK)
+        return told;
+    if (status == WEFT_OK)
+        told = registry_run_change(registry, run->run, run->epoch, RUN_CAUSE_ACCEPTED, "", "", now, &outcome, error);
+    for (uint32_t i = 0; status != WEFT_OK && i < run->nodes && told == WEFT_OK; i++) {
+        /* All nodes end by that; the last one ends the attempt, and attempt_hear() is not needed for it. */
+        struct registry_node ended = {.node = i, .how = RUN_EXIT_NOT_STARTED};
+        int64_t left;
+        snprintf(ended.detail, sizeof ended.detail, "%.*s", REGISTRY_DETAIL_BYTES - 1, refusal.text);
+        told = registry_node_end(registry, run->run, run->epoch, &ended, controller->config.platform_most, now, &left,
+                                 &outcome, error);
+    }
+    if (status != WEFT_OK) {
+        run->to_stop = true; /* where some nodes were started */
+        run->how = ENGINE_KILL;
+    }
+    return database_end(registry, told, error);
+}
+
+/* ---- it is asked to end
+ * ---------------------------------------------------------------------------------------------- */
+
+weft_status attempt_ask(struct controller *controller, struct controlled_run *run, enum run_cause cause,
+                        const char *actor, const char *detail, int64_t now, struct error *error)
+{
+    struct registry_outcome outcome;
+    weft_status status = registry_run_change(controller->config.registry, run->run, run->epoch, cause, actor, detail,
+                                             now, &outcome, error);
+    if (status != WEFT_OK || outcome.verdict != REGISTRY_DONE)
+        return status;
+    run->to_stop = true;
+    run->how = run_cause_gives_way(cause) ? ENGINE_CHECKPOINT : ENGINE_STOP;
+    return WEFT_OK;
+}
+
+weft_status attempt_stop(struct controller *controller, struct controlled_run *run, struct error *error)
+{
+    struct attempt attempt = controlled_attempt(run);
+    struct error refusal = {0};
+    run->to_stop = false;
+    weft_status status = controller->config.engine->stop(controller->config.engine, &attempt, run->how, 0, &refusal);
+    /* An attempt that the engine does not know has nothing to end. */
+    return status == WEFT_OK || status == WEFT_ERROR_STATE ? WEFT_OK : error_set(error, status, "%s", refusal.text);
+}
+
+/* ---- what the engine tells ------------------------------------------------------------------------------------------
+ */
+
+struct hearing {
+    struct controller *controller;
+    struct controlled_run *run;
+    uint32_t node;
+    int64_t now;
+    weft_status status;
+    struct error *error;
+};
+
+/* How a node ended, from its last record. */
+static struct registry_node end_of(const struct journal_record *record, uint32_t node)
+{
+    struct registry_node ended = {.node = node};
+    snprintf(ended.detail, sizeof ended.detail, "%.*s", (int)record->size, record->size ? record->text : "");
+    if (record->kind == JOURNAL_LOST) {
+        ended.how = RUN_EXIT_LOST;
+        return ended;
+    }
+    ended.code = record->exited.code;
+    ended.signal = record->exited.signal;
+    if (record->exited.cause == JOURNAL_NOT_STARTED)
+        ended.how = RUN_EXIT_NOT_STARTED;
+    else if (record->exited.cause == JOURNAL_HOST || record->exited.cause == JOURNAL_LEASE)
+        ended.how = RUN_EXIT_LOST;
+    else if (ended.signal)
+        ended.how = RUN_EXIT_FAILED;
+    else
+        ended.how = ended.code == 0 ? RUN_EXIT_COMPLETED : ended.code == CODE_AGAIN ? RUN_EXIT_AGAIN : RUN_EXIT_FAILED;
+    return ended;
+}
+
+/* A host on which the platform has failed a run; it is drained if that happens too often. */
+static weft_status blame_host(struct hearing *hearing, const struct registry_node *ended)
+{
+    struct controller *controller = hearing->controller;
+    uint32_t host = hearing->run->node[hearing->node].host;
+    bool cordoned = false;
+    weft_status status = registry_host_fail(controller->config.registry, controller->host_names[host], ended->detail,
+                                            controller->config.cordon_most, controller->config.cordon_window,
+                                            hearing->now, &cordoned, hearing->error);
+    if (status == WEFT_OK && cordoned)
+        scheduler_drain_host(controller->scheduler, host, true);
+    return status;
+}
+
+static weft_status hear_end(struct hearing *hearing, const struct journal_record *record)
+{
+    struct controller *controller = hearing->controller;
+    struct controlled_run *run = hearing->run;
+    struct database *registry = controller->config.registry;
+    struct registry_outcome outcome;
+    struct registry_node ended = end_of(record, hearing->node);
+    int64_t left = 0;
+    weft_status status = WEFT_OK;
+    if (record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_TIME_LIMIT)
+        status = registry_run_change(registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "", hearing->now,
+                                     &outcome, hearing->error);
+    if (status == WEFT_OK && (ended.how == RUN_EXIT_LOST || ended.how == RUN_EXIT_NOT_STARTED))
+        status = blame_host(hearing, &ended);
+    if (status == WEFT_OK)
+        status = registry_node_end(registry, run->run, run->epoch, &ended, controller->config.platform_most,
+                                   hearing->now, &left, &outcome, hearing->error);
+    if (status != WEFT_OK)
+        return status;
+    run->node[hearing->node].ended = true;
+    controller->used[run->node[hearing->node].host] &= ~run->node[hearing->node].slots;
+    controller->changed = true;
+    /* A gang without one of its nodes is of no use; one whose nodes end well is left to end. */
+    if (left && ended.how != RUN_EXIT_COMPLETED) {
+        run->to_stop = true;
+        run->how = ENGINE_STOP;
+    }
+    return WEFT_OK;
+}
+
+static bool hear_record(void *context, const struct journal_record *record)
+{
+    struct hearing *hearing = context;
+    struct controlled_run *run = hearing->run;
+    const struct controller_config *config = &hearing->controller->config;
+    struct registry_outcome outcome;
+    if (record->kind == JOURNAL_STARTED)
+        hearing->status = registry_node_start(config->registry, run->run, run->epoch, hearing->node, hearing->now,
+                                              &outcome, hearing->error);
+    else if (journal_is_end(record->kind))
+        hearing->status = hear_end(hearing, record);
+    if (hearing->status == WEFT_OK && config->sink)
+        hearing->status = config->sink(config->context, run->run, run->epoch, hearing->node, record, hearing->error);
+    if (hearing->status == WEFT_OK)
+        run->node[hearing->node].dealt = record->sequence;
+    return hearing->status == WEFT_OK;
+}
+
+/* The engine does not know this node, though it was told of it: it is lost. */
+static weft_status lose_node(struct hearing *hearing)
+{
+    static const char sentence[] = "the engine knows nothing of it";
+    struct journal_record record = {.kind = JOURNAL_LOST, .text = sentence, .size = sizeof sentence - 1};
+    return hear_end(hearing, &record);
+}
+
+weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
+{
+    struct engine *engine = controller->config.engine;
+    struct attempt attempt = controlled_attempt(run);
+    for (uint32_t i = 0; i < run->nodes; i++) {
+        struct controlled_node *node = &run->node[i];
+        if (node->ended)
+            continue;
+        uint64_t before = node->dealt;
+        struct hearing hearing = {controller, run, i, now, WEFT_OK, error};
+        struct error refusal = {0};
+        weft_status status = engine->poll(engine, &attempt, i, before, hear_record, &hearing, &refusal);
+        if (status == WEFT_ERROR_STATE || status == WEFT_ERROR_DATA)
+            hearing.status = lose_node(&hearing);
+        else if (status != WEFT_OK)
+            return error_set(error, status, "%s", refusal.text);
+        if (hearing.status == WEFT_OK && node->dealt != before)
+            hearing.status =
+                registry_node_dealt(controller->config.registry, run->run, run->epoch, i, (int64_t)node->dealt, error);
+        if (hearing.status != WEFT_OK)
+            return hearing.status;
+    }
+    return WEFT_OK;
+}
+
+/* ---- it was under way before
+ * ------------------------------------------------------------------------------------------ */
+
+static bool find_host(const struct controller *controller, const char *name, uint32_t *host)
+{
+    for (*host = 0; *host < controller->host_count; ++*host)
+        if (!strcmp(controller->host_names[*host], name))
+            return true;
+    return false;
+}
+
+weft_status attempt_take_up(struct controller *controller, struct controlled_run *run, struct error *error)
+{
+    struct registry_node *rows;
+    size_t count;
+    weft_status status = registry_nodes(controller->config.registry, run->run, run->epoch, &rows, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    run->node = calloc(run->nodes, sizeof *run->node);
+    if (!run->node)
+        status = error_memory(error, run->nodes * sizeof *run->node, "the nodes of an attempt");
+    for (uint32_t i = 0; i < count && i < run->nodes && status == WEFT_OK; i++) {
+        struct controlled_node *node = &run->node[i];
+        if (!find_host(controller, rows[i].host, &node->host) || !slot_set_read(rows[i].slots, &node->slots)) {
+            status = error_set(error, WEFT_ERROR_STATE,
+                               "run %" PRId64 " has slots %s of host '%s', which is not there any more", run->run,
+                               rows[i].slots, rows[i].host);
+            break;
+        }
+        node->ended = rows[i].ended != 0;
+        node->dealt = (uint64_t)rows[i].sequence;
+        if (!node->ended)
+            controller->used[node->host] |= node->slots;
+    }
+    free(rows);
+    return status;
+}
