@@ -148,7 +148,7 @@ static const struct command command_cluster = {
     .name = "cluster",
     .summary = "a trace of jobs through the scheduler",
     .description =
-        "Submits the jobs of a trace to the scheduler that 'weft serve' uses, in virtual time, and sums up what became "
+        "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became "
         "of them. The scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get "
         "GPUs of one host, larger ones whole hosts of one Pod. Those that have run for an hour may be displaced or "
         "moved, which costs them five minutes. Waiting is all time not running; shares are of all GPUs from the first "

@@ -94,8 +94,7 @@ static weft_status note_name(struct controller *controller, struct controlled_ru
 static weft_status enter(struct controller *controller, struct controlled_run *run, const struct registry_run *found,
                          struct error *error)
 {
-    struct scheduler_request request = {.name = (uint64_t)run->run,
-                                        .gang = {run->nodes, (uint16_t)run->slots},
+    struct scheduler_request request = {.gang = {run->nodes, (uint16_t)run->slots},
                                         .slots = run->nodes * run->slots,
                                         .weight = exp2((double)found->priority / 25),
                                         .fixed = !found->preemptible};
@@ -520,7 +519,7 @@ weft_status controller_why(struct controller *controller, int64_t number, int64_
         return WEFT_OK;
     }
     if (controller->changed) { /* the queue has no order yet that knows of all */
-        snprintf(text, size, "has just come; the next pass looks at it");
+        snprintf(text, size, "the queue has just changed; the next pass, within a second, looks at it");
         return WEFT_OK;
     }
     struct outlook *outlooks = malloc((queued + 1) * sizeof *outlooks);

@@ -28,7 +28,8 @@ struct outlook {
 };
 
 /**
- * The outlooks of all queued runs in the order of the queue as of the last pass, into `outlooks[scheduler_queued()]`.
+ * The outlooks of all queued runs in the order of the queue, into `outlooks[scheduler_queued()]`. To be called when no
+ * run has come, gone or been queued again since the last pass.
  */
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error);
 

@@ -21,7 +21,7 @@ struct room_search {
     struct scheduler *scheduler;
     struct room_plan best, trial;
     struct holes holes;      /* of the whole pool, but for the hosts being emptied */
-    bool *chosen;            /* hosts being emptied */
+    bool *chosen;            /* hosts of the plan whose moves are being settled */
     struct host_cost *costs; /* of a Pod's hosts */
 };
 
@@ -84,12 +84,13 @@ static bool may_be_displaced(const struct room_search *search, const struct ques
            run_may_be_displaced(search->scheduler, run, question->now);
 }
 
-static bool is_hole(const struct pool_host *host, uint32_t for_run)
+/* Held hosts are no holes, whoever they are held for. */
+static bool is_hole(const struct pool_host *host)
 {
-    return host->open && host->free && (host->held_for == POOL_NOBODY || host->held_for == for_run);
+    return host->open && host->free && host->held_for == POOL_NOBODY;
 }
 
-/* Holes of the pool, those of hosts being emptied left out. Held hosts are no holes, whoever they are held for. */
+/* Holes of the pool, those of hosts being emptied left out. */
 static void count_holes(struct room_search *search)
 {
     const struct pool *pool = &search->scheduler->pool;
@@ -102,8 +103,7 @@ static void count_holes(struct room_search *search)
 static void leave_out(struct room_search *search, uint32_t host)
 {
     const struct pool_host *that = &search->scheduler->pool.hosts[host];
-    search->chosen[host] = true;
-    if (is_hole(that, POOL_NOBODY))
+    if (is_hole(that))
         search->holes.with_free[that->free]--;
 }
 
@@ -256,7 +256,6 @@ static bool find_one(struct room_search *search, const struct question *question
         search->trial.hosts[0] = h;
         bool empty = empty_host(search, question, h, needed, limit);
         end_trial(search);
-        search->chosen[h] = false;
         search->holes = holes;
         if (empty) {
             limit = search->trial.cost;
@@ -322,8 +321,6 @@ static bool find_several(struct room_search *search, const struct question *ques
                                limit - search->trial.cost);
         }
         end_trial(search);
-        for (uint32_t i = 0; i < nodes; i++)
-            search->chosen[search->costs[i].host] = false;
         if (empty && search->trial.cost < limit) {
             limit = search->trial.cost;
             found = true;
@@ -351,7 +348,7 @@ static void settle(struct room_search *search)
         unsigned tightest = POOL_SLOTS_MOST + 1;
         for (uint32_t h = 0; h < pool->host_count; h++) {
             const struct pool_host *host = &pool->hosts[h];
-            if (search->chosen[h] || !is_hole(host, POOL_NOBODY))
+            if (search->chosen[h] || !is_hole(host))
                 continue;
             unsigned free = host->free;
             for (uint32_t k = 0; k < i && free; k++) /* those before have gone there already */

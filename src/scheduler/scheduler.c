@@ -71,11 +71,6 @@ uint32_t scheduler_queued(const struct scheduler *scheduler)
     return scheduler->queued;
 }
 
-const struct scheduler_request *scheduler_request_of(const struct scheduler *scheduler, uint32_t run)
-{
-    return &scheduler->runs[run].request;
-}
-
 /* ---- runs come and go
  * ------------------------------------------------------------------------------------------------ */
 

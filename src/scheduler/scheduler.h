@@ -28,7 +28,6 @@ struct scheduler;
 
 /** What a run asks for. */
 struct scheduler_request {
-    uint64_t name;    /**< the caller's, for its own use */
     uint32_t project; /**< a small number: estimates go by it */
     struct gang gang; /**< nodes x slots per node */
     uint32_t slots;   /**< slots that it uses: nodes x slots, or less where whole hosts are taken for it */
@@ -91,9 +90,7 @@ void scheduler_requeue(struct scheduler *scheduler, uint32_t run, double now);
 weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct scheduler_decision **decisions,
                            size_t *count, struct error *error);
 
-/** How many runs wait; how many slots run. */
+/** How many runs wait. */
 uint32_t scheduler_queued(const struct scheduler *scheduler);
-
-const struct scheduler_request *scheduler_request_of(const struct scheduler *scheduler, uint32_t run);
 
 #endif

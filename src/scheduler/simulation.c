@@ -165,8 +165,7 @@ static void pass_time(struct simulation *simulation, double to)
 
 static weft_status submit(struct simulation *simulation, struct job *job, struct error *error)
 {
-    struct scheduler_request request = {.name = job->trace->name,
-                                        .project = job->trace->project,
+    struct scheduler_request request = {.project = job->trace->project,
                                         .gang = gang_of(&simulation->cluster, job->trace->slots),
                                         .slots = job->trace->slots,
                                         .weight = 1};

@@ -73,8 +73,8 @@ static inline bool run_may_move(const struct scheduler *scheduler, const struct 
 }
 
 /**
- * Whether a running run may be displaced by now. From the `displace_often`-th time on that it was, it is safe for twice
- * as long each time: two runs that each find the other worse off do not take turns for ever.
+ * Whether a running run may be displaced by now. After `displace_often` times each further time makes it
+ * safe for twice as long: two runs that each find the other worse off do not take turns for ever.
  */
 static inline bool run_may_be_displaced(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {

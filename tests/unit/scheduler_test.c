@@ -353,56 +353,88 @@ static void what_can_never_fit_is_refused(void **state)
     scheduler_free(scheduler);
 }
 
-/* ---- no cycles, in all small cases ---------------------------------------------------------------------------------
- */
+/* A run that many short ones displace in turn has its peace after some times. */
+static void a_run_that_was_displaced_often_is_safe_for_longer(void **state)
+{
+    struct scheduler *scheduler = cluster(1, 1, 1);
+    double now = 0, displaced_at[64];
+    for (int i = 0; i < 200; i++) { /* the history: most runs end within minutes */
+        uint32_t run = submit(scheduler, 1, 1, now);
+        pass(scheduler, now, SCHEDULER_START, run);
+        now += 120;
+        assert_int_equal(scheduler_finish(scheduler, run, now, NULL), WEFT_OK);
+    }
+    uint32_t old = submit(scheduler, 1, 1, now), times = 0;
+    pass(scheduler, now, SCHEDULER_START, old);
+    now += 100 * HOUR;
+    /* One short run after another waits, as long as it takes. */
+    for (uint32_t new = submit(scheduler, 1, 1, now); times < policy.displace_often + 3; now += 60) {
+        if (!pass(scheduler, now, SCHEDULER_DISPLACE, old))
+            continue;
+        displaced_at[times++] = now;
+        assert_int_equal(scheduler_finish(scheduler, new, now + 30, NULL), WEFT_OK);
+        new = submit(scheduler, 1, 1, now + 31);
+        assert_int_equal(pass(scheduler, now + 32, SCHEDULER_START, old), 0); /* the new one is better: it runs first */
+        assert_int_equal(scheduler_finish(scheduler, new, now + 40, NULL), WEFT_OK);
+        assert_int_equal(pass(scheduler, now + 41, SCHEDULER_START, old), 1);
+        new = submit(scheduler, 1, 1, now + 42);
+    }
+    for (uint32_t i = 1; i < times; i++) {
+        double safe = policy.least_age * (i <= policy.displace_often ? 1 : 1u << (i - (uint32_t)policy.displace_often));
+        assert_true(displaced_at[i] - displaced_at[i - 1] >= safe);
+        assert_true(displaced_at[i] - displaced_at[i - 1] < safe + 600);
+    }
+    scheduler_free(scheduler);
+}
+
+/* ---- no cycles, in all small cases ------------------------------------------------------------------------------- */
 
 #define JOBS 4
+
+struct player {
+    double left, since;
+    bool running;
+};
 
 /* Four runs on two hosts of two slots; shapes and durations by the digits of `code`. How often who displaced whom:
  * `pairs`. */
 static void play(unsigned code, unsigned pairs[JOBS][JOBS])
 {
     static const struct gang shapes[3] = {{1, 1}, {1, 2}, {2, 2}};
-    static const double durations[2] = {900, 20 * HOUR};
+    static const double durations[2] = {900, 9 * HOUR};
     struct scheduler *scheduler = cluster(1, 2, 2);
-    double left[JOBS], since[JOBS], now = 0;
-    bool running[JOBS] = {false};
-    int done = 0, submitted = 0;
-    for (; done < JOBS; now += 300) {
+    struct player players[JOBS] = {{0}};
+    uint32_t name[JOBS], of_name[JOBS]; /* the scheduler gives a name again when its run has ended */
+    double now = 0;
+    for (uint32_t done = 0, submitted = 0; done < JOBS; now += 300) {
         assert_true(now < 4000 * HOUR); /* all end */
         if (submitted < JOBS && now >= submitted * 2 * HOUR) {
             struct gang shape = shapes[code % 3];
-            left[submitted] = durations[code / 3 % 2];
+            players[submitted].left = durations[code / 3 % 2];
             code /= 6;
-            assert_int_equal(submit(scheduler, shape.nodes, shape.slots, now), (uint32_t)submitted);
+            name[submitted] = submit(scheduler, shape.nodes, shape.slots, now);
+            of_name[name[submitted]] = submitted;
             submitted++;
         }
-        for (int i = 0; i < submitted; i++) {
-            if (running[i] && now - since[i] >= left[i]) {
-                /* Kept in the scheduler's list so that names are not used again: withdrawn runs are. */
-                assert_int_equal(scheduler_finish(scheduler, (uint32_t)i, now, NULL), WEFT_OK);
-                running[i] = false;
-                left[i] = -1;
+        for (uint32_t i = 0; i < submitted; i++) {
+            struct player *player = &players[i];
+            if (player->running && now - player->since >= player->left) {
+                assert_int_equal(scheduler_finish(scheduler, name[i], now, NULL), WEFT_OK);
+                player->running = false;
                 done++;
-                if (submitted < JOBS) /* its name would be given to the next: the rest of this case is skipped */
-                    done = JOBS;
             }
         }
         const struct scheduler_decision *decisions;
         size_t count;
         assert_int_equal(scheduler_pass(scheduler, now, &decisions, &count, NULL), WEFT_OK);
         for (size_t i = 0; i < count; i++) {
-            uint32_t run = decisions[i].run;
-            if (decisions[i].kind != SCHEDULER_START) {
-                left[run] -= now - since[run] - policy.restart_cost;
-                running[run] = false;
-            }
+            uint32_t run = of_name[decisions[i].run];
+            if (decisions[i].kind != SCHEDULER_START)
+                players[run].left -= now - players[run].since - policy.restart_cost;
             if (decisions[i].kind == SCHEDULER_DISPLACE)
-                pairs[decisions[i].for_run][run]++;
-            if (decisions[i].kind != SCHEDULER_DISPLACE) {
-                since[run] = now;
-                running[run] = true;
-            }
+                pairs[of_name[decisions[i].for_run]][run]++;
+            players[run].running = decisions[i].kind != SCHEDULER_DISPLACE;
+            players[run].since = now;
         }
     }
     scheduler_free(scheduler);
@@ -439,6 +471,7 @@ int main(void)
         cmocka_unit_test(a_short_run_displaces_one_that_has_run_for_days),
         cmocka_unit_test(a_wide_run_is_served_in_the_end),
         cmocka_unit_test(what_can_never_fit_is_refused),
+        cmocka_unit_test(a_run_that_was_displaced_often_is_safe_for_longer),
         cmocka_unit_test(no_two_runs_displace_each_other_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
