@@ -250,7 +250,7 @@ static weft_status get_side(struct database *database, const char *project, cons
 {
     if (!*user)
         return get_account(database, "pool", project, "", account, error);
-    weft_status status = receives ? registry_role_need(database, project, user, REGISTRY_MEMBER, error) : WEFT_OK;
+    weft_status status = receives ? registry_role_need(database, project, user, ROLE_MEMBER, error) : WEFT_OK;
     return status == WEFT_OK ? get_account(database, "member", project, user, account, error) : status;
 }
 
@@ -260,7 +260,7 @@ weft_status ledger_transfer(struct database *database, const char *project, cons
     struct account giver, taker;
     weft_status status = need_budget(database, project, error);
     if (status == WEFT_OK)
-        status = registry_role_need(database, project, actor, REGISTRY_MANAGER, error);
+        status = registry_role_need(database, project, actor, ROLE_MANAGER, error);
     if (status == WEFT_OK && (amount <= 0 || amount > LEDGER_MOST || strcmp(from, to) == 0))
         status = error_set(error, WEFT_ERROR_DATA, "%.1f slot-minutes cannot be moved from '%s' to '%s'",
                            MINUTES(amount), from, to);
@@ -312,7 +312,7 @@ static weft_status choose_payer(struct database *database, const char *project, 
 {
     struct ledger_budget budget;
     struct account pool;
-    enum registry_role role;
+    enum role role;
     weft_status status = ledger_budget_get(database, project, &budget, error);
     if (status != WEFT_OK)
         return status;
@@ -324,7 +324,7 @@ static weft_status choose_payer(struct database *database, const char *project, 
     if ((status = registry_role_get(database, project, user, &role, error)) != WEFT_OK ||
         (status = get_account(database, "member", project, user, payer, error)) != WEFT_OK)
         return status;
-    if (payer->balance >= wanted || (!budget.shared && role < REGISTRY_MANAGER))
+    if (payer->balance >= wanted || (!budget.shared && role < ROLE_MANAGER))
         return WEFT_OK;
     status = get_account(database, "pool", project, "", &pool, error);
     if (status == WEFT_OK && (pool.balance >= wanted || pool.balance > payer->balance))

@@ -6,28 +6,6 @@
 
 #include <string.h>
 
-static const char *const role_names[] = {
-    [REGISTRY_STRANGER] = "stranger",
-    [REGISTRY_VIEWER] = "viewer",
-    [REGISTRY_MEMBER] = "member",
-    [REGISTRY_MANAGER] = "manager",
-};
-
-const char *registry_role_name(enum registry_role role)
-{
-    return role_names[role];
-}
-
-bool registry_role_find(const char *name, enum registry_role *role)
-{
-    for (int i = 0; i <= REGISTRY_MANAGER; i++)
-        if (strcmp(role_names[i], name) == 0) {
-            *role = (enum registry_role)i;
-            return true;
-        }
-    return false;
-}
-
 /* ---- users ------------------------------------------------------------------------------------------------------ */
 
 weft_status registry_user_put(struct database *database, const char *user, bool admin, int64_t now, struct error *error)
@@ -108,7 +86,7 @@ weft_status registry_project_make(struct database *database, const char *project
     status = statement_run(insert, error);
     if (status == WEFT_OK && database_changes(database) == 0)
         status = error_set(error, WEFT_ERROR_STATE, "there is a project '%s' already", project);
-    return status == WEFT_OK ? registry_member_put(database, project, manager, REGISTRY_MANAGER, now, error) : status;
+    return status == WEFT_OK ? registry_member_put(database, project, manager, ROLE_MANAGER, now, error) : status;
 }
 
 weft_status registry_project_close(struct database *database, const char *project, int64_t closed, struct error *error)
@@ -168,7 +146,7 @@ static weft_status check_managers(struct database *database, const char *project
     struct statement *select =
         database_prepare(database, "SELECT count(*) FROM members WHERE project = ? AND role = ?");
     statement_bind_text(select, project);
-    statement_bind_integer(select, REGISTRY_MANAGER);
+    statement_bind_integer(select, ROLE_MANAGER);
     bool some = statement_next(select) && statement_integer(select, 0) > 0;
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK && !some)
@@ -177,8 +155,8 @@ static weft_status check_managers(struct database *database, const char *project
     return status;
 }
 
-weft_status registry_member_put(struct database *database, const char *project, const char *user,
-                                enum registry_role role, int64_t now, struct error *error)
+weft_status registry_member_put(struct database *database, const char *project, const char *user, enum role role,
+                                int64_t now, struct error *error)
 {
     struct registry_project in;
     struct registry_user who;
@@ -188,7 +166,7 @@ weft_status registry_member_put(struct database *database, const char *project, 
     if (status != WEFT_OK)
         return status;
     struct statement *change;
-    if (role == REGISTRY_STRANGER) {
+    if (role == ROLE_NONE) {
         change = database_prepare(database, "DELETE FROM members WHERE project = ? AND user = ?");
         statement_bind_text(change, project);
         statement_bind_text(change, user);
@@ -204,30 +182,31 @@ weft_status registry_member_put(struct database *database, const char *project, 
     return status == WEFT_OK ? check_managers(database, project, error) : status;
 }
 
-weft_status registry_role_get(struct database *database, const char *project, const char *user,
-                              enum registry_role *role, struct error *error)
+weft_status registry_role_get(struct database *database, const char *project, const char *user, enum role *role,
+                              struct error *error)
 {
     struct statement *select = database_prepare(
         database, "SELECT CASE WHEN u.disabled THEN 0 WHEN u.admin THEN 3 ELSE ifnull(m.role, 0) END FROM users u "
                   "LEFT JOIN members m ON m.user = u.user AND m.project = ? WHERE u.user = ?");
     statement_bind_text(select, project);
     statement_bind_text(select, user);
-    int64_t found = statement_next(select) ? statement_integer(select, 0) : REGISTRY_STRANGER;
+    int64_t found = statement_next(select) ? statement_integer(select, 0) : ROLE_NONE;
     weft_status status = statement_end(select, error);
     if (status == WEFT_OK)
-        *role = (enum registry_role)found;
+        *role = (enum role)found;
     return status;
 }
 
-weft_status registry_role_need(struct database *database, const char *project, const char *user,
-                               enum registry_role least, struct error *error)
+weft_status registry_role_need(struct database *database, const char *project, const char *user, enum role least,
+                               struct error *error)
 {
-    enum registry_role role;
+    enum role role;
     weft_status status = registry_role_get(database, project, user, &role, error);
     if (status == WEFT_OK && role < least)
         status =
-            error_set(error, WEFT_ERROR_STATE, "'%s' is a %s of project '%s'; this needs a %s; ask one of its managers",
-                      user, registry_role_name(role), project, registry_role_name(least));
+            error_set(error, WEFT_ERROR_STATE, "'%s' is %s%s of project '%s'; this needs a %s; ask one of its managers",
+                      user, role == ROLE_NONE ? "no member" : "a ", role == ROLE_NONE ? "" : role_name(role), project,
+                      role_name(least));
     return status;
 }
 
@@ -242,7 +221,7 @@ weft_status registry_members(struct database *database, const char *project, str
          statement_next(select) && (member = registry_list_add(&members, sizeof *member));) {
         statement_copy_text(select, 0, member->project, sizeof member->project);
         statement_copy_text(select, 1, member->user, sizeof member->user);
-        member->role = (enum registry_role)statement_integer(select, 2);
+        member->role = (enum role)statement_integer(select, 2);
         member->since = statement_integer(select, 3);
     }
     return registry_list_end(&members, select, list, count, error);

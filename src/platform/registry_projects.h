@@ -3,20 +3,14 @@
  * Users, projects, and who is a member of which in what role. The rules of registry.h hold.
  *
  * A role includes those below it. An administrator is a manager of every project, member or not. Names follow
- * platform_name_check() (run_specification.h).
+ * platform_name_check() (name.h).
  */
 #ifndef WEFT_PLATFORM_REGISTRY_PROJECTS_H
 #define WEFT_PLATFORM_REGISTRY_PROJECTS_H
 
+#include "platform/name.h"
 #include "platform/registry.h"
-#include "platform/run_specification.h"
-
-enum registry_role {
-    REGISTRY_STRANGER, /**< sees nothing of the project */
-    REGISTRY_VIEWER,   /**< sees it */
-    REGISTRY_MEMBER,   /**< submits runs, and stops their own */
-    REGISTRY_MANAGER,  /**< stops any run of it, has members and budget in hand */
-};
+#include "platform/role.h"
 
 #define REGISTRY_TITLE_BYTES 256
 
@@ -33,13 +27,9 @@ struct registry_project {
 
 struct registry_member {
     char project[PLATFORM_NAME_BYTES], user[PLATFORM_NAME_BYTES];
-    enum registry_role role;
+    enum role role;
     int64_t since;
 };
-
-/** "stranger", "viewer", "member", "manager"; and back (strangers too). */
-const char *registry_role_name(enum registry_role role);
-bool registry_role_find(const char *name, enum registry_role *role);
 
 /** Make the user, or change `admin` of the one there is, who is enabled again. */
 weft_status registry_user_put(struct database *database, const char *user, bool admin, int64_t now,
@@ -59,17 +49,17 @@ weft_status registry_project_close(struct database *database, const char *projec
 weft_status registry_project_get(struct database *database, const char *project, struct registry_project *found,
                                  struct error *error);
 
-/** Give `user` that role; REGISTRY_STRANGER takes the membership away. Errors: STATE if no manager would be left. */
-weft_status registry_member_put(struct database *database, const char *project, const char *user,
-                                enum registry_role role, int64_t now, struct error *error);
+/** Give `user` that role; ROLE_NONE takes the membership away. Errors: STATE if no manager would be left. */
+weft_status registry_member_put(struct database *database, const char *project, const char *user, enum role role,
+                                int64_t now, struct error *error);
 
-/** The role that `user` has, administrators and disabled users (strangers everywhere) considered. */
-weft_status registry_role_get(struct database *database, const char *project, const char *user,
-                              enum registry_role *role, struct error *error);
+/** The role that `user` has, administrators and disabled users (none anywhere) considered. */
+weft_status registry_role_get(struct database *database, const char *project, const char *user, enum role *role,
+                              struct error *error);
 
 /** OK if `user` has at least `least`; else STATE and a sentence that says what is missing. */
-weft_status registry_role_need(struct database *database, const char *project, const char *user,
-                               enum registry_role least, struct error *error);
+weft_status registry_role_need(struct database *database, const char *project, const char *user, enum role least,
+                               struct error *error);
 
 /** All users; the projects that `viewer` may see (NULL: all); the members of a project. By name; *list is to be freed.
  */

@@ -61,9 +61,9 @@ static void append_states(struct query *query, unsigned states)
 /* Which projects `viewer` may see: NULL for all of an administrator. */
 static weft_status see_all(struct database *database, const char **viewer, struct error *error)
 {
-    enum registry_role role = REGISTRY_STRANGER;
+    enum role role = ROLE_NONE;
     weft_status status = *viewer ? registry_role_get(database, "", *viewer, &role, error) : WEFT_OK;
-    if (role == REGISTRY_MANAGER)
+    if (role == ROLE_MANAGER)
         *viewer = NULL; /* of a project that there is not: an administrator */
     return status;
 }

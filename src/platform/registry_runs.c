@@ -157,7 +157,7 @@ static weft_status check_submission(struct database *database, const struct run_
     struct registry_project project;
     weft_status status = registry_project_get(database, specification->project, &project, error);
     if (status == WEFT_OK)
-        status = registry_role_need(database, specification->project, specification->owner, REGISTRY_MEMBER, error);
+        status = registry_role_need(database, specification->project, specification->owner, ROLE_MEMBER, error);
     if (status == WEFT_OK && project.closed)
         status = error_set(error, WEFT_ERROR_STATE, "project '%s' is closed: no run can be submitted to it",
                            specification->project);

@@ -72,20 +72,6 @@ static weft_status refuse(const struct reading *reading, const char *key, const 
     return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s is not %s", key, reading->where, what);
 }
 
-weft_status platform_name_check(const char *name, const char *what, struct error *error)
-{
-    size_t length = strlen(name);
-    if (length > 0 && length < PLATFORM_NAME_BYTES && name[0] != '.' && name[0] != '_' && name[0] != '-' &&
-        strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") == length)
-        return WEFT_OK;
-    char shown[PLATFORM_NAME_BYTES + 1];
-    snprintf(shown, sizeof shown, "%s", name);
-    return error_set(error, WEFT_ERROR_DATA,
-                     "%s is '%s', which is no name: 1 to %d small letters, digits, '.', '_' and '-', beginning with a "
-                     "letter or digit",
-                     what, text_printable(shown), PLATFORM_NAME_BYTES - 1);
-}
-
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 static weft_status read_text(const struct reading *reading, const struct field *field, const cJSON *item, char *to)

@@ -37,11 +37,11 @@
 #define WEFT_PLATFORM_RUN_SPECIFICATION_H
 
 #include "base/json.h"
+#include "platform/name.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PLATFORM_NAME_BYTES    64  /**< names of projects, users, classes, hosts, Pods, with the final NUL */
 #define RUN_NAME_BYTES         128 /**< what people call a run */
 #define RUN_CHECKPOINT_BYTES   1024
 #define RUN_SNAPSHOT_BYTES     65
@@ -95,11 +95,5 @@ void run_specification_free(struct run_specification *specification);
 
 /** "gpu" or "cpu"; a static string. */
 const char *slot_kind_name(enum slot_kind kind);
-
-/**
- * Whether `name` can name a project, a user, a class, a host or a Pod: 1 to 63 of a-z, 0-9, '.', '_' and '-', beginning
- * with a letter or digit. `what` is for the sentence. Errors: DATA.
- */
-weft_status platform_name_check(const char *name, const char *what, struct error *error);
 
 #endif

@@ -64,7 +64,8 @@ static void read_token(struct statement *row, struct token_record *record)
     statement_copy_text(row, 0, record->id, sizeof record->id);
     statement_copy_text(row, 1, record->user, sizeof record->user);
     statement_copy_text(row, 2, record->project, sizeof record->project);
-    record->most = role_of_name(statement_copy_text(row, 3, role, sizeof role));
+    if (!role_find(statement_copy_text(row, 3, role, sizeof role), &record->most))
+        record->most = ROLE_NONE;
     record->administrator = statement_integer(row, 4) != 0;
     record->created = statement_integer(row, 5);
     record->ends = statement_integer(row, 6);

@@ -36,10 +36,10 @@ weft_status access_list_tokens(struct database *database, const char *user,
 struct audit_entry {
     int64_t number;                    /**< grows without gaps; filled in */
     int64_t time_ms;                   /**< since 1970 */
-    char user[IDENTITY_NAME_BYTES];    /**< "" where nobody was known */
-    char token[IDENTITY_NAME_BYTES];   /**< the id of the token; "" without one */
+    char user[PLATFORM_NAME_BYTES];    /**< "" where nobody was known */
+    char token[PLATFORM_NAME_BYTES];   /**< the id of the token; "" without one */
     char address[64];                  /**< where from */
-    char project[IDENTITY_NAME_BYTES]; /**< "" where it concerns none */
+    char project[PLATFORM_NAME_BYTES]; /**< "" where it concerns none */
     char what[AUDIT_WHAT_BYTES];       /**< the operation, as in the interface's document */
     char target[AUDIT_TARGET_BYTES];   /**< the path of the request */
     unsigned status;                   /**< of the answer; 0: the server ended before there was one */

@@ -45,8 +45,9 @@ enum route_permission {
 };
 
 enum route_type {
-    ROUTE_TEXT,    /**< `least` to `most` bytes of UTF-8 [1 to 1024] without control characters */
-    ROUTE_NAME,    /**< letters, digits, '-', '_' and '.', the first a letter or a digit; at most 63 */
+    ROUTE_TEXT, /**< `least` to `most` bytes of UTF-8 [1 to 1024] without control characters */
+    ROUTE_NAME, /**< platform_name_is_valid(): small letters, digits, '-', '_' and '.', the first a letter or a digit;
+                   at most 63 */
     ROUTE_INTEGER, /**< `least` to `most` */
     ROUTE_NUMBER,  /**< the same */
     ROUTE_BOOL,    /**< true or false */
@@ -78,7 +79,7 @@ struct route_call {
     const struct route *route;
     void *context; /**< of the resource */
     struct identity who;
-    char project[IDENTITY_NAME_BYTES];                /**< that it concerns; "" where the route names none */
+    char project[PLATFORM_NAME_BYTES];                /**< that it concerns; "" where the route names none */
     struct route_value values[ROUTE_PARAMETERS_MOST]; /**< in the order of the route's parameters */
     const char *idempotency_key; /**< the header Idempotency-Key: 1 to 128 printable characters; or NULL */
     cJSON *body;                 /**< as the schema says; NULL where the route takes none */
@@ -104,7 +105,7 @@ struct route {
     size_t body_most;     /**< [that of http_limits] */
     bool idempotent_key;  /**< takes an Idempotency-Key */
     /** Write the project that the call concerns; false: what it is about is not there. */
-    bool (*project_of)(const struct route_call *call, char project[IDENTITY_NAME_BYTES]);
+    bool (*project_of)(const struct route_call *call, char project[PLATFORM_NAME_BYTES]);
     void (*handler)(struct route_call *call);
 };
 

@@ -36,7 +36,7 @@ static void put_value_schema(struct json_writer *writer, const struct route_para
         json_put_number(writer, "minimum", parameter->least);
         json_put_number(writer, "maximum", parameter->most);
     } else if (parameter->type == ROUTE_NAME) {
-        json_put_text(writer, "pattern", "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$");
+        json_put_text(writer, "pattern", "^[a-z0-9][a-z0-9._-]{0,62}$");
     } else if (parameter->type == ROUTE_TEXT) {
         json_put_number(writer, "minLength", parameter->most > 0 ? parameter->least : 1);
         json_put_number(writer, "maxLength", parameter->most > 0 ? parameter->most : ROUTE_TEXT_MOST);

@@ -52,13 +52,12 @@ static bool read_value(struct route_call *call, const struct route_parameter *pa
         snprintf(sentence, sizeof sentence, "%s is '%.100s'; it can be true or false", what, text);
         return wrong(call, parameter, sentence);
     case ROUTE_NAME:
-        if (name_is_valid(text))
+        if (platform_name_is_valid(text))
             return true;
-        snprintf(
-            sentence, sizeof sentence,
-            "%s is '%.100s', which is no name: letters, digits, '-', '_' and '.', at most %d, the first a letter or "
-            "a digit",
-            what, text, IDENTITY_NAME_BYTES - 1);
+        snprintf(sentence, sizeof sentence,
+                 "%s is '%.100s', which is no name: small letters, digits, '-', '_' and '.', at most %d, the first a "
+                 "letter or a digit",
+                 what, text, PLATFORM_NAME_BYTES - 1);
         return wrong(call, parameter, sentence);
     case ROUTE_CHOICE:
         for (const char *const *choice = parameter->choices; *choice; choice++)

@@ -22,9 +22,9 @@ weft_status tokens_make(const struct token_store *store, struct token_record *wa
 {
     uint8_t random[ID_DIGITS / 2 + SECRET_BYTES];
     char secret[SECRET_TEXT];
-    if (!name_is_valid(wanted->user))
+    if (!platform_name_is_valid(wanted->user))
         return error_set(error, WEFT_ERROR_ARGUMENT, "a token is for a user; '%s' is no name for one", wanted->user);
-    if (*wanted->project && !name_is_valid(wanted->project))
+    if (*wanted->project && !platform_name_is_valid(wanted->project))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no name of a project", wanted->project);
     if (wanted->most == ROLE_NONE)
         return error_set(error, WEFT_ERROR_ARGUMENT, "a token that allows nothing is of no use: give it a role");

@@ -25,8 +25,8 @@
 struct token_record {
     char id[TOKEN_ID_BYTES];
     uint8_t hash[TOKEN_HASH_BYTES];
-    char user[IDENTITY_NAME_BYTES];
-    char project[IDENTITY_NAME_BYTES]; /**< the only one it is for; "": all of the user's */
+    char user[PLATFORM_NAME_BYTES];
+    char project[PLATFORM_NAME_BYTES]; /**< the only one it is for; "": all of the user's */
     enum role most;
     bool administrator;
     int64_t created, ends;       /**< ends: 0 for never */

@@ -205,10 +205,10 @@ static void show_project(struct route_call *call)
 }
 
 /* Runs named a-N are of project alpha, b-N of beta; there are no others. */
-static bool project_of_run(const struct route_call *call, char project[IDENTITY_NAME_BYTES])
+static bool project_of_run(const struct route_call *call, char project[PLATFORM_NAME_BYTES])
 {
     const char *run = route_value(call, "run")->text;
-    snprintf(project, IDENTITY_NAME_BYTES, "%s", run[0] == 'a' ? "alpha" : "beta");
+    snprintf(project, PLATFORM_NAME_BYTES, "%s", run[0] == 'a' ? "alpha" : "beta");
     return (run[0] == 'a' || run[0] == 'b') && run[1] == '-';
 }
 

@@ -129,7 +129,7 @@ static void who_may_move_what(void **state)
     CHANGE(database, ledger_transfer(database, "vision", "", "bob", 4 * MINUTE, "ada", "", 1, &error));
     CHANGE(database, ledger_transfer(database, "vision", "bob", "ada", MINUTE, "root", "", 1, &error));
     /* Back from one who is no member any more. */
-    CHANGE(database, registry_member_put(database, "vision", "bob", REGISTRY_STRANGER, 2, &error));
+    CHANGE(database, registry_member_put(database, "vision", "bob", ROLE_NONE, 2, &error));
     CHANGE(database, ledger_transfer(database, "vision", "bob", "", 3 * MINUTE, "ada", "", 3, &error));
     struct ledger_budget budget = budget_of(database, "vision");
     assert_true(budget.pool == 9 * MINUTE && budget.members == MINUTE);

@@ -5,9 +5,9 @@
 
 static const char *folder;
 
-static enum registry_role role_of(struct database *database, const char *project, const char *user)
+static enum role role_of(struct database *database, const char *project, const char *user)
 {
-    enum registry_role role = REGISTRY_MANAGER;
+    enum role role = ROLE_MANAGER;
     assert_int_equal(registry_role_get(database, project, user, &role, NULL), WEFT_OK);
     return role;
 }
@@ -29,24 +29,24 @@ static int close_registry(void **state)
 static void roles(void **state)
 {
     struct database *database = *state;
-    assert_int_equal(role_of(database, "vision", "ada"), REGISTRY_MANAGER);
-    assert_int_equal(role_of(database, "vision", "bob"), REGISTRY_MEMBER);
-    assert_int_equal(role_of(database, "vision", "eve"), REGISTRY_VIEWER);
-    assert_int_equal(role_of(database, "vision", "carl"), REGISTRY_STRANGER);
-    assert_int_equal(role_of(database, "vision", "nobody"), REGISTRY_STRANGER);
-    assert_int_equal(role_of(database, "vision", "root"), REGISTRY_MANAGER);
-    assert_int_equal(registry_role_need(database, "vision", "bob", REGISTRY_MEMBER, NULL), WEFT_OK);
+    assert_int_equal(role_of(database, "vision", "ada"), ROLE_MANAGER);
+    assert_int_equal(role_of(database, "vision", "bob"), ROLE_MEMBER);
+    assert_int_equal(role_of(database, "vision", "eve"), ROLE_VIEWER);
+    assert_int_equal(role_of(database, "vision", "carl"), ROLE_NONE);
+    assert_int_equal(role_of(database, "vision", "nobody"), ROLE_NONE);
+    assert_int_equal(role_of(database, "vision", "root"), ROLE_MANAGER);
+    assert_int_equal(registry_role_need(database, "vision", "bob", ROLE_MEMBER, NULL), WEFT_OK);
     REFUSE(database, WEFT_ERROR_STATE, "'eve' is a viewer of project 'vision'; this needs a member",
-           registry_role_need(database, "vision", "eve", REGISTRY_MEMBER, &error));
+           registry_role_need(database, "vision", "eve", ROLE_MEMBER, &error));
     CHANGE(database, registry_user_disable(database, "root", 5, &error));
     CHANGE(database, registry_user_disable(database, "bob", 5, &error));
-    assert_int_equal(role_of(database, "vision", "root"), REGISTRY_STRANGER);
-    assert_int_equal(role_of(database, "vision", "bob"), REGISTRY_STRANGER);
+    assert_int_equal(role_of(database, "vision", "root"), ROLE_NONE);
+    assert_int_equal(role_of(database, "vision", "bob"), ROLE_NONE);
     CHANGE(database, registry_user_put(database, "bob", false, 6, &error));
-    assert_int_equal(role_of(database, "vision", "bob"), REGISTRY_MEMBER);
-    for (int i = 0; i <= REGISTRY_MANAGER; i++) {
-        enum registry_role found;
-        assert_true(registry_role_find(registry_role_name((enum registry_role)i), &found) && (int)found == i);
+    assert_int_equal(role_of(database, "vision", "bob"), ROLE_MEMBER);
+    for (int i = 0; i <= ROLE_MANAGER; i++) {
+        enum role found;
+        assert_true(role_find(role_name((enum role)i), &found) && (int)found == i);
     }
 }
 
@@ -64,12 +64,12 @@ static void what_is_refused(void **state)
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no user 'zoe'", registry_user_disable(database, "zoe", 1, &error));
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no project 'p'", registry_project_close(database, "p", 1, &error));
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no project 'p'",
-           registry_member_put(database, "p", "ada", REGISTRY_MEMBER, 1, &error));
+           registry_member_put(database, "p", "ada", ROLE_MEMBER, 1, &error));
     REFUSE(database, WEFT_ERROR_STATE, "no manager",
-           registry_member_put(database, "vision", "ada", REGISTRY_MEMBER, 1, &error));
+           registry_member_put(database, "vision", "ada", ROLE_MEMBER, 1, &error));
     REFUSE(database, WEFT_ERROR_STATE, "no manager",
-           registry_member_put(database, "vision", "ada", REGISTRY_STRANGER, 1, &error));
-    assert_int_equal(role_of(database, "vision", "ada"), REGISTRY_MANAGER);
+           registry_member_put(database, "vision", "ada", ROLE_NONE, 1, &error));
+    assert_int_equal(role_of(database, "vision", "ada"), ROLE_MANAGER);
     struct registry_project project;
     assert_int_equal(registry_project_get(database, "p", &project, NULL), WEFT_ERROR_ARGUMENT);
     /* Not in a transaction: nothing happens. */
@@ -98,7 +98,7 @@ static void lists(void **state)
     }
     assert_int_equal(registry_members(database, "vision", &members, &count, NULL), WEFT_OK);
     assert_int_equal(count, 3);
-    assert_true(strcmp(members[2].user, "eve") == 0 && members[2].role == REGISTRY_VIEWER && members[2].since == 3);
+    assert_true(strcmp(members[2].user, "eve") == 0 && members[2].role == ROLE_VIEWER && members[2].since == 3);
     free(members);
 }
 

@@ -317,8 +317,8 @@ static void who_may_submit(void **state)
     struct database *database = *state;
     static const char *const bad[][2] = {
         {"{\"project\":\"vision\",\"owner\":\"eve\",\"command\":[\"true\"]}", "this needs a member"},
-        {"{\"project\":\"vision\",\"owner\":\"carl\",\"command\":[\"true\"]}", "stranger"},
-        {"{\"project\":\"vision\",\"command\":[\"true\"]}", "stranger"},
+        {"{\"project\":\"vision\",\"owner\":\"carl\",\"command\":[\"true\"]}", "is no member of"},
+        {"{\"project\":\"vision\",\"command\":[\"true\"]}", "is no member of"},
         {"{\"project\":\"sound\",\"owner\":\"bob\",\"command\":[\"true\"]}", "no project 'sound'"},
         {"{\"project\":\"speech\",\"owner\":\"carl\",\"command\":[\"true\"]}", "closed"},
     };

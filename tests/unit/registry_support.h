@@ -44,8 +44,8 @@ static inline struct database *registry_with_people(const char *folder)
     CHANGE(database, registry_user_put(database, "root", true, 1, &error));
     CHANGE(database, registry_project_make(database, "vision", "Seeing", "ada", 2, &error));
     CHANGE(database, registry_project_make(database, "speech", "Hearing", "carl", 2, &error));
-    CHANGE(database, registry_member_put(database, "vision", "bob", REGISTRY_MEMBER, 3, &error));
-    CHANGE(database, registry_member_put(database, "vision", "eve", REGISTRY_VIEWER, 3, &error));
+    CHANGE(database, registry_member_put(database, "vision", "bob", ROLE_MEMBER, 3, &error));
+    CHANGE(database, registry_member_put(database, "vision", "eve", ROLE_VIEWER, 3, &error));
     return database;
 }
 
