@@ -18,6 +18,12 @@
 
 #define FILE_PATH_BYTES PATH_MAX /**< room for any path, its final NUL included */
 
+/**
+ * Where this user's programs keep their state: ${XDG_STATE_HOME:-~/.local/state}/weft/`name`; nothing is made. Errors:
+ * ARGUMENT if neither XDG_STATE_HOME nor HOME is set.
+ */
+weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, struct error *error);
+
 /** Write "folder/name" to `path`. Errors: ARGUMENT if that is longer than FILE_PATH_BYTES. */
 weft_status file_join(char path[FILE_PATH_BYTES], const char *folder, const char *name, struct error *error);
 

@@ -31,10 +31,11 @@
 enum command_group {
     COMMAND_TRAIN,      /**< run programs, train models, look after checkpoints */
     COMMAND_MEASURE,    /**< know and measure the machine */
+    COMMAND_PLATFORM,   /**< share machines: projects, runs, nodes */
     COMMAND_UNDERSTAND, /**< see what would run and why */
     COMMAND_HELP,
 };
-#define COMMAND_GROUPS 4
+#define COMMAND_GROUPS 5
 
 /** One invocation. The words belong to argv. */
 struct command_call {

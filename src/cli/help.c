@@ -10,6 +10,7 @@
 static const char *const group_titles[COMMAND_GROUPS] = {
     [COMMAND_TRAIN] = "Train",
     [COMMAND_MEASURE] = "Know the machine",
+    [COMMAND_PLATFORM] = "Share machines",
     [COMMAND_UNDERSTAND] = "Understand what runs",
     [COMMAND_HELP] = "Help",
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft sim`: what would happen. `weft sim cluster`: a trace of jobs through the scheduler, in virtual time. */
 #include "cli/command.h"
+#include "cli/pod_shape.h"
 
 #include "base/file.h"
 #include "base/json.h"
@@ -25,34 +26,6 @@ static const struct cli_option options[] = {
     CLI_TEXT("events", 'e', "FILE", &chosen.events, NULL,
              "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ..."),
 };
-
-/* "4x16x8" */
-static weft_status parse_pods(const char *text, struct simulation_cluster *cluster, struct error *error)
-{
-    uint32_t *parts[] = {&cluster->pods, &cluster->hosts, &cluster->slots};
-    const int64_t most[] = {4096, 65536, 64};
-    const char *at = text;
-    for (int i = 0; i < 3; i++) {
-        size_t length = strcspn(at, "x");
-        char part[24];
-        int64_t value;
-        if (length >= sizeof part || (at[length] == 'x') != (i < 2))
-            return error_set(error, WEFT_ERROR_ARGUMENT,
-                             "--pods is '%s'; it must be three numbers, such as 4x16x8: Pods, hosts of a Pod, GPUs of "
-                             "a host",
-                             text);
-        memcpy(part, at, length);
-        part[length] = 0;
-        weft_status status = text_parse_integer(part, "each number of --pods", 1, most[i], &value, error);
-        if (status != WEFT_OK)
-            return status;
-        *parts[i] = (uint32_t)value;
-        at += length + 1;
-    }
-    if ((uint64_t)cluster->pods * cluster->hosts > 1 << 20)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--pods is '%s': more than a million hosts", text);
-    return WEFT_OK;
-}
 
 static weft_status print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
 {
@@ -120,12 +93,13 @@ static weft_status simulate(const struct simulation_cluster *cluster, FILE *even
 /* The events go to a file of another name first: what has that name at the end is whole. */
 static weft_status run_cluster(struct command_call *call, struct error *error)
 {
-    struct simulation_cluster cluster = {0};
+    struct pod_shape shape;
     if (!chosen.trace)
         return error_set(error, WEFT_ERROR_ARGUMENT, "give the trace: --trace FILE");
-    weft_status status = parse_pods(chosen.pods, &cluster, error);
+    weft_status status = pod_shape_parse(chosen.pods, &shape, error);
     if (status != WEFT_OK)
         return status;
+    struct simulation_cluster cluster = {shape.pods, shape.hosts, shape.slots};
     if (!chosen.events)
         return simulate(&cluster, NULL, call->output, error);
     char part[FILE_PATH_BYTES];

@@ -63,7 +63,7 @@ static const struct configuration_variable variables[] = {
      "tell on stderr how long each phase of the start took, and which network was chosen"},
     {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links and sweeps are kept, in weft"},
     {"XDG_CONFIG_HOME", "a folder", "HOME and .config", "where your token for a Weft server is, in weft"},
-    {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs"},
+    {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
 };
 
 const struct configuration_variable *configuration_variables(size_t *count)

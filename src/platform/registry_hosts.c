@@ -284,3 +284,13 @@ weft_status registry_host_events(struct database *database, const char *host, si
     }
     return registry_list_end(&events, select, list, count, error);
 }
+
+weft_status registry_last_host_event(struct database *database, int64_t *event, struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT ifnull(max(event), 0) FROM host_events");
+    int64_t last = statement_next(select) ? statement_integer(select, 0) : 0;
+    weft_status status = statement_end(select, error);
+    if (status == WEFT_OK)
+        *event = last;
+    return status;
+}

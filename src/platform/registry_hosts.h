@@ -83,4 +83,7 @@ weft_status registry_hosts(struct database *database, struct registry_host **lis
 weft_status registry_host_events(struct database *database, const char *host, size_t most,
                                  struct registry_host_event **list, size_t *count, struct error *error);
 
+/** The number of the newest event of any host; 0: there is none. */
+weft_status registry_last_host_event(struct database *database, int64_t *event, struct error *error);
+
 #endif

@@ -81,3 +81,34 @@ weft_status registry_run_events(struct database *database, int64_t run, int64_t 
     }
     return status;
 }
+
+weft_status registry_last_event(struct database *database, int64_t *event, struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT ifnull(max(event), 0) FROM run_events");
+    int64_t last = statement_next(select) ? statement_integer(select, 0) : 0;
+    weft_status status = statement_end(select, error);
+    if (status == WEFT_OK)
+        *event = last;
+    return status;
+}
+
+weft_status registry_runs_changed(struct database *database, int64_t after, size_t most, int64_t **list, size_t *count,
+                                  int64_t *last, struct error *error)
+{
+    struct registry_list runs = {0};
+    int64_t newest = after;
+    struct statement *select =
+        database_prepare(database, "SELECT run, max(event) FROM (SELECT run, event FROM run_events WHERE event > ? "
+                                   "ORDER BY event LIMIT ?) GROUP BY run");
+    statement_bind_integer(select, after);
+    statement_bind_integer(select, (int64_t)most);
+    for (int64_t *run; statement_next(select) && (run = registry_list_add(&runs, sizeof *run));) {
+        *run = statement_integer(select, 0);
+        if (statement_integer(select, 1) > newest)
+            newest = statement_integer(select, 1);
+    }
+    weft_status status = registry_list_end(&runs, select, (void *)list, count, error);
+    if (status == WEFT_OK)
+        *last = newest;
+    return status;
+}

@@ -139,3 +139,35 @@ weft_status registry_run_counts(struct database *database, const char *viewer, i
     }
     return statement_end(select, error);
 }
+
+weft_status registry_placements(struct database *database, struct registry_placement **list, size_t *count,
+                                struct error *error)
+{
+    struct registry_list placements = {0};
+    struct statement *select = database_prepare(
+        database, "SELECT r.run, n.node, n.host, r.project, r.owner, n.slots, r.slots FROM runs r JOIN nodes n "
+                  "ON n.run = r.run AND n.epoch = r.epoch WHERE r.state IN ('placed', 'starting', 'running', "
+                  "'stopping') AND n.ended = 0 ORDER BY n.host, r.run, n.node");
+    for (struct registry_placement *placement;
+         statement_next(select) && (placement = registry_list_add(&placements, sizeof *placement));) {
+        placement->run = statement_integer(select, 0);
+        placement->node = statement_integer(select, 1);
+        statement_copy_text(select, 2, placement->host, sizeof placement->host);
+        statement_copy_text(select, 3, placement->project, sizeof placement->project);
+        statement_copy_text(select, 4, placement->owner, sizeof placement->owner);
+        statement_copy_text(select, 5, placement->slots, sizeof placement->slots);
+        placement->slot_count = statement_integer(select, 6);
+    }
+    return registry_list_end(&placements, select, list, count, error);
+}
+
+weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error)
+{
+    struct statement *select = database_prepare(
+        database, "SELECT ifnull(sum(nodes * slots), 0) FROM runs WHERE state IN ('queued', 're-queued')");
+    int64_t waiting = statement_next(select) ? statement_integer(select, 0) : 0;
+    weft_status status = statement_end(select, error);
+    if (status == WEFT_OK)
+        *slots = waiting;
+    return status;
+}

@@ -39,4 +39,19 @@ weft_status registry_run_list(struct database *database, const struct registry_f
 weft_status registry_run_counts(struct database *database, const char *viewer, int64_t counts[RUN_STATES],
                                 struct error *error);
 
+/** A node that has slots of a host at the moment. */
+struct registry_placement {
+    int64_t run, node;
+    char host[PLATFORM_NAME_BYTES], project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES];
+    char slots[REGISTRY_SLOTS_BYTES];
+    int64_t slot_count;
+};
+
+/** All of them, by host and run; *list is to be freed. */
+weft_status registry_placements(struct database *database, struct registry_placement **list, size_t *count,
+                                struct error *error);
+
+/** How many slots the waiting runs ask for together. */
+weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error);
+
 #endif

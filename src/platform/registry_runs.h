@@ -155,6 +155,16 @@ weft_status registry_nodes(struct database *database, int64_t run, int64_t epoch
 weft_status registry_run_events(struct database *database, int64_t run, int64_t after, size_t most,
                                 struct registry_event **list, size_t *count, struct error *error);
 
+/** The number of the newest event of any run; 0: there is none. */
+weft_status registry_last_event(struct database *database, int64_t *event, struct error *error);
+
+/**
+ * The runs that the `most` events behind number `after` are of, each once; `*last` is the number of the last of these
+ * events (`after` if there are none). *list is to be freed.
+ */
+weft_status registry_runs_changed(struct database *database, int64_t after, size_t most, int64_t **list, size_t *count,
+                                  int64_t *last, struct error *error);
+
 /** "done", "stale", "refused"; a static string. */
 const char *registry_verdict_name(enum registry_verdict verdict);
 

@@ -28,13 +28,7 @@ const char *run_record_state_name(enum run_record_state state)
 
 weft_status run_records_folder(char folder[FILE_PATH_BYTES], struct error *error)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    if (state && *state)
-        return file_join(folder, state, "weft/runs", error);
-    if (home && *home)
-        return file_join(folder, home, ".local/state/weft/runs", error);
-    return error_set(error, WEFT_ERROR_ARGUMENT,
-                     "neither XDG_STATE_HOME nor HOME is set, so there is no place for run records");
+    return file_state_folder(folder, "runs", error);
 }
 
 weft_status run_record_begin(struct run_record *record, struct error *error)

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft serve`: the control plane, until a signal ends it. */
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/command.h"
+#include "cli/pod_shape.h"
+#include "insight/gpu_metrics.h"
+#include "service/service.h"
+#include "topology/limits.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define LOCAL_POD  "local"
+#define SLOTS_MOST 64 /* of a host */
+
+static struct {
+    const char *state, *listen, *certificate, *key, *pods;
+    int64_t slots;
+    bool tokens;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_TEXT("state", 's', "DIR", &chosen.state, NULL,
+             "keep everything in this folder; otherwise in weft/platform of XDG_STATE_HOME (~/.local/state)"),
+    CLI_TEXT("listen", 'l', "HOST:PORT", &chosen.listen, "127.0.0.1:8400",
+             "serve here; elsewhere than on this machine's loopback only with --tokens and a certificate; port 0 is "
+             "any free one"),
+    CLI_TEXT("certificate", 0, "FILE", &chosen.certificate, NULL, "speak TLS with this certificate (PEM)"),
+    CLI_TEXT("key", 0, "FILE", &chosen.key, NULL, "the certificate's private key (PEM)"),
+    CLI_FLAG("tokens", 't', &chosen.tokens,
+             "let nobody in without a token; the first one, an administrator's, is shown at the first start"),
+    CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64,
+                "slots of this machine; 0 is one for each GPU, or for each processor where there are no GPUs"),
+    CLI_TEXT("pods", 'p', "PxHxS", &chosen.pods, NULL,
+             "pretend that this machine is so many Pods, hosts of a Pod, slots of a host: to try things out"),
+};
+
+/* ---- what there is to run on ------------------------------------------------------------------------------------ */
+
+/* The hosts of the engine, with their names. */
+struct hosts {
+    struct engine_local_host *list;
+    char (*names)[32];
+    uint32_t count;
+};
+
+static uint32_t count_gpus(void)
+{
+    struct gpu_metrics *metrics;
+    uint32_t count = 0;
+    if (gpu_metrics_open(NULL, &metrics, NULL) != WEFT_OK)
+        return 0;
+    gpu_metrics_gpus(metrics, &count);
+    gpu_metrics_close(metrics);
+    return count;
+}
+
+static weft_status choose_hosts(struct hosts *hosts, struct error *error)
+{
+    struct pod_shape shape = {1, 1, (uint32_t)chosen.slots};
+    uint32_t gpus = chosen.pods ? 0 : count_gpus();
+    weft_status status = chosen.pods ? pod_shape_parse(chosen.pods, &shape, error) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    if (!shape.slots) {
+        struct limits limits;
+        status = limits_read(&limits, error);
+        if (status != WEFT_OK)
+            return status;
+        shape.slots = gpus ? gpus : limits_processors(&limits);
+    }
+    if (shape.slots > SLOTS_MOST)
+        shape.slots = SLOTS_MOST;
+    hosts->count = shape.pods * shape.hosts;
+    hosts->list = calloc(hosts->count, sizeof *hosts->list);
+    hosts->names = calloc(hosts->count, sizeof *hosts->names);
+    if (!hosts->list || !hosts->names)
+        return error_memory(error, hosts->count * sizeof *hosts->list, "the hosts");
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        snprintf(hosts->names[i], sizeof hosts->names[i], chosen.pods ? "host-%u" : "local", i + 1);
+        hosts->list[i] = (struct engine_local_host){hosts->names[i], shape.slots, gpus > 0};
+    }
+    return WEFT_OK;
+}
+
+static void free_hosts(struct hosts *hosts)
+{
+    free(hosts->list);
+    free(hosts->names);
+}
+
+/* ---- where it listens ------------------------------------------------------------------------------------------- */
+
+/* "127.0.0.1:8400", "[::1]:8400". */
+static weft_status divide_address(char *host, size_t room, uint16_t *port, struct error *error)
+{
+    const char *colon = strrchr(chosen.listen, ':');
+    const char *begin = chosen.listen, *end = colon;
+    int64_t number;
+    if (!colon || colon == begin)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--listen is '%s'; it must be HOST:PORT, such as 127.0.0.1:8400",
+                         chosen.listen);
+    weft_status status = text_parse_integer(colon + 1, "the port of --listen", 0, 65535, &number, error);
+    if (status != WEFT_OK)
+        return status;
+    if (*begin == '[' && end[-1] == ']') {
+        begin++;
+        end--;
+    }
+    if ((size_t)(end - begin) >= room)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--listen is '%s': the name of the host is too long",
+                         chosen.listen);
+    memcpy(host, begin, (size_t)(end - begin));
+    host[end - begin] = '\0';
+    *port = (uint16_t)number;
+    return WEFT_OK;
+}
+
+/* Connections and journals are files: as many as may be. */
+static void allow_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* ---- serving ---------------------------------------------------------------------------------------------------- */
+
+static void greet(const struct service *service, const char *folder, const struct hosts *hosts, FILE *output)
+{
+    char address[320];
+    const struct engine_local_host *host = &hosts->list[0];
+    fprintf(output, "weft serves at %s\n", service_address(service, address, sizeof address));
+    fprintf(output, "  state  %s\n", folder);
+    if (hosts->count == 1)
+        fprintf(output, "  slots  %u %s\n", host->slots, host->gpus ? "GPUs" : "processors");
+    else
+        fprintf(output, "  slots  %u hosts of %u, all of them this machine\n", hosts->count, host->slots);
+    if (*service_first_token(service))
+        fprintf(output,
+                "  token  %s\n"
+                "         an administrator's, shown this once: keep it in ~/.config/weft/token (mode 0600)\n",
+                service_first_token(service));
+    fflush(output);
+}
+
+static weft_status serve(const struct service_config *config, const struct hosts *hosts, FILE *output,
+                         struct error *error)
+{
+    struct service *service;
+    sigset_t ends;
+    int number;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads: none of them is to get one */
+    signal(SIGPIPE, SIG_IGN);
+    weft_status status = service_open(config, &service, error);
+    if (status != WEFT_OK)
+        return status;
+    greet(service, config->folder, hosts, output);
+    status = service_start(service, error);
+    if (status == WEFT_OK)
+        sigwait(&ends, &number);
+    service_close(service);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    char program[FILE_PATH_BYTES], folder[FILE_PATH_BYTES], host[256];
+    char *agent[] = {program, "node-agent", NULL}, *reach[] = {program, "node-reach", NULL};
+    struct hosts hosts = {0};
+    struct service_config config = {.host = host,
+                                    .certificate = chosen.certificate,
+                                    .key = chosen.key,
+                                    .tokens = chosen.tokens,
+                                    .pod = LOCAL_POD,
+                                    .engine = {.agent = agent, .reach = reach}};
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return error_system(error, "cannot find this program's file by /proc/self/exe");
+    program[length] = '\0';
+    weft_status status = divide_address(host, sizeof host, &config.port, error);
+    if (status == WEFT_OK && !chosen.state)
+        status = file_state_folder(folder, "platform", error);
+    if (status == WEFT_OK)
+        status = choose_hosts(&hosts, error);
+    config.folder = chosen.state ? chosen.state : folder;
+    config.engine.hosts = hosts.list;
+    config.engine.host_count = hosts.count;
+    allow_files();
+    if (status == WEFT_OK)
+        status = serve(&config, &hosts, call->output, error);
+    free_hosts(&hosts);
+    return status;
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .group = COMMAND_PLATFORM,
+    .summary = "share machines: the queue, the scheduler, the records and the pages of everybody's runs",
+    .description =
+        "Serves projects, runs and nodes: an HTTP interface under /api/v1 that the commands use (weft submit, ps, logs "
+        "...), and pages for browsers at the same address. All of its state is in one folder, so there is nothing to "
+        "set up, and a second server on the same folder is refused.\n\n"
+        "Runs do not need the server: they go on when it ends, however it ends, and it finds them again when it is "
+        "started on the same folder.\n\n"
+        "Without --tokens it listens on this machine alone, and everybody who can connect is the administrator.",
+    .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/announcements.h"
+
+#include "platform/registry_hosts.h"
+#include "platform/registry_runs.h"
+#include "service/run_json.h"
+
+#include <stdlib.h>
+
+#define AT_ONCE 1000 /* events that are read at a time */
+#define PERIOD  1000 /* milliseconds between two announcements of queue and cluster */
+
+weft_status announcements_begin(struct announcements *announcements, struct database *registry,
+                                struct events_stream *events, struct error *error)
+{
+    *announcements = (struct announcements){.registry = registry, .events = events};
+    weft_status status = registry_last_event(registry, &announcements->run_event, error);
+    return status == WEFT_OK ? registry_last_host_event(registry, &announcements->host_event, error) : status;
+}
+
+static void announce_run(struct announcements *announcements, int64_t number)
+{
+    struct registry_run run;
+    struct json_writer line;
+    if (registry_run_get(announcements->registry, number, &run, NULL) != WEFT_OK)
+        return;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    run_json_put(&line, &run);
+    json_close(&line);
+    if (json_text(&line))
+        events_publish(announcements->events, run.project, "run", json_text(&line), NULL);
+    json_end(&line);
+}
+
+int64_t announcements_make(struct announcements *announcements, int64_t now)
+{
+    int64_t *runs, last;
+    size_t count = 0;
+    do { /* what cannot be read now is announced with the next change */
+        if (registry_runs_changed(announcements->registry, announcements->run_event, AT_ONCE, &runs, &count, &last,
+                                  NULL) != WEFT_OK)
+            break;
+        for (size_t i = 0; i < count; i++)
+            announce_run(announcements, runs[i]);
+        free(runs);
+        announcements->due = announcements->due || count;
+        announcements->run_event = last;
+    } while (count);
+    if (registry_last_host_event(announcements->registry, &last, NULL) == WEFT_OK &&
+        last != announcements->host_event) {
+        announcements->host_event = last;
+        announcements->due = true;
+    }
+    if (!announcements->due)
+        return INT64_MAX;
+    if (now - announcements->summed_up < PERIOD && now >= announcements->summed_up)
+        return announcements->summed_up + PERIOD - now;
+    events_publish(announcements->events, "", "queue", "{}", NULL);
+    events_publish(announcements->events, "", "cluster", "{}", NULL);
+    announcements->summed_up = now;
+    announcements->due = false;
+    return INT64_MAX;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What subscribers of events hear of the registry's changes:
+ *
+ *     event: run       data: the run as GET /api/v1/runs/{run} begins   topic: its project
+ *     event: queue     data: {}    the queue has another order, or other runs: ask anew    topic: ""
+ *     event: cluster   data: {}    other runs are on the hosts, or hosts have changed      topic: ""
+ *
+ * The last two come once a second at most. Of the keeper's thread.
+ */
+#ifndef WEFT_SERVICE_ANNOUNCEMENTS_H
+#define WEFT_SERVICE_ANNOUNCEMENTS_H
+
+#include "server/events_stream.h"
+#include "store/database.h"
+
+struct announcements {
+    struct database *registry;
+    struct events_stream *events;
+    int64_t run_event, host_event; /**< the last ones that were announced */
+    int64_t summed_up;             /**< when queue and cluster were announced last */
+    bool due;                      /**< they are to be announced again */
+};
+
+/** What happens from now on is announced. */
+weft_status announcements_begin(struct announcements *announcements, struct database *registry,
+                                struct events_stream *events, struct error *error);
+
+/** Announce what has been committed since. Returns milliseconds until this is to be called again, INT64_MAX: after the
+ * next change. */
+int64_t announcements_make(struct announcements *announcements, int64_t now);
+
+#endif

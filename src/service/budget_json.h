@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Budgets as the interface shows them: in slot-minutes. Thread-safe. */
+#ifndef WEFT_SERVICE_BUDGET_JSON_H
+#define WEFT_SERVICE_BUDGET_JSON_H
+
+#include "base/json.h"
+#include "platform/ledger.h"
+
+/** An amount of the ledger. */
+static inline void budget_json_put_amount(struct json_writer *writer, const char *key, int64_t amount)
+{
+    json_put_number(writer, key, (double)amount / (double)LEDGER_SLOT_MINUTE);
+}
+
+/** A budget as an object. */
+void budget_json_put(struct json_writer *writer, const char *key, const struct ledger_budget *budget);
+
+#endif

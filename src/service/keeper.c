@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/keeper.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "platform/registry_runs.h"
+#include "service/announcements.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define GROUP_MOST    256  /* works in one group */
+#define RETRY_PERIOD  1000 /* milliseconds from one controller that failed to the next */
+#define LONGEST_PAUSE 60000
+
+/* Something that a request asks for. */
+struct work {
+    struct work *next;
+    struct route_call *call;
+    keeper_work *function;
+    struct json_writer answer;
+    weft_status status;
+    struct error error;
+};
+
+struct keeper {
+    struct keeper_config config;
+    char folder[FILE_PATH_BYTES], runs[FILE_PATH_BYTES], snapshots[FILE_PATH_BYTES];
+    struct controller_folders folders;
+    struct keeper_slots slots;
+    struct database *registry;
+    struct metric_store *metrics;
+    struct controller *controller; /* NULL: in trouble */
+    struct error trouble;
+    struct announcements announcements;
+    struct http_server *server;
+    pthread_t thread;
+    bool started;
+    int bell; /* an eventfd: something is in the queue, or it is to stop */
+    pthread_mutex_t mutex;
+    struct work *first, **last; /* the queue; by `mutex`, as is the next */
+    bool stopping;
+};
+
+struct database *keeper_registry(struct keeper *keeper)
+{
+    return keeper->registry;
+}
+
+struct controller *keeper_controller(struct keeper *keeper)
+{
+    return keeper->controller;
+}
+
+struct engine *keeper_engine(struct keeper *keeper)
+{
+    return keeper->config.engine;
+}
+
+struct metric_store *keeper_metrics(struct keeper *keeper)
+{
+    return keeper->metrics;
+}
+
+struct keeper_slots keeper_slots(const struct keeper *keeper)
+{
+    return keeper->slots;
+}
+
+const struct controller_folders *keeper_folders(const struct keeper *keeper)
+{
+    return &keeper->folders;
+}
+
+int64_t keeper_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+static bool count_host(void *context, const struct engine_host *host)
+{
+    struct keeper *keeper = context;
+    keeper->slots.kind = host->gpus ? SLOT_GPU : SLOT_CPU;
+    keeper->slots.slots += host->slots;
+    keeper->slots.hosts++;
+    return true;
+}
+
+static weft_status open_controller(struct keeper *keeper, struct error *error)
+{
+    struct controller_config config = {.registry = keeper->registry,
+                                       .engine = keeper->config.engine,
+                                       .pod = keeper->config.pod,
+                                       .folders = keeper->folders,
+                                       .policy = keeper->config.policy,
+                                       CONTROLLER_LIMITS};
+    return controller_open(&config, keeper_now(), &keeper->controller, error);
+}
+
+static weft_status open_metrics(struct keeper *keeper, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = file_join(path, keeper->folder, "metrics.db", error);
+    return status == WEFT_OK ? metric_store_open(path, &(struct metric_options){0}, &keeper->metrics, error) : status;
+}
+
+weft_status keeper_open(const struct keeper_config *config, struct keeper **keeper, struct error *error)
+{
+    struct keeper *made = calloc(1, sizeof *made);
+    if (!made) {
+        config->engine->close(config->engine);
+        return error_memory(error, sizeof *made, "the keeper");
+    }
+    made->config = *config;
+    made->last = &made->first;
+    pthread_mutex_init(&made->mutex, NULL);
+    snprintf(made->folder, sizeof made->folder, "%s", config->folder);
+    made->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    weft_status status = made->bell < 0 ? error_system(error, "cannot make an event descriptor") : WEFT_OK;
+    if (status == WEFT_OK)
+        status = file_join(made->runs, made->folder, "runs", error);
+    if (status == WEFT_OK)
+        status = file_join(made->snapshots, made->folder, "snapshots", error);
+    made->folders = (struct controller_folders){made->runs, made->snapshots};
+    if (status == WEFT_OK)
+        status = config->engine->hosts(config->engine, count_host, made, error);
+    if (status == WEFT_OK)
+        status = registry_open(made->folder, DATABASE_WRITER, &made->registry, error);
+    if (status == WEFT_OK)
+        status = open_metrics(made, error);
+    if (status == WEFT_OK)
+        status = open_controller(made, error);
+    if (status == WEFT_OK)
+        status = announcements_begin(&made->announcements, made->registry, config->events, error);
+    if (status != WEFT_OK) {
+        keeper_close(made);
+        return status;
+    }
+    *keeper = made;
+    return WEFT_OK;
+}
+
+void keeper_close(struct keeper *keeper)
+{
+    struct error error = {0};
+    if (!keeper)
+        return;
+    keeper_stop(keeper);
+    controller_close(keeper->controller);
+    if (metric_store_close(keeper->metrics, &error) != WEFT_OK)
+        fprintf(stderr, "weft: the newest metrics are lost: %s\n", error.text);
+    keeper->config.engine->close(keeper->config.engine);
+    database_close(keeper->registry);
+    if (keeper->bell >= 0)
+        close(keeper->bell);
+    pthread_mutex_destroy(&keeper->mutex);
+    free(keeper);
+}
+
+/* ---- works ------------------------------------------------------------------------------------------------------ */
+
+static void ring(struct keeper *keeper)
+{
+    uint64_t one = 1;
+    if (write(keeper->bell, &one, sizeof one) < 0 && errno != EAGAIN)
+        perror("weft: the keeper cannot be woken");
+}
+
+/* On the HTTP server's thread. */
+static void answer(void *context)
+{
+    struct work *work = context;
+    unsigned status = work->call->route->status ? work->call->route->status : 200;
+    if (work->status != WEFT_OK)
+        http_fail_error(work->call->request, &work->error);
+    else if (work->answer.length == 0)
+        http_reply(work->call->request, status == 200 ? 204 : status, NULL, NULL, 0);
+    else
+        http_reply_json(work->call->request, status, &work->answer);
+    json_end(&work->answer);
+    free(work);
+}
+
+void keeper_do(struct keeper *keeper, struct route_call *call, keeper_work *function)
+{
+    struct work *work = calloc(1, sizeof *work);
+    bool taken = false;
+    if (work) {
+        work->call = call;
+        work->function = function;
+        json_begin(&work->answer, JSON_LINE);
+        pthread_mutex_lock(&keeper->mutex);
+        taken = !keeper->stopping;
+        if (taken) {
+            *keeper->last = work;
+            keeper->last = &work->next;
+        }
+        pthread_mutex_unlock(&keeper->mutex);
+    }
+    if (taken) {
+        ring(keeper);
+        return;
+    }
+    free(work);
+    http_fail(call->request, 503, "the server is %s", work ? "stopping" : "out of memory at the moment");
+}
+
+/* The first works of the queue, GROUP_MOST at most; `*more` if others wait. */
+static struct work *take_works(struct keeper *keeper, bool *more)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    struct work *works = keeper->first, **end = &keeper->first;
+    for (int i = 0; i < GROUP_MOST && *end; i++)
+        end = &(*end)->next;
+    struct work *rest = *end;
+    *end = NULL;
+    keeper->first = rest;
+    if (!rest)
+        keeper->last = &keeper->first;
+    *more = rest != NULL;
+    pthread_mutex_unlock(&keeper->mutex);
+    return works;
+}
+
+/* The registry may have lost what the controller knows: another one begins from it. */
+static void give_up_controller(struct keeper *keeper, const struct error *error)
+{
+    if (strcmp(keeper->trouble.text, error->text) != 0)
+        fprintf(stderr, "weft: nothing can be started or changed at the moment: %s\n", error->text);
+    keeper->trouble = *error;
+    controller_close(keeper->controller);
+    keeper->controller = NULL;
+}
+
+static void do_works(struct keeper *keeper, struct work *works)
+{
+    struct error error = {0};
+    database_group_begin(keeper->registry, DATABASE_DURABLE);
+    for (struct work *work = works; work; work = work->next)
+        if (keeper->controller)
+            work->status = work->function(keeper, work->call, &work->answer, &work->error);
+        else
+            work->status =
+                error_set(&work->error, WEFT_ERROR_SYSTEM, "the server is in trouble: %s", keeper->trouble.text);
+    weft_status status = database_group_end(keeper->registry, &error);
+    if (status != WEFT_OK)
+        give_up_controller(keeper, &error);
+    while (works) {
+        struct work *next = works->next;
+        if (status != WEFT_OK && works->status == WEFT_OK)
+            works->status = error_set(&works->error, status, "%s", error.text);
+        http_post(keeper->server, answer, works);
+        works = next;
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------- */
+
+/* One step of the controller, or an attempt to open one. Returns when the next is due. */
+static int64_t step(struct keeper *keeper)
+{
+    struct error error = {0};
+    int64_t now = keeper_now(), next = now + RETRY_PERIOD;
+    weft_status status = keeper->controller ? WEFT_OK : open_controller(keeper, &error);
+    if (status == WEFT_OK && *keeper->trouble.text) {
+        fprintf(stderr, "weft: things can be started and changed again\n");
+        keeper->trouble = (struct error){0};
+    }
+    if (status == WEFT_OK)
+        status = controller_step(keeper->controller, now, &next, &error);
+    if (status != WEFT_OK)
+        give_up_controller(keeper, &error);
+    return status == WEFT_OK ? next : now + RETRY_PERIOD;
+}
+
+/* Returns milliseconds until the store wants its next tick. */
+static int64_t keep_metrics(struct keeper *keeper)
+{
+    struct error error = {0};
+    if (metric_store_tick(keeper->metrics, clock_now(), &error) != WEFT_OK)
+        fprintf(stderr, "weft: metrics cannot be kept at the moment: %s\n", error.text);
+    return (int64_t)(metric_store_due(keeper->metrics, clock_now()) * 1000) + 1;
+}
+
+static void wait_for_something(struct keeper *keeper, int64_t milliseconds)
+{
+    uint64_t rung;
+    struct pollfd polled[2] = {{.fd = keeper->bell, .events = POLLIN},
+                               {.fd = keeper->config.engine->descriptor, .events = POLLIN}};
+    if (milliseconds > LONGEST_PAUSE)
+        milliseconds = LONGEST_PAUSE;
+    poll(polled, 2, milliseconds > 0 ? (int)milliseconds : 0);
+    if (read(keeper->bell, &rung, sizeof rung) < 0 && errno != EAGAIN)
+        perror("weft: the keeper's descriptor");
+}
+
+static bool is_stopping(struct keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    bool stopping = keeper->stopping;
+    pthread_mutex_unlock(&keeper->mutex);
+    return stopping;
+}
+
+static void *keep(void *context)
+{
+    struct keeper *keeper = context;
+    while (!is_stopping(keeper)) {
+        bool more;
+        struct work *works = take_works(keeper, &more);
+        if (works)
+            do_works(keeper, works);
+        int64_t next = step(keeper), wait = next - keeper_now();
+        int64_t metrics_due = keep_metrics(keeper);
+        int64_t announced = announcements_make(&keeper->announcements, keeper_now());
+        wait = wait < metrics_due ? wait : metrics_due;
+        wait = wait < announced ? wait : announced;
+        wait_for_something(keeper, more ? 0 : wait);
+    }
+    return NULL;
+}
+
+weft_status keeper_start(struct keeper *keeper, struct http_server *server, struct error *error)
+{
+    keeper->server = server;
+    int failure = pthread_create(&keeper->thread, NULL, keep, keeper);
+    if (failure) {
+        errno = failure;
+        return error_system(error, "cannot start the keeper's thread");
+    }
+    keeper->started = true;
+    return WEFT_OK;
+}
+
+void keeper_stop(struct keeper *keeper)
+{
+    bool more;
+    if (!keeper->started)
+        return;
+    pthread_mutex_lock(&keeper->mutex);
+    keeper->stopping = true;
+    pthread_mutex_unlock(&keeper->mutex);
+    ring(keeper);
+    pthread_join(keeper->thread, NULL);
+    keeper->started = false;
+    do {
+        for (struct work *works = take_works(keeper, &more), *next; works; works = next) {
+            next = works->next;
+            works->status = error_set(&works->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again later");
+            http_post(keeper->server, answer, works);
+        }
+    } while (more);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The keeper: the one thread that changes anything. It owns the registry (to write), the controller, the engine and
+ * the metrics, hears the engine, lets the controller take its steps, and does what requests ask for.
+ *
+ *     HTTP thread ──keeper_do()──► queue ──► works, as one group commit ──► answers ──► HTTP thread
+ *                                            controller_step()          ──► events   ──► subscribers
+ *
+ * An answer goes out when what it tells of is on disk. Works that wait together share one sync of the disk.
+ *
+ * When the registry cannot be written (a full disk), what is under way goes on: the keeper gives up its controller,
+ * answers requests that need it with the sentence, and opens another one a second later.
+ */
+#ifndef WEFT_SERVICE_KEEPER_H
+#define WEFT_SERVICE_KEEPER_H
+
+#include "insight/metric_store.h"
+#include "platform/controller.h"
+#include "platform/run_specification.h"
+#include "server/events_stream.h"
+#include "server/route.h"
+
+struct keeper;
+
+struct keeper_config {
+    const char *folder;           /**< absolute, of all that is kept; it exists */
+    struct engine *engine;        /**< becomes the keeper's */
+    const char *pod;              /**< of its hosts */
+    struct events_stream *events; /**< changes of runs are published to it; outlives the keeper */
+    struct scheduler_policy policy;
+};
+
+/** Open the registry and the metrics in the folder, and take up what runs. Errors: those of all of them. */
+weft_status keeper_open(const struct keeper_config *config, struct keeper **keeper, struct error *error);
+
+/** Start its thread. Answers go out through `server`. */
+weft_status keeper_start(struct keeper *keeper, struct http_server *server, struct error *error);
+
+/** End the thread; requests that wait are answered with an error. What runs goes on. Before http_stop(). */
+void keeper_stop(struct keeper *keeper);
+
+/** NULL is allowed. */
+void keeper_close(struct keeper *keeper);
+
+/**
+ * What a request asks for. On the keeper's thread: changes what it changes in transactions of its own, and writes its
+ * answer, one JSON value, unless the route has none. An error is the answer then.
+ */
+typedef weft_status keeper_work(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                                struct error *error);
+
+/** Have the keeper do `work` for a call and answer it. On the HTTP server's thread. */
+void keeper_do(struct keeper *keeper, struct route_call *call, keeper_work *work);
+
+/* ---- for works -------------------------------------------------------------------------------------------------- */
+
+struct database *keeper_registry(struct keeper *keeper);
+struct controller *keeper_controller(struct keeper *keeper);
+struct engine *keeper_engine(struct keeper *keeper);
+struct metric_store *keeper_metrics(struct keeper *keeper);
+
+/** Milliseconds since 1970. */
+int64_t keeper_now(void);
+
+/** Whether slots are GPUs, how many there are in all, and on how many hosts; from any thread. */
+struct keeper_slots {
+    enum slot_kind kind;
+    int64_t slots, hosts;
+};
+struct keeper_slots keeper_slots(const struct keeper *keeper);
+
+/** Where files are: FOLDER/runs/RUN, FOLDER/snapshots. From any thread. */
+const struct controller_folders *keeper_folders(const struct keeper *keeper);
+
+#endif

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Projects and their members. */
+#include "platform/ledger.h"
+#include "platform/registry_projects.h"
+#include "service/budget_json.h"
+#include "service/run_json.h"
+#include "service/schema_text.h"
+#include "service/service_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void put_project(struct json_writer *writer, const struct route_call *call,
+                        const struct registry_project *project)
+{
+    json_put_text(writer, "project", project->project);
+    json_put_text(writer, "title", project->title);
+    json_put_time(writer, "created", project->created);
+    json_put_time(writer, "closed", project->closed);
+    json_put_text(writer, "role", role_name(route_role(call, project->project)));
+}
+
+static void list_projects(struct route_call *call)
+{
+    struct registry_project *projects = NULL;
+    size_t count = 0;
+    struct json_writer writer;
+    struct error error = {0};
+    weft_status status = registry_projects(service_of(call)->reader, service_viewer(call), &projects, &count, &error);
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "projects");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+        if (route_role(call, projects[i].project) == ROLE_NONE)
+            continue; /* the token is for another one */
+        json_open_object(&writer, NULL);
+        put_project(&writer, call, &projects[i]);
+        json_close(&writer);
+    }
+    json_close(&writer);
+    json_close(&writer);
+    free(projects);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- one -------------------------------------------------------------------------------------------------------- */
+
+static int64_t balance_of(const struct ledger_balance *balances, size_t count, const char *user)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(balances[i].user, user) == 0)
+            return balances[i].balance;
+    return 0;
+}
+
+static weft_status put_members(struct json_writer *writer, struct database *reader, const char *project,
+                               struct error *error)
+{
+    struct registry_member *members = NULL;
+    struct ledger_balance *balances = NULL;
+    size_t count = 0, balance_count = 0;
+    weft_status status = registry_members(reader, project, &members, &count, error);
+    if (status == WEFT_OK)
+        status = ledger_balances(reader, project, &balances, &balance_count, error);
+    json_open_array(writer, "members");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+        json_open_object(writer, NULL);
+        json_put_text(writer, "user", members[i].user);
+        json_put_text(writer, "role", role_name(members[i].role));
+        json_put_time(writer, "since", members[i].since);
+        budget_json_put_amount(writer, "balance", balance_of(balances, balance_count, members[i].user));
+        json_close(writer);
+    }
+    json_close(writer);
+    free(members);
+    free(balances);
+    return status;
+}
+
+static void show_project(struct route_call *call)
+{
+    struct database *reader = service_of(call)->reader;
+    struct registry_project project;
+    struct ledger_budget budget;
+    struct json_writer writer;
+    struct error error = {0};
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    weft_status status = registry_project_get(reader, call->project, &project, &error);
+    if (status == WEFT_OK) {
+        put_project(&writer, call, &project);
+        status = put_members(&writer, reader, call->project, &error);
+    }
+    if (status == WEFT_OK)
+        status = ledger_budget_get(reader, call->project, &budget, &error);
+    if (status == WEFT_OK)
+        budget_json_put(&writer, "budget", &budget);
+    json_close(&writer);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- changes ---------------------------------------------------------------------------------------------------- */
+
+static weft_status make(struct keeper *keeper, struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    const char *name = "", *title = "";
+    struct registry_project project;
+    weft_status status = json_get_text(call->body, "project", "the body", &name, error);
+    json_get_text(call->body, "title", "the body", &title, NULL);
+    if (status == WEFT_OK)
+        status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_project_make(registry, name, title, call->who.user, keeper_now(), error);
+    status = database_end(registry, status, error);
+    if (status == WEFT_OK)
+        status = registry_project_get(registry, name, &project, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    put_project(answer, call, &project);
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void make_project(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, make);
+}
+
+static weft_status put_member(struct keeper *keeper, struct route_call *call, enum role role, struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_member_put(registry, call->project, route_value(call, "user")->text, role, keeper_now(), error);
+    return database_end(registry, status, error);
+}
+
+static weft_status change(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                          struct error *error)
+{
+    const char *name;
+    enum role role = ROLE_NONE;
+    weft_status status = json_get_text(call->body, "role", "the body", &name, error);
+    if (status != WEFT_OK || !role_find(name, &role)) /* the schema has looked */
+        return status;
+    return put_member(keeper, call, role, error);
+}
+
+static weft_status take_away(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                             struct error *error)
+{
+    return put_member(keeper, call, ROLE_NONE, error);
+}
+
+static void change_member(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, change);
+}
+
+static void remove_member(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, take_away);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct route_parameter project_parameters[] = {
+    {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."}, {0}};
+static const struct route_parameter member_parameters[] = {
+    {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."},
+    {.name = "user", .type = ROUTE_NAME, .meaning = "The name of the user."},
+    {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/projects",
+     .operation = "listProjects",
+     .tag = "projects",
+     .summary = "The projects that you may see, by name.",
+     .permission = ROUTE_USER,
+     .response = "Projects",
+     .handler = list_projects},
+    {.method = "POST",
+     .path = "/api/v1/projects",
+     .operation = "makeProject",
+     .tag = "projects",
+     .summary = "Make a project, of which you are the first manager.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .request = "ProjectRequest",
+     .response = "Project",
+     .status = 201,
+     .handler = make_project},
+    {.method = "GET",
+     .path = "/api/v1/projects/{project}",
+     .operation = "showProject",
+     .tag = "projects",
+     .summary = "A project: its members and its budget.",
+     .permission = ROUTE_VIEWER,
+     .parameters = project_parameters,
+     .response = "Project",
+     .handler = show_project},
+    {.method = "PUT",
+     .path = "/api/v1/projects/{project}/members/{user}",
+     .operation = "changeMember",
+     .tag = "projects",
+     .summary = "Give a user a role in the project.",
+     .permission = ROUTE_MANAGER,
+     .parameters = member_parameters,
+     .request = "Role",
+     .status = 204,
+     .handler = change_member},
+    {.method = "DELETE",
+     .path = "/api/v1/projects/{project}/members/{user}",
+     .operation = "removeMember",
+     .tag = "projects",
+     .summary = "Take a user's role in the project away.",
+     .permission = ROUTE_MANAGER,
+     .parameters = member_parameters,
+     .status = 204,
+     .handler = remove_member},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Projects", SCHEMA({"type": "object", "required": ["projects"], "properties": {
+        "projects": {"type": "array", "items": {"$ref": "#/components/schemas/Project"}}}})},
+    {"Project", SCHEMA({"type": "object", "required": ["project", "role"], "properties": {
+        "project": {"type": "string"}, "title": {"type": "string"}, "created": {"type": "integer", "nullable": true},
+        "closed": {"type": "integer", "nullable": true, "description": "No run may be submitted since."},
+        "role": {"type": "string", "description": "Yours."},
+        "members": {"type": "array", "items": {"type": "object", "properties": {
+            "user": {"type": "string"}, "role": {"type": "string"}, "since": {"type": "integer"},
+            "balance": {"type": "number", "description": "Of the member's own account, in slot-minutes."}}}},
+        "budget": {"$ref": "#/components/schemas/Budget"}}})},
+    {"ProjectRequest", SCHEMA({"type": "object", "required": ["project"], "additionalProperties": false,
+        "properties": {"project": {"type": "string", "minLength": 1, "maxLength": 63},
+                       "title": {"type": "string", "maxLength": 200}}})},
+    {"Role", SCHEMA({"type": "object", "required": ["role"], "additionalProperties": false, "properties": {
+        "role": {"type": "string", "enum": ["viewer", "member", "manager"]}}})},
+};
+/* clang-format on */
+
+const struct route_table project_routes = {.routes = routes,
+                                           .route_count = sizeof routes / sizeof *routes,
+                                           .schemas = schemas,
+                                           .schema_count = sizeof schemas / sizeof *schemas};

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is done to runs: submitted, stopped, forked, promoted. */
+#include "platform/registry_projects.h"
+#include "service/schema_text.h"
+#include "service/service_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a submission is about: its specification as JSON, and what it has led to. */
+struct submission {
+    cJSON *wanted;
+    const char *project, *owner;
+    int64_t run;
+    bool again, project_made;
+};
+
+static bool set_text(cJSON *object, const char *key, const char *value)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(object, key);
+    return cJSON_AddStringToObject(object, key, value) != NULL;
+}
+
+/* Read what is wanted, with what follows from who asks and from what this cluster has. */
+static weft_status read_wanted(struct keeper *keeper, const struct submission *submission,
+                               struct run_specification *specification, struct error *error)
+{
+    cJSON *wanted = submission->wanted;
+    struct keeper_slots slots = keeper_slots(keeper);
+    bool chosen = cJSON_HasObjectItem(wanted, "slot_kind");
+    if (!set_text(wanted, "project", submission->project) || !set_text(wanted, "owner", submission->owner) ||
+        (!chosen && !set_text(wanted, "slot_kind", slot_kind_name(slots.kind))))
+        return error_memory(error, 64, "a run");
+    weft_status status = run_specification_read(wanted, "the run", specification, error);
+    if (status != WEFT_OK || specification->slot_kind == slots.kind)
+        return status;
+    run_specification_free(specification);
+    return slots.kind == SLOT_CPU
+               ? error_set(error, WEFT_ERROR_STATE,
+                           "the run asks for GPUs, and there are none here: the %" PRId64
+                           " slots of this cluster are processors",
+                           slots.slots)
+               : error_set(error, WEFT_ERROR_STATE, "the run asks for CPU slots, and all slots here are GPUs");
+}
+
+/* Where one person has the server for themselves, a project is made when it is first named. */
+static weft_status make_project(struct keeper *keeper, struct submission *submission, struct error *error)
+{
+    struct registry_project project;
+    if (registry_project_get(keeper_registry(keeper), submission->project, &project, NULL) == WEFT_OK)
+        return WEFT_OK;
+    submission->project_made = true;
+    return registry_project_make(keeper_registry(keeper), submission->project, "", submission->owner, keeper_now(),
+                                 error);
+}
+
+static weft_status submit_wanted(struct keeper *keeper, struct route_call *call, struct submission *submission,
+                                 struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    struct run_specification specification;
+    int64_t now = keeper_now();
+    weft_status status = read_wanted(keeper, submission, &specification, error);
+    if (status != WEFT_OK)
+        return status;
+    status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status == WEFT_OK) {
+        if (!service_of(call)->tokens)
+            status = make_project(keeper, submission, error);
+        if (status == WEFT_OK)
+            status = registry_run_submit(registry, &specification, call->idempotency_key, now, &submission->run,
+                                         &submission->again, error);
+        status = database_end(registry, status, error);
+    }
+    run_specification_free(&specification);
+    if (status == WEFT_OK && !submission->again)
+        status = controller_submitted(keeper_controller(keeper), submission->run, now, error);
+    return status;
+}
+
+static void put_submission(struct json_writer *answer, const struct submission *submission)
+{
+    json_open_object(answer, NULL);
+    json_put_integer(answer, "run", submission->run);
+    json_put_bool(answer, "again", submission->again);
+    json_put_bool(answer, "project_made", submission->project_made);
+    json_close(answer);
+}
+
+/* ---- submit ----------------------------------------------------------------------------------------------------- */
+
+static weft_status submit(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                          struct error *error)
+{
+    struct submission submission = {.wanted = call->body, .project = call->project, .owner = call->who.user};
+    weft_status status = submit_wanted(keeper, call, &submission, error);
+    if (status == WEFT_OK)
+        put_submission(answer, &submission);
+    return status;
+}
+
+static void submit_run(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, submit);
+}
+
+/* ---- fork and promote ------------------------------------------------------------------------------------------- */
+
+/* The specification of a run as JSON that can be changed. */
+static weft_status read_parent(struct keeper *keeper, int64_t run, cJSON **wanted, struct error *error)
+{
+    struct run_specification specification;
+    struct json_writer text;
+    weft_status status = registry_run_specification(keeper_registry(keeper), run, &specification, error);
+    if (status != WEFT_OK)
+        return status;
+    json_begin(&text, JSON_LINE);
+    run_specification_write(&text, NULL, &specification);
+    run_specification_free(&specification);
+    status = json_text(&text) ? json_parse(text.text, text.length, "the run", wanted, error)
+                              : error_memory(error, text.room, "a run");
+    json_end(&text);
+    return status;
+}
+
+/* "arguments" stand for all of the command but the program. */
+static bool replace_arguments(cJSON *wanted, const cJSON *arguments)
+{
+    cJSON *command = cJSON_GetObjectItemCaseSensitive(wanted, "command"), *copy = cJSON_Duplicate(arguments, true);
+    if (!copy)
+        return false;
+    while (cJSON_GetArraySize(command) > 1)
+        cJSON_DeleteItemFromArray(command, 1);
+    while (cJSON_GetArraySize(copy) > 0)
+        cJSON_AddItemToArray(command, cJSON_DetachItemFromArray(copy, 0));
+    cJSON_Delete(copy);
+    return true;
+}
+
+/* What the body says goes before what the parent was. */
+static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, struct error *error)
+{
+    const cJSON *item;
+    bool fits = true;
+    cJSON_ArrayForEach(item, body)
+    {
+        if (strcmp(item->string, "arguments") == 0) {
+            fits = fits && replace_arguments(wanted, item);
+            continue;
+        }
+        cJSON *copy = cJSON_Duplicate(item, true);
+        cJSON_DeleteItemFromObjectCaseSensitive(wanted, item->string);
+        fits = fits && copy && cJSON_AddItemToObject(wanted, item->string, copy);
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(wanted, "parent");
+    fits = fits && cJSON_AddNumberToObject(wanted, "parent", (double)parent);
+    return fits ? WEFT_OK : error_memory(error, 1024, "a run");
+}
+
+/* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
+static weft_status derive(struct keeper *keeper, struct route_call *call, bool planned, struct json_writer *answer,
+                          struct error *error)
+{
+    int64_t parent = route_value(call, "run")->integer;
+    struct submission submission = {.project = call->project, .owner = call->who.user};
+    weft_status status = read_parent(keeper, parent, &submission.wanted, error);
+    if (status != WEFT_OK)
+        return status;
+    cJSON *wanted = submission.wanted, *interactive = cJSON_GetObjectItemCaseSensitive(wanted, "interactive");
+    if (planned && !cJSON_IsTrue(interactive))
+        status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is a planned one already: fork it", parent);
+    if (planned && interactive)
+        cJSON_ReplaceItemInObjectCaseSensitive(wanted, "interactive", cJSON_CreateFalse());
+    if (!set_text(wanted, "checkpoint", ""))
+        status = error_memory(error, 64, "a run");
+    if (status == WEFT_OK)
+        status = replace(wanted, call->body, parent, error);
+    if (status == WEFT_OK)
+        status = submit_wanted(keeper, call, &submission, error);
+    if (status == WEFT_OK)
+        put_submission(answer, &submission);
+    cJSON_Delete(submission.wanted);
+    return status;
+}
+
+static weft_status fork_it(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                           struct error *error)
+{
+    return derive(keeper, call, false, answer, error);
+}
+
+static weft_status promote_it(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    return derive(keeper, call, true, answer, error);
+}
+
+static void fork_run(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, fork_it);
+}
+
+static void promote_run(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, promote_it);
+}
+
+/* ---- stop ------------------------------------------------------------------------------------------------------- */
+
+static weft_status stop(struct keeper *keeper, struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    int64_t number = route_value(call, "run")->integer;
+    struct registry_run run;
+    weft_status status = controller_cancel(keeper_controller(keeper), number, call->who.user, keeper_now(), error);
+    if (status == WEFT_OK)
+        status = registry_run_get(keeper_registry(keeper), number, &run, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    json_put_integer(answer, "run", number);
+    json_put_text(answer, "state", run_state_name(run.state));
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void stop_run(struct route_call *call)
+{
+    struct registry_run run;
+    if (service_run(call, &run) && service_may_change(call, &run))
+        keeper_do(service_of(call)->keeper, call, stop);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct route_parameter submit_parameters[] = {
+    {.name = "project", .type = ROUTE_NAME, .meaning = "The project of the run."}, {0}};
+static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+
+static const struct route routes[] = {
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/runs",
+     .operation = "submitRun",
+     .tag = "runs",
+     .summary = "Queue a run. The answer comes when it is on disk.",
+     .permission = ROUTE_MEMBER,
+     .parameters = submit_parameters,
+     .request = "RunRequest",
+     .response = "Submitted",
+     .status = 201,
+     .body_most = (size_t)4 << 20,
+     .idempotent_key = true,
+     .handler = submit_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/stop",
+     .operation = "stopRun",
+     .tag = "runs",
+     .summary = "End a run for good: SIGTERM, its grace period, SIGKILL.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .response = "Stopped",
+     .handler = stop_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/fork",
+     .operation = "forkRun",
+     .tag = "runs",
+     .summary = "Queue a new run with the code and the settings of this one, but for what the body says.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .request = "RunChange",
+     .response = "Submitted",
+     .status = 201,
+     .body_most = (size_t)4 << 20,
+     .idempotent_key = true,
+     .handler = fork_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/promote",
+     .operation = "promoteRun",
+     .tag = "runs",
+     .summary = "Queue a planned run with the code and the settings of this interactive one.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .request = "RunChange",
+     .response = "Submitted",
+     .status = 201,
+     .body_most = (size_t)4 << 20,
+     .idempotent_key = true,
+     .handler = promote_run},
+};
+
+/* clang-format off */
+/* What can be asked for, as properties of both. */
+#define SETTINGS SCHEMA("command": {"type": "array", "minItems": 1, "items": {"type": "string"},                      \
+    "description": "The program and its arguments."},                                                                 \
+    "name": {"type": "string", "description": "For people; one line."},                                               \
+    "environment": {"type": "object", "additionalProperties": {"type": "string"}},                                    \
+    "nodes": {"type": "integer", "minimum": 1, "description": "Hosts that it runs on at once."},                      \
+    "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each of them."},                \
+    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out."},     \
+    "processors": {"type": "integer", "minimum": 0}, "memory": {"type": "integer", "minimum": 0},                     \
+    "time_limit": {"description": "Of each attempt: 6h, or seconds. A day if left out."},                             \
+    "time_slice": {"description": "So long it may run before others have their turn."},                               \
+    "preemptible": {"type": "boolean", "description": "May be stopped at a checkpoint and run again later."},         \
+    "may_span_pods": {"type": "boolean"}, "interactive": {"type": "boolean"},                                         \
+    "priority": {"type": "integer", "minimum": -100, "maximum": 100},                                                 \
+    "retries": {"type": "integer", "minimum": 0, "description": "When its own program fails."},                       \
+    "class": {"type": "string", "description": "Limits are set by class."},                                           \
+    "snapshot": {"type": "string", "description": "Of the code, as it was uploaded."},                                \
+    "checkpoint": {"type": "string", "description": "Of the parent, from which it begins."},                          \
+    "commit": {"type": "string", "description": "Of git."})
+
+static const struct schema schemas[] = {
+    {"RunRequest", "{\"type\": \"object\", \"required\": [\"command\"], \"additionalProperties\": false, \"properties\": {" SETTINGS
+                   "}}"},
+    {"RunChange", "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {" SETTINGS ", "
+                  SCHEMA("arguments": {"type": "array", "items": {"type": "string"},
+                                       "description": "Instead of all of the command but the program."}) "}}"},
+    {"Submitted", SCHEMA({"type": "object", "required": ["run"], "properties": {
+        "run": {"type": "integer"},
+        "again": {"type": "boolean", "description": "It was submitted before, with the same Idempotency-Key."},
+        "project_made": {"type": "boolean", "description": "There was no such project until now."}}})},
+    {"Stopped", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "state": {"type": "string"}}})},
+};
+/* clang-format on */
+
+const struct route_table run_order_routes = {.routes = routes,
+                                             .route_count = sizeof routes / sizeof *routes,
+                                             .schemas = schemas,
+                                             .schema_count = sizeof schemas / sizeof *schemas};

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server itself: what it is, and the events that it sends. */
+#include "platform/registry_projects.h"
+#include "service/schema_text.h"
+#include "service/service_state.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <weft/weft.h>
+
+static void show_server(struct route_call *call)
+{
+    struct service *service = service_of(call);
+    struct keeper_slots slots = keeper_slots(service->keeper);
+    struct json_writer writer;
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "version", weft_version());
+    json_put_text(&writer, "user", call->who.user);
+    json_put_bool(&writer, "administrator", call->who.administrator);
+    json_put_bool(&writer, "tokens", service->tokens);
+    json_put_text(&writer, "slot_kind", slot_kind_name(slots.kind));
+    json_put_integer(&writer, "slots", slots.slots);
+    json_put_integer(&writer, "hosts", slots.hosts);
+    json_put_integer(&writer, "started", service->started);
+    json_put_text(&writer, "isolation",
+                  "the processes of all runs belong to the user that the server runs as: projects are kept apart by "
+                  "this interface, not by the machine");
+    json_close(&writer);
+    route_reply(call, &writer);
+}
+
+/* ---- events ----------------------------------------------------------------------------------------------------- */
+
+#define KNOWN_PROJECTS 64
+#define KNOWN_FOR      5000000000u /* nanoseconds that a role is believed */
+
+/* A subscriber, and what it may see of the projects that were asked for last. */
+struct subscriber {
+    struct service *service;
+    struct identity who;
+    struct {
+        char project[PLATFORM_NAME_BYTES];
+        bool seen;
+        uint64_t until;
+    } known[KNOWN_PROJECTS];
+    unsigned next;
+};
+
+static bool ask_role(const struct subscriber *subscriber, const char *project)
+{
+    enum role role;
+    if (*subscriber->who.project && strcmp(subscriber->who.project, project) != 0)
+        return false;
+    return subscriber->who.administrator ||
+           (registry_role_get(subscriber->service->reader, project, subscriber->who.user, &role, NULL) == WEFT_OK &&
+            role >= ROLE_VIEWER);
+}
+
+static bool may_see(void *context, const char *topic, const char *kind)
+{
+    struct subscriber *subscriber = context;
+    uint64_t now = clock_now();
+    if (!*topic)
+        return true;
+    for (int i = 0; i < KNOWN_PROJECTS; i++)
+        if (subscriber->known[i].until > now && strcmp(subscriber->known[i].project, topic) == 0)
+            return subscriber->known[i].seen;
+    unsigned slot = subscriber->next++ % KNOWN_PROJECTS;
+    strncpy(subscriber->known[slot].project, topic, PLATFORM_NAME_BYTES - 1);
+    subscriber->known[slot].until = now + KNOWN_FOR;
+    return subscriber->known[slot].seen = ask_role(subscriber, topic);
+}
+
+static void subscribe(struct route_call *call)
+{
+    struct subscriber *subscriber = calloc(1, sizeof *subscriber);
+    if (!subscriber) {
+        http_fail(call->request, 503, "the server has no memory for another subscriber at the moment");
+        return;
+    }
+    subscriber->service = service_of(call);
+    subscriber->who = call->who;
+    events_subscribe(service_of(call)->events, call->request, route_value(call, "after")->text, may_see, subscriber,
+                     free);
+}
+
+static const struct route_parameter event_parameters[] = {
+    {.name = "after", .meaning = "The id of the last event seen; without it only what is new comes."}, {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/server",
+     .operation = "showServer",
+     .tag = "server",
+     .summary = "What this server is, and who you are to it.",
+     .permission = ROUTE_USER,
+     .response = "Server",
+     .handler = show_server},
+    {.method = "GET",
+     .path = "/api/v1/events",
+     .operation = "readEvents",
+     .tag = "server",
+     .summary = "Changes as they happen: 'run' has the run; 'queue' and 'cluster' say that these are to be asked for "
+                "anew.",
+     .permission = ROUTE_USER,
+     .parameters = event_parameters,
+     .produces = "text/event-stream",
+     .handler = subscribe},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Server", SCHEMA({"type": "object", "properties": {
+        "version": {"type": "string"}, "user": {"type": "string"}, "administrator": {"type": "boolean"},
+        "tokens": {"type": "boolean", "description": "Whether everybody needs a token."},
+        "slot_kind": {"type": "string", "enum": ["gpu", "cpu"]}, "slots": {"type": "integer"},
+        "hosts": {"type": "integer"}, "started": {"type": "integer"},
+        "isolation": {"type": "string", "description": "What keeps runs of different users apart."}}})},
+};
+/* clang-format on */
+
+const struct route_table server_routes = {.routes = routes,
+                                          .route_count = sizeof routes / sizeof *routes,
+                                          .schemas = schemas,
+                                          .schema_count = sizeof schemas / sizeof *schemas};

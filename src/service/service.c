@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/service_state.h"
+
+#include "base/file.h"
+#include "platform/registry_projects.h"
+#include "server/pages.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_PROJECT "default"
+
+static const struct route_table *const resources[] = {&server_routes, &run_routes,     &run_order_routes,
+                                                      &queue_routes,  &cluster_routes, &project_routes,
+                                                      &budget_routes, &user_routes};
+#define RESOURCES (sizeof resources / sizeof *resources)
+
+/* ---- for resources ---------------------------------------------------------------------------------------------- */
+
+bool service_project_of_run(const struct route_call *call, char project[PLATFORM_NAME_BYTES])
+{
+    struct registry_run run;
+    if (registry_run_get(service_of(call)->reader, route_value(call, "run")->integer, &run, NULL) != WEFT_OK)
+        return false;
+    snprintf(project, PLATFORM_NAME_BYTES, "%s", run.project);
+    return true;
+}
+
+bool service_run(struct route_call *call, struct registry_run *run)
+{
+    struct error error = {0};
+    if (registry_run_get(service_of(call)->reader, route_value(call, "run")->integer, run, &error) == WEFT_OK)
+        return true;
+    http_fail_error(call->request, &error);
+    return false;
+}
+
+bool service_may_change(struct route_call *call, const struct registry_run *run)
+{
+    if (strcmp(run->owner, call->who.user) == 0 || route_role(call, run->project) >= ROLE_MANAGER)
+        return true;
+    http_fail(call->request, 403, "run %" PRId64 " is '%s's: only they, and managers of project '%s', may change it",
+              run->run, run->owner, run->project);
+    return false;
+}
+
+const char *service_viewer(const struct route_call *call)
+{
+    return call->who.administrator ? NULL : call->who.user;
+}
+
+void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error)
+{
+    if (status == WEFT_OK) {
+        route_reply(call, writer);
+        return;
+    }
+    http_fail_error(call->request, error);
+    json_end(writer);
+}
+
+/* ---- who is who ------------------------------------------------------------------------------------------------- */
+
+static bool identify(void *context, const char *token, struct identity *who)
+{
+    struct service *service = context;
+    struct token_store store = access_tokens(service->access);
+    struct registry_user user;
+    if (!tokens_identify(&store, token, time(NULL), who))
+        return false;
+    if (registry_user_get(service->reader, who->user, &user, NULL) != WEFT_OK || user.disabled)
+        return false;
+    who->administrator = who->administrator && user.admin;
+    return true;
+}
+
+static enum role role_of(void *context, const struct identity *who, const char *project)
+{
+    struct service *service = context;
+    enum role role;
+    return registry_role_get(service->reader, project, who->user, &role, NULL) == WEFT_OK ? role : ROLE_NONE;
+}
+
+static void answered(void *context, const struct route_call *call, unsigned status)
+{
+    struct service *service = context;
+    struct audit_entry entry;
+    struct error error = {0};
+    audit_describe(call, status, &entry);
+    if (audit_add(service->access, &entry, &error) != WEFT_OK)
+        fprintf(stderr, "weft: the audit log cannot be kept at the moment: %s\n", error.text);
+}
+
+/* The user of this process, as a name of the platform. */
+static void name_user(char name[PLATFORM_NAME_BYTES])
+{
+    const struct passwd *user = getpwuid(geteuid());
+    size_t length = 0;
+    for (const char *c = user ? user->pw_name : ""; *c && length + 1 < PLATFORM_NAME_BYTES; c++) {
+        char letter = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+        name[length] = letter;
+        name[length + 1] = '\0';
+        length += platform_name_is_valid(name);
+    }
+    name[length] = '\0';
+    if (!length)
+        snprintf(name, PLATFORM_NAME_BYTES, "user-%u", (unsigned)geteuid());
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+/* The administrator, and a first project where there is none. */
+static weft_status furnish(struct service *service, struct error *error)
+{
+    struct database *registry = keeper_registry(service->keeper);
+    struct registry_project *projects = NULL;
+    size_t count = 0;
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_user_put(registry, service->user, true, service->started, error);
+    if (status == WEFT_OK)
+        status = registry_projects(registry, NULL, &projects, &count, error);
+    if (status == WEFT_OK && count == 0)
+        status = registry_project_make(registry, FIRST_PROJECT, "", service->user, service->started, error);
+    free(projects);
+    return database_end(registry, status, error);
+}
+
+static bool note_token(void *context, const struct token_record *record)
+{
+    *(bool *)context = true;
+    return false;
+}
+
+static weft_status open_access(struct service *service, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    bool any = false;
+    weft_status status = file_join(path, service->folder, "access.db", error);
+    if (status == WEFT_OK)
+        status = access_open(path, &service->access, error);
+    if (status != WEFT_OK || !service->tokens)
+        return status;
+    status = access_list_tokens(service->access, NULL, note_token, &any, error);
+    if (status != WEFT_OK || any)
+        return status;
+    struct token_store store = access_tokens(service->access);
+    struct token_record wanted = {.most = ROLE_MANAGER, .administrator = true, .note = "the first administrator"};
+    snprintf(wanted.user, sizeof wanted.user, "%s", service->user);
+    return tokens_make(&store, &wanted, time(NULL), service->first_token, error);
+}
+
+static weft_status open_keeper(struct service *service, const struct service_config *config, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    struct engine *engine;
+    struct engine_local_config local = config->engine;
+    weft_status status = file_join(folder, service->folder, "engine", error);
+    local.folder = folder;
+    if (status == WEFT_OK)
+        status = engine_local_open(&local, &engine, error);
+    if (status != WEFT_OK)
+        return status;
+    struct keeper_config keeper = {.folder = service->folder,
+                                   .engine = engine,
+                                   .pod = config->pod,
+                                   .events = service->events,
+                                   .policy = SCHEDULER_POLICY_DEFAULT};
+    return keeper_open(&keeper, &service->keeper, error);
+}
+
+static weft_status open_pages(struct service *service, struct error *error)
+{
+    size_t count;
+    const struct page *pages = pages_all(&count);
+    weft_status status = static_files_new(&service->pages, error);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status = static_files_add(service->pages, &(struct static_file){pages[i].path, pages[i].bytes, pages[i].size},
+                                  error);
+    return status;
+}
+
+static weft_status open_router(struct service *service, struct error *error)
+{
+    struct router_config config = {.access = {.tokens = service->tokens,
+                                              .local = {.most = ROLE_MANAGER, .administrator = true},
+                                              .identify = identify,
+                                              .role_of = role_of,
+                                              .answered = answered,
+                                              .context = service},
+                                   .title = "Weft",
+                                   .version = "1",
+                                   .pages = service->pages};
+    snprintf(config.access.local.user, sizeof config.access.local.user, "%s", service->user);
+    weft_status status = router_new(&config, &service->router, error);
+    for (size_t i = 0; i < RESOURCES && status == WEFT_OK; i++) {
+        struct route_table table = *resources[i];
+        table.context = service;
+        status = router_add(service->router, &table, error);
+    }
+    return status == WEFT_OK ? router_finish(service->router, error) : status;
+}
+
+weft_status service_open(const struct service_config *config, struct service **service, struct error *error)
+{
+    struct service *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_memory(error, sizeof *made, "the control plane");
+    made->tokens = config->tokens;
+    made->started = keeper_now();
+    name_user(made->user);
+    weft_status status = file_make_folder(config->folder, error);
+    if (status == WEFT_OK && !realpath(config->folder, made->folder))
+        status = error_system(error, "cannot find the folder '%s'", config->folder);
+    if (status == WEFT_OK)
+        status = events_new(&(struct events_config){0}, &made->events, error);
+    if (status == WEFT_OK)
+        status = open_keeper(made, config, error);
+    if (status == WEFT_OK)
+        status = furnish(made, error);
+    if (status == WEFT_OK)
+        status = registry_open(made->folder, DATABASE_READER, &made->reader, error);
+    if (status == WEFT_OK)
+        status = open_access(made, error);
+    if (status == WEFT_OK)
+        status = open_pages(made, error);
+    if (status == WEFT_OK)
+        status = open_router(made, error);
+    if (status == WEFT_OK) {
+        struct http_config http = {.host = config->host,
+                                   .port = config->port,
+                                   .certificate = config->certificate,
+                                   .key = config->key,
+                                   .tokens = config->tokens,
+                                   .application = router_application(made->router)};
+        status = http_open(&http, &made->server, error);
+    }
+    if (status != WEFT_OK) {
+        service_close(made);
+        return status;
+    }
+    *service = made;
+    return WEFT_OK;
+}
+
+weft_status service_start(struct service *service, struct error *error)
+{
+    events_attach(service->events, service->server);
+    weft_status status = keeper_start(service->keeper, service->server, error);
+    return status == WEFT_OK ? http_start(service->server, error) : status;
+}
+
+char *service_address(const struct service *service, char *text, size_t room)
+{
+    return http_address(service->server, text, room);
+}
+
+const char *service_first_token(const struct service *service)
+{
+    return service->first_token;
+}
+
+void service_close(struct service *service)
+{
+    if (!service)
+        return;
+    if (service->keeper)
+        keeper_stop(service->keeper);
+    if (service->server) {
+        events_attach(service->events, NULL);
+        http_stop(service->server);
+    }
+    router_free(service->router);
+    static_files_free(service->pages);
+    database_close(service->access);
+    database_close(service->reader);
+    keeper_close(service->keeper);
+    if (service->events)
+        events_free(service->events);
+    free(service);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What the resources of the control plane share. For the files of this module alone; all on the HTTP server's thread.
+ */
+#ifndef WEFT_SERVICE_SERVICE_STATE_H
+#define WEFT_SERVICE_SERVICE_STATE_H
+
+#include "platform/registry_runs.h"
+#include "server/access.h"
+#include "server/events_stream.h"
+#include "server/static_files.h"
+#include "service/keeper.h"
+#include "service/service.h"
+
+struct service {
+    char folder[FILE_PATH_BYTES];
+    struct keeper *keeper;
+    struct database *reader; /* the registry, as it has been committed */
+    struct database *access; /* tokens and the audit log */
+    struct events_stream *events;
+    struct static_files *pages;
+    struct router *router;
+    struct http_server *server;
+    char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
+    char first_token[TOKEN_TEXT_BYTES];
+    bool tokens;
+    int64_t started; /* milliseconds since 1970 */
+};
+
+/** The service that a call is made to. */
+static inline struct service *service_of(const struct route_call *call)
+{
+    return call->context;
+}
+
+/** For routes with a {run}: its project; false if there is no such run. */
+bool service_project_of_run(const struct route_call *call, char project[PLATFORM_NAME_BYTES]);
+
+/** The run that {run} names. False: answered. */
+bool service_run(struct route_call *call, struct registry_run *run);
+
+/** Whether the caller may change this run: its owner, or a manager of its project. False: answered. */
+bool service_may_change(struct route_call *call, const struct registry_run *run);
+
+/** The declaration of {run} for tables of parameters. */
+#define SERVICE_RUN_PARAMETER                                                                                          \
+    {                                                                                                                  \
+        .name = "run", .type = ROUTE_INTEGER, .least = 1, .most = 1e15, .meaning = "The number of the run."            \
+    }
+
+/** `viewer` for lists: whose projects are shown; NULL: all (an administrator asks). */
+const char *service_viewer(const struct route_call *call);
+
+/** Answer with an object that was written, or with the error of writing it. Ends `writer`. */
+void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error);
+
+/* The resources, each in its file of the same name. Their context is filled in by service.c. */
+extern const struct route_table server_routes, run_routes, run_order_routes, queue_routes, cluster_routes,
+    project_routes, budget_routes, user_routes;
+
+#endif
