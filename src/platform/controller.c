@@ -349,13 +349,29 @@ static weft_status settle(struct controller *controller, struct controlled_run *
     return status;
 }
 
+static bool note_heard(void *context, const struct attempt *attempt, uint32_t node)
+{
+    struct controlled_run *run = find(context, strtoll(attempt->run, NULL, 10));
+    if (run)
+        run->heard = true;
+    return true;
+}
+
+/* Those that the engine has something to tell of; all of them once a second, for what it does not know by itself. */
 static weft_status hear_all(struct controller *controller, int64_t now, struct error *error)
 {
+    struct engine *engine = controller->config.engine;
+    bool all = !engine->heard || now - controller->heard_at >= STEP_PERIOD || now < controller->heard_at;
     weft_status status = WEFT_OK;
+    if (all)
+        controller->heard_at = now;
+    else
+        status = engine->heard(engine, note_heard, controller, error);
     for (uint32_t i = controller->run_count; i-- && status == WEFT_OK;) {
         struct controlled_run *run = controller->runs[i];
-        if (!run->node)
+        if (!run->node || (!all && !run->heard && (run->started || run->to_start)))
             continue;
+        run->heard = false;
         if (run->started)
             status = attempt_hear(controller, run, now, error);
         if (status == WEFT_OK && !run->to_start)

@@ -27,6 +27,7 @@ struct controlled_run {
     uint32_t *promised;           /**< hosts that the scheduler gives it once they are free; NULL: none */
     struct controlled_node *node; /**< of its attempt under way; NULL: there is none */
     bool to_start, started;       /**< the engine is to be told; was told */
+    bool heard;                   /**< the engine has something to tell of it */
     bool to_stop;                 /**< the engine is to be told to end it, so: */
     enum engine_end how;
     int64_t slice_end; /**< when its time slice is over; INT64_MAX: never */
@@ -46,6 +47,7 @@ struct controller {
     uint32_t name_count;
     bool changed;      /**< something has happened that a pass should look at */
     int64_t passed_at; /**< of the last pass */
+    int64_t heard_at;  /**< when the engine was asked about all of them */
 };
 
 /** The attempt of a run that is under way, as engines know it. */

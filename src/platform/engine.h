@@ -93,13 +93,14 @@ typedef bool engine_record_visit(void *context, const struct journal_record *rec
 typedef bool engine_attempt_visit(void *context, const struct attempt *attempt, uint32_t nodes);
 typedef bool engine_node_visit(void *context, const struct engine_node *node);
 typedef bool engine_host_visit(void *context, const struct engine_host *host);
+typedef bool engine_heard_visit(void *context, const struct attempt *attempt, uint32_t node);
 
 struct engine {
     const char *name; /**< "local", "simulated" */
 
     /**
      * A descriptor that becomes readable when poll() may have more to give, or -1 if there is none: then poll from time
-     * to time (and with one, too: once a second). poll() of what has more makes it quiet again.
+     * to time (and with one, too: once a second). heard() names what has more, and poll() of that makes it quiet again.
      */
     int descriptor;
 
@@ -119,6 +120,9 @@ struct engine {
      */
     weft_status (*poll)(struct engine *engine, const struct attempt *attempt, uint32_t node, uint64_t after,
                         engine_record_visit *visit, void *context, struct error *error);
+
+    /** The nodes because of which the descriptor is readable. NULL where there is no descriptor: any may have more. */
+    weft_status (*heard)(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error);
 
     /** Every attempt that was started and not forgotten. */
     weft_status (*attempts)(struct engine *engine, engine_attempt_visit *visit, void *context, struct error *error);

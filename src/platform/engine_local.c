@@ -19,12 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define BEGIN_SECONDS 5.0 /* for an agent to take its lock, before another one is started */
-#define STARTS_MOST   4   /* agents for a node, none of which has begun */
+#define HEARD_MOST    256
+#define STARTS_MOST   4 /* agents for a node, none of which has begun */
 
 static struct engine_local *local_of(struct engine *engine)
 {
@@ -54,7 +56,7 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
     struct local_node *node = calloc(1, sizeof *node);
     if (!node)
         return error_memory(error, sizeof *node, "a node");
-    *node = (struct local_node){.attempt = *attempt, .node = number, .reader = {.file = -1}, .watch = -1};
+    *node = (struct local_node){.attempt = *attempt, .node = number, .reader = {.file = -1}, .watch = -1, .notice = -1};
     weft_status status = node_folder(node->folder, local->folder, attempt, number, error);
     if (status == WEFT_OK)
         status = file_join(order, node->folder, "order", error);
@@ -77,11 +79,36 @@ static void stop_watching(struct local_node *node)
     node->watch = -1;
 }
 
-static void free_node(struct local_node *node)
+/* Until its agent can be reached, the journal's folder tells that it has begun. It does not matter if that fails. */
+static void start_noticing(struct engine_local *local, struct local_node *node)
+{
+    char folder[FILE_PATH_BYTES];
+    if (node->notice < 0 && file_join(folder, node->folder, "journal", NULL) == WEFT_OK)
+        node->notice = inotify_add_watch(local->notices, folder, IN_CREATE | IN_MODIFY);
+}
+
+static void stop_noticing(struct engine_local *local, struct local_node *node)
+{
+    if (node->notice >= 0)
+        inotify_rm_watch(local->notices, node->notice);
+    node->notice = -1;
+}
+
+static void free_node(struct engine_local *local, struct local_node *node)
 {
     stop_watching(node);
+    stop_noticing(local, node);
     journal_reader_close(&node->reader);
     free(node);
+}
+
+static void remove_node(struct engine_local *local, struct local_node *node)
+{
+    struct local_node **at = &local->nodes;
+    while (*at != node)
+        at = &(*at)->next;
+    *at = node->next;
+    free_node(local, node);
 }
 
 /* Be told by the agent; it does not matter if it cannot be reached. */
@@ -89,9 +116,11 @@ static void start_watching(struct engine_local *local, struct local_node *node)
 {
     if (node->watch >= 0 || node_watch(node->folder, &node->watch, NULL) != WEFT_OK)
         return;
-    struct epoll_event event = {.events = EPOLLIN};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = node};
     if (epoll_ctl(local->engine.descriptor, EPOLL_CTL_ADD, node->watch, &event) != 0)
         stop_watching(node);
+    else
+        stop_noticing(local, node);
 }
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
@@ -169,8 +198,10 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
     for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
         struct local_node *node;
         status = find_node(local, &order->attempt, i, &node, error);
-        if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->folder, NULL) == NODE_NOT_BEGUN)
+        if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->folder, NULL) == NODE_NOT_BEGUN) {
+            start_noticing(local, node);
             status = spawn_agent(local, node, error);
+        }
     }
     return status;
 }
@@ -301,14 +332,56 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     if (status != WEFT_OK || stopped)
         return status;
     if (node->ended) {
-        stop_watching(node);
-        journal_reader_close(&node->reader); /* a history of thousands holds no descriptors */
+        remove_node(local, node); /* a history of thousands costs nothing */
         return WEFT_OK;
     }
     status = look_after(local, node, error);
     if (status == WEFT_OK) /* the end that was just written, or what came before there was a watch */
         status = read_journal(node, node->reader.after, visit, context, &stopped, error);
+    if (status == WEFT_OK && node->ended && !stopped)
+        remove_node(local, node);
     return status;
+}
+
+/* The journals' folders in which something has happened; each is told of once. */
+static void read_notices(struct engine_local *local, engine_heard_visit *visit, void *context, bool *more)
+{
+    _Alignas(struct inotify_event) char bytes[4096];
+    ssize_t got;
+    while (*more && (got = read(local->notices, bytes, sizeof bytes)) > 0)
+        for (char *at = bytes; *more && at < bytes + got;) {
+            const struct inotify_event *event = (const struct inotify_event *)at;
+            at += sizeof *event + event->len;
+            struct local_node *node = local->nodes;
+            while (node && node->notice != event->wd)
+                node = node->next;
+            if (node)
+                *more = visit(context, &node->attempt, node->node);
+        }
+}
+
+static weft_status local_heard(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    struct epoll_event events[HEARD_MOST];
+    bool more = true, noticed = false;
+    struct attempt attempts[HEARD_MOST];
+    uint32_t numbers[HEARD_MOST];
+    int count = epoll_wait(engine->descriptor, events, HEARD_MOST, 0), heard = 0;
+    /* All names first: the caller's polls free nodes. */
+    for (int i = 0; i < count; i++) {
+        const struct local_node *node = events[i].data.ptr;
+        noticed = noticed || !node;
+        if (!node)
+            continue;
+        attempts[heard] = node->attempt;
+        numbers[heard++] = node->node;
+    }
+    for (int i = 0; i < heard && more; i++)
+        more = visit(context, &attempts[i], numbers[i]);
+    if (noticed && more)
+        read_notices(local, visit, context, &more);
+    return WEFT_OK;
 }
 
 /* ---- what there is ---------------------------------------------------------------------------------------------- */
@@ -434,7 +507,7 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
         struct local_node *node = *at;
         if (attempt_same(&node->attempt, attempt)) {
             *at = node->next;
-            free_node(node);
+            free_node(local, node);
         } else {
             at = &node->next;
         }
@@ -450,7 +523,7 @@ static void local_close(struct engine *engine)
     struct engine_local *local = local_of(engine);
     for (struct local_node *node = local->nodes, *next; node; node = next) {
         next = node->next;
-        free_node(node);
+        free_node(local, node);
     }
     for (uint32_t i = 0; i < local->host_count; i++)
         free(local->hosts[i].name);
@@ -459,6 +532,8 @@ static void local_close(struct engine *engine)
     texts_free(&local->reach);
     if (engine->descriptor >= 0)
         close(engine->descriptor);
+    if (local->notices >= 0)
+        close(local->notices);
     free(local);
 }
 
@@ -495,6 +570,7 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         .start = local_start,
         .stop = local_stop,
         .poll = local_poll,
+        .heard = local_heard,
         .attempts = local_attempts,
         .nodes = local_nodes,
         .exec = local_exec,
@@ -502,8 +578,11 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         .forget = local_forget,
         .close = local_close,
     };
+    local->notices = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN};
     weft_status status = WEFT_OK;
-    if (local->engine.descriptor < 0)
+    if (local->engine.descriptor < 0 || local->notices < 0 ||
+        epoll_ctl(local->engine.descriptor, EPOLL_CTL_ADD, local->notices, &event) != 0)
         status = error_system(error, "cannot watch for agents");
     else if (!copy_config(local, config))
         status = error_memory(error, sizeof *local, "the local engine");

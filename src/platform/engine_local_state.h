@@ -14,6 +14,7 @@ struct local_node {
     char folder[FILE_PATH_BYTES];
     struct journal_reader reader;
     int watch;           /* its agent's connection; -1: none */
+    int notice;          /* until there is one: of its journal's folder, by inotify; -1: none */
     bool ended;          /* its last record was read once */
     uint32_t starts;     /* agents that this engine has started for it */
     uint64_t started_at; /* when the last one was; 0: none, or by another engine */
@@ -34,6 +35,7 @@ struct engine_local {
     struct texts agent, reach;
     char boot[NODE_BOOT_BYTES];
     struct local_node *nodes;
+    int notices; /* inotify: agents that begin */
 };
 
 /** Whether the engine can start this at all. Errors: ARGUMENT. */
