@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the control plane share: `weft serve` on a folder of its own, requests to it, and commands."""
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ.get("BUILD", "build")
+WEFT = os.environ.get("WEFT", os.path.join(BUILD, "weft"))
+FINAL = ("succeeded", "failed", "cancelled")
+
+
+class Serve:
+    """`weft serve` with these options on any free port, for as long as a `with` lasts; the folder goes with it."""
+
+    def __init__(self, *options, folder=None, pods="1x2x4"):
+        self.own = folder is None
+        self.folder = folder or tempfile.mkdtemp(prefix="weft-serve-")
+        self.options = [*options, *(["--pods", pods] if pods else [])]
+        self.process, self.token, self.said = None, None, []
+        self.start()
+
+    def start(self):
+        """Start it, again after it was killed; on another port."""
+        command = [WEFT, "serve", "--state", self.folder, "--listen", "127.0.0.1:0", *self.options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        first = self.process.stdout.readline()
+        if not first.startswith("weft serves at "):
+            sys.exit(f"{' '.join(command)} did not start: {self.process.stderr.read()}")
+        self.address = first.split()[-1]
+        self.port = int(self.address.rsplit(":", 1)[1])
+        self.said = [first, self.process.stdout.readline(), self.process.stdout.readline()]
+        if "--tokens" in self.options and not self.token:
+            self.token = self.process.stdout.readline().split()[-1]
+
+    def kill(self, number=signal.SIGKILL):
+        self.process.send_signal(number)
+        return self.process.wait(timeout=30)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *failure):
+        for run in self.live() if self.process.poll() is None else []:
+            self.ask("POST", f"/runs/{run}/stop")
+        if self.process.poll() is None:
+            end = time.monotonic() + 30
+            while self.live() and time.monotonic() < end:
+                time.sleep(0.05)
+            code = self.kill(signal.SIGTERM)
+            if code != 0 and failure[0] is None:
+                sys.exit(f"weft serve ended with {code}: {self.process.stderr.read()}")
+        self.process.stdout.close()
+        self.process.stderr.close()
+        if self.own:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def raw(self, method, path, body=None, token=None, headers=None):
+        """(status, headers, content) of a request to any path."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        sent = dict(headers or {})
+        if token or self.token:
+            sent["Authorization"] = f"Bearer {token or self.token}"
+        if isinstance(body, (dict, list)):
+            body = json.dumps(body)
+            sent.setdefault("Content-Type", "application/json")
+        connection.request(method, path, body=body, headers=sent)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, answer.headers, content
+
+    def ask(self, method, path, body=None, token=None, headers=None):
+        """(status, value) of a request below /api/v1."""
+        status, _, content = self.raw(method, "/api/v1" + path, body, token, headers)
+        return status, json.loads(content) if content else None
+
+    def get(self, path, **more):
+        """The value of a GET that must succeed."""
+        status, value = self.ask("GET", path, **more)
+        assert status == 200, (path, status, value)
+        return value
+
+    def submit(self, *command, project="default", headers=None, token=None, **settings):
+        """The number of a new run."""
+        status, value = self.ask("POST", f"/projects/{project}/runs", {"command": list(command), **settings},
+                                 headers=headers, token=token)
+        assert status == 201, (status, value)
+        return value["run"]
+
+    def live(self):
+        status, value = self.ask("GET", "/runs?state=live&most=1000")
+        return [run["run"] for run in value["runs"]] if status == 200 else []
+
+    def wait(self, run, states=FINAL, seconds=30):
+        """The run, once it is in one of the states."""
+        end = time.monotonic() + seconds
+        while True:
+            found = self.get(f"/runs/{run}")
+            if found["state"] in states:
+                return found
+            assert time.monotonic() < end, f"run {run} is {found['state']}, not {states}: {found['reason']}"
+            time.sleep(0.02)
+
+    def command(self, *words, code=0, **more):
+        """What `weft WORDS` prints on its standard output, against this server; its standard error where it fails."""
+        environment = {**os.environ, "WEFT_SERVER": self.address, "WEFT_TOKEN_FILE": os.path.join(self.folder, "token")}
+        done = subprocess.run([WEFT, *words], env=environment, capture_output=True, text=True, timeout=120, check=False,
+                              **more)
+        assert done.returncode == code, (words, done.returncode, done.stdout, done.stderr)
+        return done.stdout if code == 0 else done.stderr
+
+
+def main(tests):
+    for test in tests:
+        began = time.monotonic()
+        test()
+        print(f"{test.__name__}: {time.monotonic() - began:.1f} s", flush=True)
