@@ -213,7 +213,9 @@ const struct command command_serve = {
         "set up, and a second server on the same folder is refused.\n\n"
         "Runs do not need the server: they go on when it ends, however it ends, and it finds them again when it is "
         "started on the same folder.\n\n"
-        "Without --tokens it listens on this machine alone, and everybody who can connect is the administrator.",
+        "Without --tokens it listens on this machine alone and is for you alone: your processes are its administrator, "
+        "and "
+        "nobody else's get in.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define HTTP_PORT 8400
 #define HTTP_HOST "127.0.0.1"
@@ -101,7 +102,8 @@ const char *http_request_method(const struct http_request *request);
 const char *http_request_path(const struct http_request *request);  /**< as it came, %XX and all, without the query */
 const char *http_request_query(const struct http_request *request); /**< behind the question mark; "" without one */
 const char *http_request_header(const struct http_request *request, const char *name); /**< or NULL */
-const char *http_request_peer(const struct http_request *request); /**< the client's address, in digits */
+const char *http_request_peer(const struct http_request *request);            /**< the client's address, in digits */
+bool http_request_peer_user(const struct http_request *request, uid_t *user); /**< as peer_user() */
 bool http_request_is_head(const struct http_request *request);
 bool http_request_is_local(const struct http_request *request); /**< the server listens for this machine alone */
 bool http_request_is_encrypted(const struct http_request *request);

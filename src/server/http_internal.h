@@ -61,7 +61,9 @@ struct http_connection {
     size_t claimed;    /* of the server's bytes of bodies */
     bool input_ended;  /* the client will send no more */
     bool close_after;  /* this answer is the last */
-    bool pumping;      /* requests are being taken from the input: do not begin again */
+    bool peer_known;   /* `peer_user` is the user at the other end */
+    uid_t peer_user;
+    bool pumping; /* requests are being taken from the input: do not begin again */
 };
 
 struct http_request {

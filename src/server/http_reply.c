@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "server/peer_user.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,6 +89,17 @@ const char *http_request_header(const struct http_request *request, const char *
 const char *http_request_peer(const struct http_request *request)
 {
     return request->peer;
+}
+
+bool http_request_peer_user(const struct http_request *request, uid_t *user)
+{
+    struct http_connection *connection = request->connection;
+    if (!connection)
+        return false;
+    if (!connection->peer_known)
+        connection->peer_known = peer_user(bufferevent_getfd(connection->bufferevent), &connection->peer_user);
+    *user = connection->peer_user;
+    return connection->peer_known;
 }
 
 bool http_request_is_head(const struct http_request *request)

@@ -120,7 +120,9 @@ struct route_table {
 
 /** Who is who. */
 struct router_access {
-    bool tokens; /**< everybody needs a token; otherwise everybody is `local` */
+    /** Everybody needs a token; otherwise the processes of this one's user, and root's, are `local`, and nobody else
+     * gets in. */
+    bool tokens;
     struct identity local;
     /** Whose token is this? False: nobody's, or it has ended. */
     bool (*identify)(void *context, const char *token, struct identity *who);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #define TOKEN_MOST 256
 
@@ -123,6 +124,13 @@ static bool find_token(const struct http_request *request, char token[TOKEN_MOST
     return length > 0 && length < TOKEN_MOST;
 }
 
+/* Without tokens: whether the client is a process of this one's user, or of root. */
+static bool is_own(const struct http_request *request)
+{
+    uid_t user;
+    return http_request_peer_user(request, &user) && (user == geteuid() || user == 0);
+}
+
 /* Who asks: false if that is nobody. */
 static bool identify(struct route_call *call)
 {
@@ -130,7 +138,7 @@ static bool identify(struct route_call *call)
     char token[TOKEN_MOST];
     if (!access->tokens) {
         call->who = access->local;
-        return true;
+        return is_own(call->request);
     }
     return find_token(call->request, token) && access->identify && access->identify(access->context, token, &call->who);
 }
@@ -271,6 +279,11 @@ void router_begin(void *context, struct http_request *request, size_t *body_most
     if (!within_rate(call, known) || !divide_path(call, &path) || !found(call, &path, &entry))
         return;
     if (!known && entry->route->permission != ROUTE_OPEN) {
+        if (!router->config.access.tokens) {
+            http_fail(request, 403, "this server is for user '%s' alone: to share it, it is to be started with tokens",
+                      router->config.access.local.user);
+            return;
+        }
         http_reply_header(request, "WWW-Authenticate", "Bearer realm=\"weft\"");
         http_fail(request, 401, "this takes a token that is known and has not ended: 'Authorization: Bearer TOKEN'");
         return;
