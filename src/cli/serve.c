@@ -176,14 +176,15 @@ static weft_status serve(const struct service_config *config, const struct hosts
 static weft_status run(struct command_call *call, struct error *error)
 {
     char program[FILE_PATH_BYTES], folder[FILE_PATH_BYTES], host[256];
-    char *agent[] = {program, "node-agent", NULL}, *reach[] = {program, "node-reach", NULL};
+    char *agent[] = {program, "node-agent", NULL}, *reach[] = {program, "node-reach", NULL},
+         *run_words[] = {program, "run", NULL};
     struct hosts hosts = {0};
     struct service_config config = {.host = host,
                                     .certificate = chosen.certificate,
                                     .key = chosen.key,
                                     .tokens = chosen.tokens,
                                     .pod = LOCAL_POD,
-                                    .engine = {.agent = agent, .reach = reach}};
+                                    .engine = {.agent = agent, .reach = reach, .run = run_words}};
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0)
         return error_system(error, "cannot find this program's file by /proc/self/exe");

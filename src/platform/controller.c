@@ -143,8 +143,11 @@ static weft_status take_up(struct controller *controller, const struct registry_
         status = attempt_take_up(controller, run, error);
         run->to_start = found->state == RUN_PLACED;
         run->started = !run->to_start;
-        run->to_stop = found->state == RUN_STOPPING;
-        run->how = run_cause_gives_way(found->asked) ? ENGINE_CHECKPOINT : ENGINE_STOP;
+        run->how = ENGINE_STOP;
+        if (found->state == RUN_STOPPING) {
+            run->to_stop = true;
+            run->how = run_cause_gives_way(found->asked) ? ENGINE_CHECKPOINT : ENGINE_STOP;
+        }
     }
     struct error refusal = {0};
     if (status == WEFT_OK)

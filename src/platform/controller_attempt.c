@@ -103,6 +103,9 @@ static char **environment_of(const struct run_specification *specification, char
     return environment;
 }
 
+static const enum engine_launch launches[] = {
+    [RUN_LAUNCH_RANKS] = ENGINE_RANKS, [RUN_LAUNCH_NODES] = ENGINE_EACH_NODE, [RUN_LAUNCH_FIRST] = ENGINE_FIRST_NODE};
+
 /* Give the engine the order. */
 static weft_status give_order(struct controller *controller, struct controlled_run *run,
                               const struct run_specification *specification, struct error *error)
@@ -130,6 +133,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .environment = environment,
                                      .folder = work,
                                      .gpus = specification->slot_kind == SLOT_GPU,
+                                     .launch = launches[specification->launch],
                                      .grace = (uint64_t)controller->config.grace,
                                      .time_limit = (uint64_t)specification->time_limit * 1000};
         status = controller->config.engine->start(controller->config.engine, &order, error);
@@ -150,6 +154,7 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     struct error refusal = {0};
     status = give_order(controller, run, &specification, &refusal);
     run->to_start = false;
+    run->first_leads = specification.launch != RUN_LAUNCH_NODES;
     run->slice_end = specification.time_slice ? now + specification.time_slice * 1000 : INT64_MAX;
     run_specification_free(&specification);
     if (status == WEFT_ERROR_MEMORY)
@@ -272,8 +277,10 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
     run->node[hearing->node].ended = true;
     controller->used[run->node[hearing->node].host] &= ~run->node[hearing->node].slots;
     controller->changed = true;
-    /* A gang without one of its nodes is of no use; one whose nodes end well is left to end. */
-    if (left && ended.how != RUN_EXIT_COMPLETED) {
+    /* A gang without one of its nodes is of no use; one whose nodes end well is left to end, but for those that wait.
+     */
+    bool led = run->first_leads && hearing->node == 0;
+    if (left && (ended.how != RUN_EXIT_COMPLETED || led)) {
         run->to_stop = true;
         run->how = ENGINE_STOP;
     }
@@ -344,9 +351,15 @@ static bool find_host(const struct controller *controller, const char *name, uin
 
 weft_status attempt_take_up(struct controller *controller, struct controlled_run *run, struct error *error)
 {
+    struct run_specification specification;
     struct registry_node *rows;
     size_t count;
-    weft_status status = registry_nodes(controller->config.registry, run->run, run->epoch, &rows, &count, error);
+    weft_status status = registry_run_specification(controller->config.registry, run->run, &specification, error);
+    if (status != WEFT_OK)
+        return status;
+    run->first_leads = specification.launch != RUN_LAUNCH_NODES;
+    run_specification_free(&specification);
+    status = registry_nodes(controller->config.registry, run->run, run->epoch, &rows, &count, error);
     if (status != WEFT_OK)
         return status;
     run->node = calloc(run->nodes, sizeof *run->node);
@@ -364,6 +377,8 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
         node->dealt = (uint64_t)rows[i].sequence;
         if (!node->ended)
             controller->used[node->host] |= node->slots;
+        else if (rows[i].how != RUN_EXIT_COMPLETED || (i == 0 && run->first_leads))
+            run->to_stop = true; /* the others: whoever heard of it may not have come to that */
     }
     free(rows);
     return status;

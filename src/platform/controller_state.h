@@ -27,6 +27,7 @@ struct controlled_run {
     uint32_t *promised;           /**< hosts that the scheduler gives it once they are free; NULL: none */
     struct controlled_node *node; /**< of its attempt under way; NULL: there is none */
     bool to_start, started;       /**< the engine is to be told; was told */
+    bool first_leads;             /**< the nodes behind the first one only wait, until that has ended */
     bool heard;                   /**< the engine has something to tell of it */
     bool to_stop;                 /**< the engine is to be told to end it, so: */
     enum engine_end how;

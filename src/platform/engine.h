@@ -41,23 +41,30 @@ struct engine_place {
     uint32_t count;
 };
 
+/** Where the command of an order is started. */
+enum engine_launch {
+    ENGINE_EACH_NODE,  /**< once on each node */
+    ENGINE_FIRST_NODE, /**< on node 0; the others only wait: for `weft run` on it, or for exec() */
+    ENGINE_RANKS,      /**< as ranks, one a slot, by `weft run` on node 0; the others only wait */
+};
+
 /** What to start. Nothing of it is kept by the caller's pointers. */
 struct engine_order {
     struct attempt attempt;
     const struct engine_place *places; /**< by node */
     uint32_t nodes;
-    char *const *command;     /**< ends with NULL; run once on each node, or with `first_only` on node 0 */
+    char *const *command;     /**< ends with NULL; started as `launch` says */
     char *const *environment; /**< "NAME=VALUE", for every node, WEFT_CHECKPOINT_DIR among them; ends with NULL */
     const char *folder;       /**< absolute, and there on every host: where the command runs */
     const char *user;         /**< whose processes they are; NULL or "": the engine's */
     bool gpus;                /**< the slots are GPUs */
-    bool first_only;          /**< the other nodes only wait: for `weft run` on node 0, or for exec() */
-    uint64_t grace;           /**< from a wish to end to its enforcement; 0: 30 s */
-    uint64_t time_limit;      /**< 0: none */
-    uint64_t heartbeat;       /**< between two JOURNAL_HEARTBEAT and JOURNAL_USAGE of a node; 0: 10 s */
-    uint64_t output_bytes;    /**< of output that is kept of each node; 0: 256 MiB */
-    uint64_t lease;           /**< how long the attempt goes on if nobody polls it; 0: for ever */
-    uint64_t duration;        /**< what it takes in virtual time; the simulation alone reads it */
+    enum engine_launch launch;
+    uint64_t grace;        /**< from a wish to end to its enforcement; 0: 30 s */
+    uint64_t time_limit;   /**< 0: none */
+    uint64_t heartbeat;    /**< between two JOURNAL_HEARTBEAT and JOURNAL_USAGE of a node; 0: 10 s */
+    uint64_t output_bytes; /**< of output that is kept of each node; 0: 256 MiB */
+    uint64_t lease;        /**< how long the attempt goes on if nobody polls it; 0: for ever */
+    uint64_t duration;     /**< what it takes in virtual time; the simulation alone reads it */
 };
 
 /** How an attempt is to end. */

@@ -530,6 +530,7 @@ static void local_close(struct engine *engine)
     free(local->hosts);
     texts_free(&local->agent);
     texts_free(&local->reach);
+    texts_free(&local->run);
     if (engine->descriptor >= 0)
         close(engine->descriptor);
     if (local->notices >= 0)
@@ -555,6 +556,9 @@ static bool copy_config(struct engine_local *local, const struct engine_local_co
             return false;
     for (char *const *word = config->reach; word && *word; word++)
         if (!texts_add(&local->reach, *word))
+            return false;
+    for (char *const *word = config->run; word && *word; word++)
+        if (!texts_add(&local->run, *word))
             return false;
     return local->hosts != NULL;
 }

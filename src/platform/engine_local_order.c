@@ -29,6 +29,8 @@ weft_status local_order_check(const struct engine_local *local, const struct eng
                          ATTEMPT_NODES_MOST, order->nodes);
     if (!order->folder || order->folder[0] != '/')
         return error_set(error, WEFT_ERROR_ARGUMENT, "the folder of a run must be an absolute path");
+    if (order->launch == ENGINE_RANKS && !local->run.count)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "this engine cannot start ranks: it was not told how");
     for (uint32_t i = 0; i < order->nodes; i++) {
         const struct engine_place *place = &order->places[i];
         const struct local_host *host = find_host(local, place->host);
@@ -65,12 +67,33 @@ static char *write_hosts(const struct engine_order *order)
     return text;
 }
 
-static struct texts texts_of(char *const *items)
+static bool add_all(struct texts *texts, char *const *items)
 {
-    struct texts texts = {.items = (char **)items};
-    while (items && items[texts.count])
-        texts.count++;
-    return texts;
+    bool added = true;
+    for (; added && items && *items; items++)
+        added = texts_add(texts, *items);
+    return added;
+}
+
+/* What a node runs; none where it only waits. texts_free() frees it. */
+static weft_status node_command(const struct engine_local *local, const struct engine_order *order, uint32_t number,
+                                const char *hosts, struct texts *command, struct error *error)
+{
+    char *const options[] = {"--no-record", "--hosts", (char *)hosts, "--", NULL};
+    bool ranks = order->launch == ENGINE_RANKS && (order->nodes > 1 || order->places[0].count > 1);
+    bool added = true;
+    *command = (struct texts){0};
+    if (number > 0 && order->launch != ENGINE_EACH_NODE)
+        return WEFT_OK;
+    for (uint32_t i = 0; ranks && added && i < local->run.count; i++)
+        added = texts_add(command, local->run.items[i]);
+    if (ranks)
+        added = added && add_all(command, options);
+    added = added && add_all(command, order->command);
+    if (added)
+        return WEFT_OK;
+    texts_free(command);
+    return error_memory(error, strlen(hosts), "an order");
 }
 
 /* The environment of a node: what was ordered, behind how `weft run` reaches the other nodes. texts_free() frees it. */
@@ -150,13 +173,14 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         .hosts = hosts,
         .user = (char *)(order->user ? order->user : ""),
     };
-    if (number == 0 || !order->first_only)
-        own.command = texts_of(order->command);
     memcpy(own.boot, local->boot, sizeof own.boot);
     status = own.slots ? node_environment(local, order, folder, &own.environment, error)
                        : error_memory(error, 12, "an order");
     if (status == WEFT_OK)
+        status = node_command(local, order, number, hosts, &own.command, error);
+    if (status == WEFT_OK)
         status = node_order_save(&own, folder, error);
+    texts_free(&own.command);
     texts_free(&own.environment);
     free(own.slots);
     if (status == WEFT_OK && chmod(path, 0600) != 0)

@@ -32,7 +32,7 @@ struct engine_local {
     char folder[FILE_PATH_BYTES];
     struct local_host *hosts;
     uint32_t host_count;
-    struct texts agent, reach;
+    struct texts agent, reach, run;
     char boot[NODE_BOOT_BYTES];
     struct local_node *nodes;
     int notices; /* inotify: agents that begin */

@@ -16,7 +16,7 @@ enum kind {
     KIND_INTEGER,  /* from `least` to `most` */
     KIND_DURATION, /* text or seconds, from `least` to `most` */
     KIND_BOOL,
-    KIND_SLOT_KIND,
+    KIND_CHOICE, /* one of `choices`, an enumeration */
     KIND_ARGUMENTS,
     KIND_ENVIRONMENT,
 };
@@ -24,12 +24,17 @@ enum kind {
 #define FIELD(member)                                                                                                  \
     .offset = offsetof(struct run_specification, member), .size = sizeof((struct run_specification *)0)->member
 
+static const char *const slot_kinds[] = {[SLOT_GPU] = "gpu", [SLOT_CPU] = "cpu", NULL};
+static const char *const launches[] = {
+    [RUN_LAUNCH_RANKS] = "ranks", [RUN_LAUNCH_NODES] = "nodes", [RUN_LAUNCH_FIRST] = "first", NULL};
+
 /* The keys, in the order in which they are written. */
 static const struct field {
     const char *key;
     enum kind kind;
     size_t offset, size;
     bool required;
+    const char *const *choices;  /* their names in the order of the enumeration; ends with NULL */
     int64_t least, most, absent; /* `absent`: the value of what is left out */
 } fields[] = {
     {"project", KIND_NAME, FIELD(project), .required = true},
@@ -40,7 +45,8 @@ static const struct field {
     {"environment", KIND_ENVIRONMENT, FIELD(environment)},
     {"nodes", KIND_INTEGER, FIELD(nodes), .least = 1, .most = RUN_NODES_MOST, .absent = 1},
     {"slots", KIND_INTEGER, FIELD(slots), .least = 1, .most = RUN_SLOTS_MOST, .absent = 1},
-    {"slot_kind", KIND_SLOT_KIND, FIELD(slot_kind)},
+    {"slot_kind", KIND_CHOICE, FIELD(slot_kind), .choices = slot_kinds},
+    {"launch", KIND_CHOICE, FIELD(launch), .choices = launches},
     {"processors", KIND_INTEGER, FIELD(processors), .most = 65536},
     {"memory", KIND_INTEGER, FIELD(memory), .most = (int64_t)1 << 50},
     {"time_limit", KIND_DURATION, FIELD(time_limit), .least = 1, .most = RUN_TIME_MOST,
@@ -214,14 +220,20 @@ static weft_status read_environment(struct reading *reading, const char *key, co
     return WEFT_OK;
 }
 
-static weft_status read_slot_kind(const struct reading *reading, const char *key, const cJSON *item)
+static weft_status read_choice(const struct reading *reading, const struct field *field, const cJSON *item,
+                               unsigned *to)
 {
-    for (int kind = SLOT_GPU; kind <= SLOT_CPU; kind++)
-        if (cJSON_IsString(item) && strcmp(item->valuestring, slot_kind_name((enum slot_kind)kind)) == 0) {
-            reading->to->slot_kind = (enum slot_kind)kind;
+    char wanted[128] = "";
+    for (unsigned i = 0; field->choices[i]; i++) {
+        if (cJSON_IsString(item) && strcmp(item->valuestring, field->choices[i]) == 0) {
+            *to = i;
             return WEFT_OK;
         }
-    return refuse(reading, key, "\"gpu\" or \"cpu\"");
+        size_t used = strlen(wanted);
+        const char *before = i == 0 ? "" : field->choices[i + 1] ? ", " : " or ";
+        snprintf(wanted + used, sizeof wanted - used, "%s\"%s\"", before, field->choices[i]);
+    }
+    return refuse(reading, field->key, wanted);
 }
 
 static weft_status read_field(struct reading *reading, const struct field *field, const cJSON *item)
@@ -240,8 +252,8 @@ static weft_status read_field(struct reading *reading, const struct field *field
             return refuse(reading, field->key, "true or false");
         *(bool *)to = cJSON_IsTrue(item);
         return WEFT_OK;
-    case KIND_SLOT_KIND:
-        return read_slot_kind(reading, field->key, item);
+    case KIND_CHOICE:
+        return read_choice(reading, field, item, to);
     case KIND_ARGUMENTS:
         return read_arguments(reading, field->key, item);
     case KIND_ENVIRONMENT:
@@ -354,8 +366,8 @@ static void write_field(struct json_writer *writer, const struct field *field,
     case KIND_BOOL:
         json_put_bool(writer, field->key, *(const bool *)from);
         break;
-    case KIND_SLOT_KIND:
-        json_put_text(writer, field->key, slot_kind_name(specification->slot_kind));
+    case KIND_CHOICE:
+        json_put_text(writer, field->key, field->choices[*(const unsigned *)from]);
         break;
     case KIND_ARGUMENTS:
         json_open_array(writer, field->key);
@@ -396,5 +408,10 @@ void run_specification_free(struct run_specification *specification)
 
 const char *slot_kind_name(enum slot_kind kind)
 {
-    return kind == SLOT_CPU ? "cpu" : "gpu";
+    return slot_kinds[kind];
+}
+
+const char *run_launch_name(enum run_launch launch)
+{
+    return launches[launch];
 }

@@ -12,6 +12,9 @@
  *     nodes         number | 1: hosts that it runs on at once
  *     slots         number | 1: GPUs (or CPU slots) on each of them
  *     slot_kind     text   | "gpu": or "cpu"
+ *     launch        text   | "ranks": the command is started as a rank on every slot of all nodes (by weft run, where
+ *                            that is more than one); "nodes": once on each node; "first": once on the first, which
+ *                            starts what it likes on the others, by `weft run --hosts "$WEFT_NODE_HOSTS"` say
  *     processors    number | 0: on each node; 0 is in proportion to the slots
  *     memory        number | 0: bytes on each node; 0 is in proportion to the slots
  *     time_limit    text   | "1d": a duration such as "6h", or a number of seconds; each attempt is ended after it
@@ -57,6 +60,13 @@ enum slot_kind {
     SLOT_CPU,
 };
 
+/** What the command is started as. */
+enum run_launch {
+    RUN_LAUNCH_RANKS,
+    RUN_LAUNCH_NODES,
+    RUN_LAUNCH_FIRST,
+};
+
 struct run_specification {
     char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES], class_name[PLATFORM_NAME_BYTES];
     char name[RUN_NAME_BYTES];
@@ -69,6 +79,7 @@ struct run_specification {
     int64_t time_limit, time_slice; /**< seconds; a slice of 0 is none */
     int64_t priority, retries, parent;
     enum slot_kind slot_kind;
+    enum run_launch launch;
     bool preemptible, may_span_pods, interactive;
 };
 
@@ -93,7 +104,8 @@ void run_specification_write(struct json_writer *writer, const char *key,
 /** Free what it owns; harmless on a zeroed struct. */
 void run_specification_free(struct run_specification *specification);
 
-/** "gpu" or "cpu"; a static string. */
+/** "gpu" or "cpu"; "ranks", "nodes" or "first"; static strings. */
 const char *slot_kind_name(enum slot_kind kind);
+const char *run_launch_name(enum run_launch launch);
 
 #endif

@@ -300,7 +300,9 @@ static const struct route routes[] = {
     "environment": {"type": "object", "additionalProperties": {"type": "string"}},                                    \
     "nodes": {"type": "integer", "minimum": 1, "description": "Hosts that it runs on at once."},                      \
     "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each of them."},                \
-    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out."},     \
+    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out."}, \
+    "launch": {"type": "string", "enum": ["ranks", "nodes", "first"],\
+               "description": "The command is started as a rank on every slot, on every node, or on the first."},      \
     "processors": {"type": "integer", "minimum": 0}, "memory": {"type": "integer", "minimum": 0},                     \
     "time_limit": {"description": "Of each attempt: 6h, or seconds. A day if left out."},                             \
     "time_slice": {"description": "So long it may run before others have their turn."},                               \

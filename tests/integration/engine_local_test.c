@@ -314,7 +314,7 @@ static void commands_run_in_the_node_s_context(void **state)
     struct node_exec exec;
     struct error error = {0};
     order.nodes = 2;
-    order.first_only = true; /* node 1 only waits */
+    order.launch = ENGINE_FIRST_NODE; /* node 1 only waits */
     start(engine, &order);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));
     int output[2], nothing = open("/dev/null", O_RDONLY);
@@ -518,7 +518,7 @@ static void weft_run_reaches_every_node(void **state)
                                          "$WEFT run --no-record --hosts $WEFT_NODE_HOSTS -- sh -c "
                                          "'echo $WEFT_RANK of $WEFT_RANKS node $WEFT_NODE slots $WEFT_SLOTS'");
     order.nodes = 2;
-    order.first_only = true;
+    order.launch = ENGINE_FIRST_NODE;
     start(engine, &order);
     struct heard heard = hear_all(engine, &order.attempt, 0);
     if (heard.code != 0)
@@ -534,7 +534,7 @@ static void weft_run_reaches_every_node(void **state)
 
     order = order_of("gang", 2, "$WEFT run --no-record --hosts $WEFT_NODE_HOSTS -- sh -c 'echo ready; sleep 46.125'");
     order.nodes = 2;
-    order.first_only = true;
+    order.launch = ENGINE_FIRST_NODE;
     start(engine, &order);
     memset(&heard, 0, sizeof heard);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));

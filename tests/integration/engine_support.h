@@ -86,7 +86,8 @@ static inline struct engine *open_engine(void)
     struct error error = {0};
     char path[FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/engine", folder);
-    const struct engine_local_config config = {path, hosts, 2, agent, reach};
+    const struct engine_local_config config = {
+        .folder = path, .hosts = hosts, .host_count = 2, .agent = agent, .reach = reach};
     if (engine_local_open(&config, &engine, &error) != WEFT_OK) {
         fprintf(stderr, "%s\n", error.text);
         abort();

@@ -42,7 +42,7 @@ static void comes_back_as_it_was_written(void **state)
         "{\"project\":\"vision\",\"owner\":\"ada\",\"name\":\"first try, größer\",\"class\":\"night\","
         "\"command\":[\"weft\",\"train\",\"--text\",\"a\\nb\\u0009c\",\"\"],\"environment\":{\"A\":\"=1\",\"B_2\":\"\"}"
         ","
-        "\"nodes\":2,\"slots\":8,\"slot_kind\":\"cpu\",\"processors\":16,\"memory\":68719476736,"
+        "\"nodes\":2,\"slots\":8,\"slot_kind\":\"cpu\",\"launch\":\"nodes\",\"processors\":16,\"memory\":68719476736,"
         "\"time_limit\":\"6h\",\"time_slice\":\"1h30m\",\"preemptible\":true,\"may_span_pods\":true,"
         "\"interactive\":true,\"priority\":-3,\"retries\":2,\"parent\":41,"
         "\"checkpoint\":\"runs/41/step-00000007\","
@@ -88,6 +88,7 @@ static void hostile_input_is_refused(void **state)
         {"{" REST ",\"nodes\":\"2\"}", "a whole number"},
         {"{" REST ",\"slots\":1025}", "from 1 to 1024"},
         {"{" REST ",\"slot_kind\":\"tpu\"}", "\"gpu\" or \"cpu\""},
+        {"{" REST ",\"launch\":\"all\"}", "\"ranks\", \"nodes\" or \"first\""},
         {"{" REST ",\"slot_kind\":0}", "\"gpu\" or \"cpu\""},
         {"{" REST ",\"time_limit\":\"6\"}", "a duration such as"},
         {"{" REST ",\"time_limit\":0}", "is 0 s, but must be from 1"},
