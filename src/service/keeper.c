@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "platform/registry_runs.h"
 #include "service/announcements.h"
+#include "service/complaint.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -39,7 +40,7 @@ struct keeper {
     struct database *registry;
     struct metric_store *metrics;
     struct controller *controller; /* NULL: in trouble */
-    struct error trouble;
+    struct complaint trouble, metrics_trouble;
     struct announcements announcements;
     struct http_server *server;
     pthread_t thread;
@@ -237,9 +238,7 @@ static struct work *take_works(struct keeper *keeper, bool *more)
 /* The registry may have lost what the controller knows: another one begins from it. */
 static void give_up_controller(struct keeper *keeper, const struct error *error)
 {
-    if (strcmp(keeper->trouble.text, error->text) != 0)
-        fprintf(stderr, "weft: nothing can be started or changed at the moment: %s\n", error->text);
-    keeper->trouble = *error;
+    complain(&keeper->trouble, "nothing can be started or changed at the moment", error);
     controller_close(keeper->controller);
     keeper->controller = NULL;
 }
@@ -253,7 +252,7 @@ static void do_works(struct keeper *keeper, struct work *works)
             work->status = work->function(keeper, work->call, &work->answer, &work->error);
         else
             work->status =
-                error_set(&work->error, WEFT_ERROR_SYSTEM, "the server is in trouble: %s", keeper->trouble.text);
+                error_set(&work->error, WEFT_ERROR_SYSTEM, "the server is in trouble: %s", keeper->trouble.told.text);
     weft_status status = database_group_end(keeper->registry, &error);
     if (status != WEFT_OK)
         give_up_controller(keeper, &error);
@@ -274,14 +273,12 @@ static int64_t step(struct keeper *keeper)
     struct error error = {0};
     int64_t now = keeper_now(), next = now + RETRY_PERIOD;
     weft_status status = keeper->controller ? WEFT_OK : open_controller(keeper, &error);
-    if (status == WEFT_OK && *keeper->trouble.text) {
-        fprintf(stderr, "weft: things can be started and changed again\n");
-        keeper->trouble = (struct error){0};
-    }
     if (status == WEFT_OK)
         status = controller_step(keeper->controller, now, &next, &error);
     if (status != WEFT_OK)
         give_up_controller(keeper, &error);
+    else
+        complain_no_more(&keeper->trouble, "things can be started and changed again");
     return status == WEFT_OK ? next : now + RETRY_PERIOD;
 }
 
@@ -290,7 +287,9 @@ static int64_t keep_metrics(struct keeper *keeper)
 {
     struct error error = {0};
     if (metric_store_tick(keeper->metrics, clock_now(), &error) != WEFT_OK)
-        fprintf(stderr, "weft: metrics cannot be kept at the moment: %s\n", error.text);
+        complain(&keeper->metrics_trouble, "metrics cannot be kept at the moment", &error);
+    else
+        complain_no_more(&keeper->metrics_trouble, "metrics are kept again");
     return (int64_t)(metric_store_due(keeper->metrics, clock_now()) * 1000) + 1;
 }
 

@@ -93,7 +93,9 @@ static void answered(void *context, const struct route_call *call, unsigned stat
     struct error error = {0};
     audit_describe(call, status, &entry);
     if (audit_add(service->access, &entry, &error) != WEFT_OK)
-        fprintf(stderr, "weft: the audit log cannot be kept at the moment: %s\n", error.text);
+        complain(&service->audit_trouble, "the audit log cannot be kept at the moment", &error);
+    else
+        complain_no_more(&service->audit_trouble, "the audit log is kept again");
 }
 
 /* The user of this process, as a name of the platform. */

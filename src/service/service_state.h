@@ -8,6 +8,7 @@
 #include "server/access.h"
 #include "server/events_stream.h"
 #include "server/static_files.h"
+#include "service/complaint.h"
 #include "service/keeper.h"
 #include "service/service.h"
 
@@ -22,6 +23,7 @@ struct service {
     struct http_server *server;
     char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
+    struct complaint audit_trouble;
     bool tokens;
     int64_t started; /* milliseconds since 1970 */
 };
