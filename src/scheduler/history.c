@@ -16,7 +16,9 @@
 struct hazards {
     double ends[BINS], exposure[BINS]; /* of runs that ended: how many, and seconds that they ran, in each bin */
     double running[BINS];              /* exposure of runs that have not ended, at the last renewal */
-    double hazard[BINS], rank[BINS], left[BINS]; /* as of the last renewal */
+    double hazard[BINS];               /* as of the last renewal */
+    double rank[BINS], left[BINS];     /* of those hazards, once somebody has asked for them */
+    bool indexed;
 };
 
 struct project {
@@ -54,6 +56,7 @@ static void lean(struct hazards *of, const double *wider, double prior, const do
         double width = edge[b + 1] - edge[b];
         of->hazard[b] = (of->ends[b] + prior * wider[b] * width) / (of->exposure[b] + of->running[b] + prior * width);
     }
+    of->indexed = false;
 }
 
 /*
@@ -63,18 +66,24 @@ static void lean(struct hazards *of, const double *wider, double prior, const do
  */
 static void index_bins(struct hazards *of, const double *edge)
 {
+    double ends[BINS], takes[BINS]; /* of a run that enters the bin: the chance of an end there, the seconds there */
+    for (unsigned k = 0; k < BINS; k++) {
+        double width = edge[k + 1] - edge[k], hazard = of->hazard[k];
+        ends[k] = -expm1(-hazard * width);
+        takes[k] = hazard > 1e-12 ? ends[k] / hazard : width;
+    }
     for (unsigned b = 0; b < BINS; b++) {
         double survival = 1, spent = 0, best = NEVER;
         for (unsigned k = b; k < BINS; k++) {
-            double width = edge[k + 1] - edge[k], hazard = of->hazard[k], ends = -expm1(-hazard * width);
-            spent += survival * (hazard > 1e-12 ? ends / hazard : width);
-            survival *= 1 - ends;
+            spent += survival * takes[k];
+            survival *= 1 - ends[k];
             if (survival < 1 - 1e-9)
                 best = fmin(best, spent / (1 - survival));
         }
         of->rank[b] = best;
         of->left[b] = spent;
     }
+    of->indexed = true;
 }
 
 static void renew(struct history *history)
@@ -85,13 +94,10 @@ static void renew(struct history *history)
     lean(&history->all, guess, FIRST_GUESS, history->edge);
     for (unsigned s = 0; s < SIZES; s++) {
         lean(&history->of_size[s], history->all.hazard, HISTORY_PRIOR, history->edge);
-        index_bins(&history->of_size[s], history->edge);
         for (uint32_t p = 0; p < history->project_count; p++) {
             struct project *project = history->projects[p];
-            if (!project || !project->known[s])
-                continue;
-            lean(&project->of_size[s], history->of_size[s].hazard, HISTORY_PRIOR, history->edge);
-            index_bins(&project->of_size[s], history->edge);
+            if (project && project->known[s])
+                lean(&project->of_size[s], history->of_size[s].hazard, HISTORY_PRIOR, history->edge);
         }
     }
 }
@@ -138,10 +144,9 @@ static struct hazards *hazards_of(struct history *history, uint32_t project, uns
         error_memory(error, sizeof *that, "the history of a project");
         return NULL;
     }
-    if (!that->known[size]) {
+    if (!that->known[size]) { /* until the next renewal it is as its size is in all projects */
         that->known[size] = true;
-        memcpy(that->of_size[size].rank, history->of_size[size].rank, sizeof that->of_size[size].rank);
-        memcpy(that->of_size[size].left, history->of_size[size].left, sizeof that->of_size[size].left);
+        memcpy(that->of_size[size].hazard, history->of_size[size].hazard, sizeof that->of_size[size].hazard);
     }
     return &that->of_size[size];
 }
@@ -195,20 +200,24 @@ void history_renew_end(struct history *history)
     renew(history);
 }
 
-static const struct hazards *best_known(const struct history *history, uint32_t project, uint32_t slots)
+/* What is known best of such a run, with its indices: many sizes of many projects are never asked for. */
+static const struct hazards *best_known(struct history *history, uint32_t project, uint32_t slots)
 {
     unsigned size = size_of(slots);
+    struct hazards *best = &history->of_size[size];
     if (project < history->project_count && history->projects[project] && history->projects[project]->known[size])
-        return &history->projects[project]->of_size[size];
-    return &history->of_size[size];
+        best = &history->projects[project]->of_size[size];
+    if (!best->indexed)
+        index_bins(best, history->edge);
+    return best;
 }
 
-double history_rank(const struct history *history, uint32_t project, uint32_t slots, double seconds)
+double history_rank(struct history *history, uint32_t project, uint32_t slots, double seconds)
 {
     return best_known(history, project, slots)->rank[bin_of(seconds)];
 }
 
-double history_remaining(const struct history *history, uint32_t project, uint32_t slots, double seconds)
+double history_remaining(struct history *history, uint32_t project, uint32_t slots, double seconds)
 {
     return best_known(history, project, slots)->left[bin_of(seconds)];
 }

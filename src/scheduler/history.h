@@ -44,7 +44,7 @@ weft_status history_renew_running(struct history *history, uint32_t project, uin
 void history_renew_end(struct history *history);
 
 /** Of a run of `slots` slots of `project` that has run `seconds`. Seconds, above 0. */
-double history_rank(const struct history *history, uint32_t project, uint32_t slots, double seconds);
-double history_remaining(const struct history *history, uint32_t project, uint32_t slots, double seconds);
+double history_rank(struct history *history, uint32_t project, uint32_t slots, double seconds);
+double history_remaining(struct history *history, uint32_t project, uint32_t slots, double seconds);
 
 #endif
