@@ -42,7 +42,4 @@ weft_status database_script(struct database *database, const char *sql, const ch
 /** Free all compiled statements. */
 void database_free_statements(struct database *database);
 
-/** Take the writer's lock of the database at `path`; close() of *descriptor gives it back. */
-weft_status writer_lock_take(const char *path, int *descriptor, struct error *error);
-
 #endif

@@ -3,6 +3,7 @@
  * Opening a database. The order is what keeps a file that is not ours, or not whole, as it is: look at it without
  * changing anything, refuse, and only then switch to the write-ahead log and bring its schema up.
  */
+#include "base/lock.h"
 #include "store/database_internal.h"
 
 #include <errno.h>
@@ -205,6 +206,15 @@ static void remove_files(const char *path)
     }
 }
 
+/* One writer a database: a lock on a file beside it, which the kernel takes back when the process ends. */
+static weft_status lock_writers(struct database *database, struct error *error)
+{
+    char path[FILE_PATH_BYTES + 8], use[FILE_PATH_BYTES + 16];
+    snprintf(path, sizeof path, "%s.writer", database->path);
+    snprintf(use, sizeof use, "writing to '%s'", database->path);
+    return lock_take(path, 0600, use, &database->lock, error);
+}
+
 static weft_status open_all(struct database *database, const struct database_schema *schema,
                             enum database_access access, bool *made, struct error *error)
 {
@@ -212,7 +222,7 @@ static weft_status open_all(struct database *database, const struct database_sch
     int64_t version = 0;
     if (access != DATABASE_READER) {
         if ((status = file_make_folder_of(database->path, error)) != WEFT_OK ||
-            (status = writer_lock_take(database->path, &database->lock, error)) != WEFT_OK ||
+            (status = lock_writers(database, error)) != WEFT_OK ||
             (status = make_file(database, made, error)) != WEFT_OK)
             return status;
     }
