@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any texts where the kernel tells what a machine does: values that are finite, not below zero, and have plain names.
  */
-#include "fuzz_file.h"
+#include "fuzz_tree.h"
 
-#include "base/file.h"
 #include "insight/cpu_power.h"
 #include "insight/machine_metrics.h"
 
@@ -26,45 +25,6 @@ static const char *const files[] = {
     "sys/class/powercap/intel-rapl:0/energy_uj",
     "sys/class/powercap/intel-rapl:0/max_energy_range_uj",
 };
-#define FILES (sizeof files / sizeof *files)
-
-static char root[] = "/tmp/weft-fuzz-XXXXXX";
-static int memory[FILES];
-
-static void remove_root(void)
-{
-    file_remove_tree(root, NULL);
-}
-
-/* A tree of links to memory, made once: the texts change. */
-static void make_root(void)
-{
-    if (memory[0])
-        return;
-    if (!mkdtemp(root))
-        abort();
-    atexit(remove_root);
-    for (size_t i = 0; i < FILES; i++) {
-        char path[FILE_PATH_BYTES], source[FUZZ_PATH_BYTES];
-        memory[i] = fuzz_file(NULL, 0, source);
-        snprintf(path, sizeof path, "%s/%s", root, files[i]);
-        if (file_make_folder_of(path, NULL) != WEFT_OK || symlink(source, path) != 0)
-            abort();
-    }
-}
-
-/* The next texts of the input in the order of the files, each ended by a zero. */
-static void put_texts(const uint8_t **data, size_t *size)
-{
-    for (size_t i = 0; i < FILES; i++) {
-        const uint8_t *end = *size ? memchr(*data, 0, *size) : NULL;
-        const size_t length = end ? (size_t)(end - *data) : *size;
-        if (ftruncate(memory[i], 0) != 0 || (length && pwrite(memory[i], *data, length, 0) != (ssize_t)length))
-            abort();
-        *data += length + (end != NULL);
-        *size -= length + (end != NULL);
-    }
-}
 
 static void check(const struct measured_values *values)
 {
@@ -87,8 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cpu_power *power;
     struct measured_values powers = {0};
     double seconds[4] = {0};
-    make_root();
-    put_texts(&data, &size);
+    const char *root = fuzz_tree_make(files, sizeof files / sizeof *files);
+    fuzz_tree_put(&data, &size);
     if (machine_metrics_open(root, &metrics, NULL) != WEFT_OK || cpu_power_open(root, &power, NULL) != WEFT_OK)
         abort();
     for (size_t i = 0; i < 3; i++)
@@ -109,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             seconds[id] = use->seconds;
         }
         check(&powers);
-        put_texts(&data, &size);
+        fuzz_tree_put(&data, &size);
     }
     measured_values_free(&powers);
     machine_metrics_close(metrics);

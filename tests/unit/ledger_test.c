@@ -14,28 +14,11 @@
 #define SHORT  "{\"project\":\"vision\",\"owner\":\"bob\",\"command\":[\"true\"],\"time_limit\":\"20m\"}"
 #define BOBS   "{\"project\":\"vision\",\"owner\":\"bob\",\"command\":[\"true\"]}"
 
-static const char *folder;
-
-static int open_registry(void **state)
-{
-    folder = temporary_folder();
-    *state = registry_with_people(folder);
-    return 0;
-}
-
 static void check_sums(struct database *database)
 {
     struct error error = {0};
     if (ledger_check(database, &error) != WEFT_OK)
         fail_msg("%s", error.text);
-}
-
-static int close_registry(void **state)
-{
-    check_sums(*state);
-    assert_int_equal(database_check(*state, NULL), WEFT_OK);
-    database_close(*state);
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
 }
 
 static struct ledger_budget budget_of(struct database *database, const char *project)
@@ -367,13 +350,13 @@ static void random_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(accrues_up_to_the_cap, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(who_may_move_what, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(a_run_is_held_settled_and_refunded, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(what_cannot_be_held, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(entries_are_told_in_whole_postings, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(the_check_finds_what_is_wrong, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(random_calls, open_registry, close_registry),
+        registry_test(accrues_up_to_the_cap),
+        registry_test(who_may_move_what),
+        registry_test(a_run_is_held_settled_and_refunded),
+        registry_test(what_cannot_be_held),
+        registry_test(entries_are_told_in_whole_postings),
+        registry_test(the_check_finds_what_is_wrong),
+        registry_test(random_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,27 +3,11 @@
 #include "platform/registry_hosts.h"
 #include "registry_support.h"
 
-static const char *folder;
-
 static enum role role_of(struct database *database, const char *project, const char *user)
 {
     enum role role = ROLE_MANAGER;
     assert_int_equal(registry_role_get(database, project, user, &role, NULL), WEFT_OK);
     return role;
-}
-
-static int open_registry(void **state)
-{
-    folder = temporary_folder();
-    *state = registry_with_people(folder);
-    return 0;
-}
-
-static int close_registry(void **state)
-{
-    assert_int_equal(database_check(*state, NULL), WEFT_OK);
-    database_close(*state);
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
 }
 
 static void roles(void **state)
@@ -189,11 +173,11 @@ static void a_host_that_fails_repeatedly_is_cordoned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(roles, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(what_is_refused, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(lists, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(hosts_come_and_go, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(a_host_that_fails_repeatedly_is_cordoned, open_registry, close_registry),
+        registry_test(roles),
+        registry_test(what_is_refused),
+        registry_test(lists),
+        registry_test(hosts_come_and_go),
+        registry_test(a_host_that_fails_repeatedly_is_cordoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,22 +8,7 @@
 
 #define BOBS "\"project\":\"vision\",\"owner\":\"bob\",\"command\":[\"true\"]"
 
-static const char *folder;
 static const struct registry_node places[] = {{.host = "n1", .slots = "0-3"}, {.host = "n2", .slots = "0,2-4"}};
-
-static int open_registry(void **state)
-{
-    folder = temporary_folder();
-    *state = registry_with_people(folder);
-    return 0;
-}
-
-static int close_registry(void **state)
-{
-    assert_int_equal(database_check(*state, NULL), WEFT_OK);
-    database_close(*state);
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
-}
 
 static int64_t place(struct database *database, int64_t run, size_t nodes, int64_t now)
 {
@@ -409,13 +394,13 @@ static void random_reports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_life_with_preemption, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(orphans_of_an_old_attempt_change_nothing, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(failures_are_told_apart_and_limited, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(stopping, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(a_key_makes_one_run, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(who_may_submit, open_registry, close_registry),
-        cmocka_unit_test_setup_teardown(random_reports, open_registry, close_registry),
+        registry_test(a_life_with_preemption),
+        registry_test(orphans_of_an_old_attempt_change_nothing),
+        registry_test(failures_are_told_apart_and_limited),
+        registry_test(stopping),
+        registry_test(a_key_makes_one_run),
+        registry_test(who_may_submit),
+        registry_test(random_reports),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #ifndef WEFT_TESTS_REGISTRY_SUPPORT_H
 #define WEFT_TESTS_REGISTRY_SUPPORT_H
 
+#include "platform/ledger.h"
 #include "platform/registry_projects.h"
 #include "platform/registry_runs.h"
 #include "temporary.h"
@@ -48,6 +49,30 @@ static inline struct database *registry_with_people(const char *folder)
     CHANGE(database, registry_member_put(database, "vision", "eve", ROLE_VIEWER, 3, &error));
     return database;
 }
+
+/** The folder of the registry that a test has from registry_open_for_test(). */
+static const char *registry_folder;
+
+/** A test's set-up: *state is a registry with people, in a folder of its own. */
+static inline int registry_open_for_test(void **state)
+{
+    registry_folder = temporary_folder();
+    *state = registry_with_people(registry_folder);
+    return 0;
+}
+
+/** A test's tear-down: whatever it did, the ledger's sums and the database are right. */
+static inline int registry_close_for_test(void **state)
+{
+    struct error error = {0};
+    if (ledger_check(*state, &error) != WEFT_OK || database_check(*state, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    database_close(*state);
+    return file_remove_tree(registry_folder, NULL) == WEFT_OK ? 0 : -1;
+}
+
+/** A test between the two. */
+#define registry_test(test) cmocka_unit_test_setup_teardown(test, registry_open_for_test, registry_close_for_test)
 
 /** A specification from a JSON text. */
 static inline struct run_specification specification_of(const char *text)
