@@ -6,7 +6,8 @@
 #   make check        install, build, run every test
 #   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
 #   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
-#   make bench        side-by-side benchmarks against Open MPI, MPICH and Gloo
+#   make bench        side-by-side benchmarks: collectives against Open MPI, MPICH and Gloo; networks; training; then the
+#                     scheduler against EASY backfilling, the HTTP server under load, the store of metrics
 #   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
 #   make valgrind     a sample of the tests under valgrind
 #   make install      into PREFIX (/usr/local), DESTDIR honoured
@@ -90,6 +91,9 @@ bench:
 	@bench/cluster --build $(BUILD) --quick
 	@bench/rails --build $(BUILD) --repetitions 3 --min 4M --max 16M
 	@bench/training --build $(BUILD)
+	@bench/scheduling --build $(BUILD)
+	@bench/http_load --build $(BUILD)
+	@bench/metrics --build $(BUILD) --repetitions 3
 
 bench-train:
 	@deps/install build bench
