@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * One process at a time: a lock on a file that says who has it, which the kernel takes back when that process ends,
- * however it ends.
+ * however it ends. (A child that was forked and not yet exec'd when its parent was killed has the lock for moments
+ * more: lock_take() waits for that one, two seconds at most.)
  */
 #ifndef WEFT_BASE_LOCK_H
 #define WEFT_BASE_LOCK_H
