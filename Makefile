@@ -5,6 +5,7 @@
 #   make quickstart   install, build, train a small GPT over 4 ranks, sample from it
 #   make check        install, build, run every test
 #   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
+#   make kills        the control plane killed at 200 random moments under load (KILLS="--kills 1000 --seed 2")
 #   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
 #   make bench        side-by-side benchmarks: collectives against Open MPI, MPICH and Gloo; networks; training; then the
 #                     scheduler against EASY backfilling, the HTTP server under load, the store of metrics
@@ -18,7 +19,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
-.PHONY: all deps data quickstart check faults bench tsan asan fuzz valgrind install format lint clean FORCE
+.PHONY: all deps data quickstart check faults kills bench tsan asan fuzz valgrind install format lint clean FORCE
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -51,6 +52,12 @@ faults:
 	@deps/install build test
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(abspath $(BUILD)) tests/faults/faults $(FAULTS)
+
+KILLS ?= --kills 200
+kills:
+	@deps/install build test
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(abspath $(BUILD)) WEFT=$(abspath $(BUILD))/weft tests/integration/serve_kill_test $(KILLS)
 
 # A build of its own for each sanitizer.
 asan:
