@@ -262,6 +262,8 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
     struct database *registry = controller->config.registry;
     struct registry_outcome outcome;
     struct registry_node ended = end_of(record, hearing->node);
+    if (run->first_leads && hearing->node > 0 && ended.how == RUN_EXIT_COMPLETED)
+        *ended.detail = '\0'; /* that it was told to end is how it is, and no reason of the run's end */
     int64_t left = 0;
     weft_status status = WEFT_OK;
     if (record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_TIME_LIMIT)
