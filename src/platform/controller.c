@@ -547,7 +547,7 @@ weft_status controller_why(struct controller *controller, int64_t number, int64_
     weft_status status = outlook_all(controller->scheduler, seconds(now), outlooks, error);
     for (uint32_t i = 0; i < queued && status == WEFT_OK; i++)
         if (outlooks[i].run == run->name)
-            outlook_say(controller->scheduler, &outlooks[i], seconds(now), text, size);
+            outlook_say(&outlooks[i], seconds(now), text, size);
     free(outlooks);
     return status;
 }

@@ -84,10 +84,9 @@ weft_status hold_hosts(struct scheduler *scheduler, double now, struct error *er
     bool first = true;
     for (uint32_t i = 0; i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
-        if (run->place != RUN_QUEUED)
+        if (run->place != RUN_QUEUED || run_is_beyond_share(scheduler, run, 0))
             continue;
-        uint32_t largest = scheduler->pool.hosts[0].slots; /* of the first host: Pods are alike */
-        if (!run_is_wide(run) && run->request.gang.slots < largest)
+        if (!run_is_wide(run) && run->request.gang.slots < scheduler->pool.largest)
             continue;
         if (left < run->request.slots && !first)
             break;

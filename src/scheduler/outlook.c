@@ -89,12 +89,15 @@ static void look(const struct scheduler *scheduler, double now, const struct end
         struct outlook *outlook = &outlooks[i];
         *outlook = (struct outlook){.run = scheduler->order[i],
                                     .position = i,
+                                    .gang = gang,
                                     .free = scheduler->pool.free,
                                     .fit = fit,
                                     .lacking = fit < gang.nodes ? gang.nodes - fit : 0,
                                     .slots_before = before,
                                     .expected_start = held > 0 ? fmin(held, fmax(when, now)) : when};
-        if (fit >= gang.nodes)
+        if (run_is_beyond_share(scheduler, run, 0))
+            outlook->reason = OUTLOOK_KEPT;
+        else if (fit >= gang.nodes)
             outlook->reason = OUTLOOK_NEXT_PASS;
         else if (scheduler->pool.free < asked)
             outlook->reason = OUTLOOK_TOO_FEW;
@@ -120,9 +123,9 @@ weft_status outlook_all(const struct scheduler *scheduler, double now, struct ou
     return status;
 }
 
-char *outlook_say(const struct scheduler *scheduler, const struct outlook *outlook, double now, char *text, size_t size)
+char *outlook_say(const struct outlook *outlook, double now, char *text, size_t size)
 {
-    const struct gang gang = scheduler->runs[outlook->run].request.gang;
+    const struct gang gang = outlook->gang;
     char asks[96], why[192], start[64];
     if (gang.nodes == 1)
         snprintf(asks, sizeof asks, "%u slot%s on one host", gang.slots, gang.slots == 1 ? "" : "s");
@@ -135,6 +138,9 @@ char *outlook_say(const struct scheduler *scheduler, const struct outlook *outlo
         break;
     case OUTLOOK_TOO_FEW:
         snprintf(why, sizeof why, "%" PRIu64 " slots are free in all", outlook->free);
+        break;
+    case OUTLOOK_KEPT:
+        snprintf(why, sizeof why, "%" PRIu64 " slots are free, and kept for small personal runs", outlook->free);
         break;
     case OUTLOOK_SCATTERED:
         snprintf(why, sizeof why, "%" PRIu64 " slots are free, but not together: %u more hosts of a Pod must empty",

@@ -15,12 +15,14 @@ enum outlook_reason {
     OUTLOOK_TOO_FEW,   /**< fewer slots are free than it asks for */
     OUTLOOK_SCATTERED, /**< slots enough are free, but not together on a host, or on hosts of one Pod */
     OUTLOOK_HELD,      /**< the same; hosts are being emptied for it */
+    OUTLOOK_KEPT,      /**< what is left of the slots is kept for personal runs */
 };
 
 struct outlook {
     uint32_t run;
     uint32_t position; /**< in the queue, from 0 */
     enum outlook_reason reason;
+    struct gang gang;      /**< that it asks for */
     uint64_t free;         /**< slots free in all */
     uint32_t fit, lacking; /**< the best Pod has so many hosts that fit, and lacks so many */
     uint64_t slots_before; /**< asked for by the runs before it */
@@ -33,8 +35,7 @@ struct outlook {
  */
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error);
 
-/** One as a sentence ("waits for 16 slots on 2 hosts of one Pod; ..."), into `text`; returns it. */
-char *outlook_say(const struct scheduler *scheduler, const struct outlook *outlook, double now, char *text,
-                  size_t size);
+/** One as a sentence ("waits for 2 hosts of one Pod with 8 slots each: ..."), into `text`; returns it. */
+char *outlook_say(const struct outlook *outlook, double now, char *text, size_t size);
 
 #endif

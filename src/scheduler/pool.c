@@ -19,12 +19,16 @@ static void count(struct pool *pool, const struct pool_host *host, int by)
     pool->slots += (uint64_t)(int64_t)(by * host->slots);
 }
 
-weft_status pool_add_pod(struct pool *pool, uint32_t hosts, uint32_t slots, struct error *error)
+weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slots, struct error *error)
 {
-    if (!hosts || !slots || slots > POOL_SLOTS_MOST)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a Pod of %u hosts with %u slots each: there must be a host at least, and 1 to %d slots",
-                         hosts, slots, POOL_SLOTS_MOST);
+    uint32_t wrong = 0;
+    while (wrong < hosts && slots[wrong] && slots[wrong] <= POOL_SLOTS_MOST)
+        wrong++;
+    if (!hosts || wrong < hosts)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "a Pod of %u hosts, one with %u slots: there must be a host at least, and 1 to %d slots on each", hosts,
+            hosts ? slots[wrong] : 0, POOL_SLOTS_MOST);
     size_t pod_bytes = (pool->pod_count + 1) * sizeof *pool->pods;
     size_t host_bytes = ((size_t)pool->host_count + hosts) * sizeof *pool->hosts;
     struct pool_pod *pods = realloc(pool->pods, pod_bytes);
@@ -42,7 +46,9 @@ weft_status pool_add_pod(struct pool *pool, uint32_t hosts, uint32_t slots, stru
         struct pool_host *host = &all[pool->host_count + i];
         memset(host, 0, sizeof *host);
         host->pod = pool->pod_count;
-        host->slots = host->free = (uint16_t)slots;
+        host->slots = host->free = (uint16_t)slots[i];
+        if (slots[i] > pool->largest)
+            pool->largest = slots[i];
         host->open = true;
         host->held_for = POOL_NOBODY;
     }

@@ -39,6 +39,7 @@ struct pool {
     struct pool_host *hosts;
     struct pool_pod *pods;
     uint32_t host_count, pod_count;
+    uint32_t largest;     /**< slots of the largest host */
     uint64_t slots, free; /**< of open hosts */
 };
 
@@ -48,8 +49,8 @@ struct gang {
     uint16_t slots; /**< per node */
 };
 
-/** One more Pod of `hosts` hosts with `slots` slots each, at most POOL_SLOTS_MOST. */
-weft_status pool_add_pod(struct pool *pool, uint32_t hosts, uint32_t slots, struct error *error);
+/** One more Pod of `hosts` hosts; host i has `slots[i]` slots, at most POOL_SLOTS_MOST. */
+weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slots, struct error *error);
 void pool_free(struct pool *pool);
 
 /** Let a host take runs, or no new ones; those on it stay. */

@@ -91,6 +91,31 @@ static weft_status serve_waiting(struct scheduler *scheduler, double now, struct
     return WEFT_OK;
 }
 
+/* Those personal runs that have waited longest, as far as what is kept for them goes, are served by that. */
+static weft_status serve_personal(struct scheduler *scheduler, double now, struct error *error)
+{
+    if (!kept_of(scheduler, scheduler->pool.slots))
+        return WEFT_OK;
+    size_t bytes = (scheduler->queued + 1) * sizeof(struct keyed), count = 0;
+    struct keyed *personal = malloc(bytes);
+    if (!personal)
+        return error_memory(error, bytes, "the queue of personal runs");
+    for (uint32_t i = 0; i < scheduler->run_count; i++)
+        if (scheduler->runs[i].place == RUN_QUEUED && scheduler->runs[i].request.personal)
+            personal[count++] = (struct keyed){-run_waited(&scheduler->runs[i], now), i};
+    qsort(personal, count, sizeof *personal, by_key);
+    uint64_t before = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct scheduled_run *run = &scheduler->runs[personal[i].run];
+        if (!run_is_within_share(scheduler, run, before))
+            continue;
+        run->served_by_wait = true;
+        before += run_slots(run);
+    }
+    free(personal);
+    return WEFT_OK;
+}
+
 static void sort(struct scheduler *scheduler, struct keyed *keys)
 {
     uint32_t count = 0;
@@ -118,6 +143,8 @@ weft_status rank_all(struct scheduler *scheduler, double now, struct error *erro
     weft_status status = learn(scheduler, now, error);
     if (status == WEFT_OK)
         status = serve_waiting(scheduler, now, error);
+    if (status == WEFT_OK)
+        status = serve_personal(scheduler, now, error);
     if (status != WEFT_OK)
         return status;
     for (uint32_t i = 0; i < scheduler->run_count; i++)

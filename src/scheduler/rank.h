@@ -5,7 +5,7 @@
  * A run's rank is what an ending of a run like it is expected to cost from here on (history.h) times its slots, over
  * its weight; while it waits the rank falls. Runs of several hosts are served by waiting too: as long as those that
  * were so served hold less than `wide_share` of the slots, those that have waited longest go first, and after
- * `longest_wait` any.
+ * `longest_wait` any. Personal runs go first as far as what is kept for them goes.
  */
 #ifndef WEFT_SCHEDULER_RANK_H
 #define WEFT_SCHEDULER_RANK_H

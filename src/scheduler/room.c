@@ -29,7 +29,7 @@ struct room_search {
 struct question {
     const struct scheduled_run *run;
     uint32_t name;
-    bool displace;
+    enum room_means means;
     double now;
 };
 
@@ -80,8 +80,13 @@ static bool may_move(const struct room_search *search, const struct question *qu
 static bool may_be_displaced(const struct room_search *search, const struct question *question,
                              const struct scheduled_run *run)
 {
-    return question->displace && run->rank >= question->run->rank * search->scheduler->policy.displace_ratio &&
-           run_may_be_displaced(search->scheduler, run, question->now);
+    if (question->means == ROOM_MOVES)
+        return false;
+    if (question->means == ROOM_KEPT_AT_ONCE)
+        return run->place == RUN_RUNNING && !run->request.fixed && !run->request.personal && !run->leaving;
+    return run_may_be_displaced(search->scheduler, run, question->now) &&
+           (question->means == ROOM_KEPT ||
+            run->rank >= question->run->rank * search->scheduler->policy.displace_ratio);
 }
 
 /* Held hosts are no holes, whoever they are held for. */
@@ -233,9 +238,9 @@ static void keep_trial(struct room_search *search)
 /* ---- one host for one node, several for several --------------------------------------------------------------------
  */
 
-static bool held_for_another(const struct pool_host *host, uint32_t run)
+static bool held_for_another(const struct pool_host *host, const struct question *question)
 {
-    return host->held_for != POOL_NOBODY && host->held_for != run;
+    return host->held_for != POOL_NOBODY && host->held_for != question->name && question->means != ROOM_KEPT_AT_ONCE;
 }
 
 static bool find_one(struct room_search *search, const struct question *question, double limit)
@@ -247,7 +252,7 @@ static bool find_one(struct room_search *search, const struct question *question
     struct holes holes = search->holes;
     for (uint32_t h = 0; h < scheduler->pool.host_count && limit > cheapest; h++) {
         const struct pool_host *host = &scheduler->pool.hosts[h];
-        if (!host->open || host->slots < needed || held_for_another(host, question->name))
+        if (!host->open || host->slots < needed || held_for_another(host, question))
             continue;
         if ((needed - host->free) * cheapest >= limit)
             continue;
@@ -282,7 +287,7 @@ static uint32_t price_hosts(struct room_search *search, const struct question *q
     uint32_t count = 0;
     for (uint32_t h = pod->first; h < pod->first + pod->count; h++) {
         const struct pool_host *host = &scheduler->pool.hosts[h];
-        if (!host->open || host->slots < needed || held_for_another(host, question->name))
+        if (!host->open || host->slots < needed || held_for_another(host, question))
             continue;
         double cost = 0;
         uint32_t free = host->free;
@@ -364,11 +369,11 @@ static void settle(struct room_search *search)
     }
 }
 
-bool room_find(struct room_search *search, uint32_t run, bool displace, double limit, double now,
+bool room_find(struct room_search *search, uint32_t run, enum room_means means, double limit, double now,
                struct room_plan *plan)
 {
     const struct scheduled_run *that = &search->scheduler->runs[run];
-    struct question question = {.run = that, .name = run, .displace = displace, .now = now};
+    struct question question = {.run = that, .name = run, .means = means, .now = now};
     count_holes(search);
     bool found =
         that->request.gang.nodes == 1 ? find_one(search, &question, limit) : find_several(search, &question, limit);

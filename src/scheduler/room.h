@@ -6,6 +6,8 @@
  * rank is worse than the waiting one's by `displace_ratio`; both when they have run for long enough (state.h). Of all
  * ways to free the hosts the cheapest is taken: a move costs `restart_cost` for each slot moved, a displacement
  * `displace_price`.
+ *
+ * For a personal run that may have of what is kept, ranks do not count; if that does not suffice, neither do ages.
  */
 #ifndef WEFT_SCHEDULER_ROOM_H
 #define WEFT_SCHEDULER_ROOM_H
@@ -25,6 +27,14 @@ struct room_plan {
     uint32_t departure_count;
 };
 
+/** By what means, each with those before it. */
+enum room_means {
+    ROOM_MOVES,        /**< runs move */
+    ROOM_DISPLACEMENT, /**< runs that are worse off by far give way */
+    ROOM_KEPT,         /**< any that have run for long enough give way */
+    ROOM_KEPT_AT_ONCE, /**< any that have checkpoints do */
+};
+
 /** What a search needs, made once for a pass. */
 struct room_search;
 
@@ -32,10 +42,10 @@ struct room_search *room_search_new(struct scheduler *scheduler, struct error *e
 void room_search_free(struct room_search *search);
 
 /**
- * The cheapest way to make room for `run` at a cost below `limit`: by moves alone, or by displacement too. False if
- * there is none. The plan is valid until the next search; nothing has been changed.
+ * The cheapest way to make room for `run` by these means at a cost below `limit`. False if there is none. The plan is
+ * valid until the next search; nothing has been changed.
  */
-bool room_find(struct room_search *search, uint32_t run, bool displace, double limit, double now,
+bool room_find(struct room_search *search, uint32_t run, enum room_means means, double limit, double now,
                struct room_plan *plan);
 
 #endif

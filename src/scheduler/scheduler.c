@@ -7,6 +7,7 @@
 #include "scheduler/state.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,8 @@ void scheduler_free(struct scheduler *scheduler)
     free(scheduler);
 }
 
-weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error)
+weft_status scheduler_add_mixed_pod(struct scheduler *scheduler, uint32_t hosts, const uint32_t *slots,
+                                    struct error *error)
 {
     size_t bytes = ((size_t)scheduler->pool.host_count + hosts) * sizeof *scheduler->held;
     uint32_t *held = realloc(scheduler->held, bytes);
@@ -54,6 +56,18 @@ weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint3
         return error_memory(error, bytes, "held hosts");
     scheduler->held = held;
     return pool_add_pod(&scheduler->pool, hosts, slots, error);
+}
+
+weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error)
+{
+    uint32_t *each = malloc((hosts + 1) * sizeof *each);
+    if (!each)
+        return error_memory(error, (hosts + 1) * sizeof *each, "the hosts of a Pod");
+    for (uint32_t i = 0; i < hosts; i++)
+        each[i] = slots;
+    weft_status status = scheduler_add_mixed_pod(scheduler, hosts, each, error);
+    free(each);
+    return status;
 }
 
 const struct pool *scheduler_pool(const struct scheduler *scheduler)
@@ -74,17 +88,19 @@ uint32_t scheduler_queued(const struct scheduler *scheduler)
 /* ---- runs come and go
  * ------------------------------------------------------------------------------------------------ */
 
-static weft_status check(const struct scheduler *scheduler, const struct scheduler_request *request,
-                         struct error *error)
+weft_status scheduler_check(const struct scheduler *scheduler, const struct scheduler_request *request,
+                            struct error *error)
 {
     const struct gang *gang = &request->gang;
     uint32_t most_nodes = 0;
+    uint64_t all = 0;
     uint16_t most_slots = 0;
     for (uint32_t p = 0; p < scheduler->pool.pod_count; p++) {
         const struct pool_pod *pod = &scheduler->pool.pods[p];
         uint32_t fit = 0;
         for (uint32_t h = pod->first; h < pod->first + pod->count; h++) {
             fit += scheduler->pool.hosts[h].slots >= gang->slots;
+            all += scheduler->pool.hosts[h].slots;
             if (scheduler->pool.hosts[h].slots > most_slots)
                 most_slots = scheduler->pool.hosts[h].slots;
         }
@@ -105,6 +121,13 @@ static weft_status check(const struct scheduler *scheduler, const struct schedul
             "%u nodes with %u slots each were asked for, but no Pod has more than %u such hosts, and a run "
             "stays within one Pod",
             gang->nodes, gang->slots, most_nodes);
+    uint64_t kept = kept_of(scheduler, all);
+    if (kept && request->fixed && !request->personal && (uint64_t)gang->nodes * gang->slots + kept > all)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%" PRIu64 " slots were asked for by a run that cannot give way, but %" PRIu64
+                         " of all %" PRIu64
+                         " are kept for small personal runs: ask for fewer, or let it be preemptible",
+                         (uint64_t)gang->nodes * gang->slots, kept, all);
     return WEFT_OK;
 }
 
@@ -137,13 +160,12 @@ static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct 
     return WEFT_OK;
 }
 
-weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
-                             uint32_t *run, struct error *error)
+/* Queue a run that is known to be one that there can be. */
+static weft_status enter(struct scheduler *scheduler, const struct scheduler_request *request, double now,
+                         uint32_t *run, struct error *error)
 {
     uint32_t name = POOL_NOBODY;
-    weft_status status = check(scheduler, request, error);
-    if (status == WEFT_OK)
-        status = new_name(scheduler, &name, error);
+    weft_status status = new_name(scheduler, &name, error);
     if (status != WEFT_OK)
         return status;
     size_t bytes = request->gang.nodes * sizeof(uint32_t);
@@ -159,11 +181,29 @@ weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler
     return WEFT_OK;
 }
 
+weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
+                             uint32_t *run, struct error *error)
+{
+    weft_status status = scheduler_check(scheduler, request, error);
+    return status == WEFT_OK ? enter(scheduler, request, now, run, error) : status;
+}
+
+/* What a run has of that which is counted apart, after a change `by` of it. */
+static void count_taken(struct scheduler *scheduler, const struct scheduled_run *run, int by)
+{
+    uint64_t slots = (uint64_t)by * run_slots(run);
+    if (run->request.personal)
+        scheduler->personal_taken += slots;
+    else if (run->request.fixed)
+        scheduler->fixed_taken += slots;
+}
+
 static void give_back(struct scheduler *scheduler, uint32_t name)
 {
     const struct scheduled_run *run = &scheduler->runs[name];
     for (uint32_t i = 0; i < run->request.gang.nodes; i++)
         pool_give_back(&scheduler->pool, run->hosts[i], name);
+    count_taken(scheduler, run, -1);
 }
 
 static void take(struct scheduler *scheduler, uint32_t name)
@@ -171,6 +211,7 @@ static void take(struct scheduler *scheduler, uint32_t name)
     const struct scheduled_run *run = &scheduler->runs[name];
     for (uint32_t i = 0; i < run->request.gang.nodes; i++)
         pool_take(&scheduler->pool, run->hosts[i], name, run->request.gang.slots);
+    count_taken(scheduler, run, 1);
 }
 
 weft_status scheduler_take_up(struct scheduler *scheduler, const struct scheduler_request *request,
@@ -181,7 +222,10 @@ weft_status scheduler_take_up(struct scheduler *scheduler, const struct schedule
             scheduler->pool.hosts[past->hosts[i]].free < request->gang.slots)
             return error_set(error, WEFT_ERROR_STATE, "a run of %u slots on host %u, which has not so many free",
                              request->gang.slots, past->hosts[i]);
-    weft_status status = scheduler_submit(scheduler, request, past->since, name, error);
+    /* What has its hosts keeps them, whatever is kept for others by now. */
+    weft_status status = past->hosts ? WEFT_OK : scheduler_check(scheduler, request, error);
+    if (status == WEFT_OK)
+        status = enter(scheduler, request, past->since, name, error);
     if (status != WEFT_OK)
         return status;
     struct scheduled_run *run = &scheduler->runs[*name];
@@ -210,7 +254,7 @@ void scheduler_withdraw(struct scheduler *scheduler, uint32_t name)
     assert(run->place != RUN_NONE);
     if (run->place == RUN_RUNNING)
         give_back(scheduler, name);
-    else
+    else if (run->place == RUN_QUEUED)
         scheduler->queued--;
     release_hold(scheduler, name);
     free(run->hosts);
@@ -246,6 +290,27 @@ static void stop(struct scheduler *scheduler, uint32_t name, double now)
 void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
 {
     stop(scheduler, name, now);
+}
+
+void scheduler_park(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    if (run->place != RUN_QUEUED)
+        return;
+    run->place = RUN_PARKED;
+    run->parked = now;
+    scheduler->queued--;
+    release_hold(scheduler, name);
+}
+
+void scheduler_unpark(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    if (run->place != RUN_PARKED)
+        return;
+    run->place = RUN_QUEUED;
+    run->since += now - run->parked;
+    scheduler->queued++;
 }
 
 /* ---- a pass -------------------------------------------------------------------------------------------------------
@@ -337,7 +402,8 @@ struct pass {
     struct scheduler *scheduler;
     struct room_search *search;
     double now;
-    struct failures placing, moving, displacing;
+    struct failures placing, moving, displacing, keeping;
+    uint64_t fixed_due; /* slots that runs which go first want, and that those behind them leave to them */
 };
 
 /* Room for a run by moves, or else by displacement. */
@@ -349,15 +415,22 @@ static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
     struct gang gang = run->request.gang;
     double slots = run->request.slots;
     if (scheduler->pool.free >= (uint64_t)gang.nodes * gang.slots && !failed_before(&pass->moving, gang)) {
-        if (room_find(pass->search, name, false, policy->move_limit * policy->restart_cost * slots, pass->now, plan))
+        if (room_find(pass->search, name, ROOM_MOVES, policy->move_limit * policy->restart_cost * slots, pass->now,
+                      plan))
             return true;
         note_failure(&pass->moving, gang);
+    }
+    if (run_is_within_share(scheduler, run, 0) && !failed_before(&pass->keeping, gang)) {
+        if (room_find(pass->search, name, ROOM_KEPT, INFINITY, pass->now, plan) ||
+            room_find(pass->search, name, ROOM_KEPT_AT_ONCE, INFINITY, pass->now, plan))
+            return true;
+        note_failure(&pass->keeping, gang);
     }
     bool patient = pass->now - run->since < policy->patience && !run->served_by_wait;
     if (patient || failed_before(&pass->displacing, gang))
         return false;
     double limit = policy->displace_limit * slots;
-    if (room_find(pass->search, name, true, limit, pass->now, plan))
+    if (room_find(pass->search, name, ROOM_DISPLACEMENT, limit, pass->now, plan))
         return true;
     note_failure(&pass->displacing, gang);
     return false;
@@ -374,6 +447,10 @@ static weft_status walk(struct pass *pass, struct error *error)
         struct scheduled_run *run = &scheduler->runs[name];
         struct gang gang = run->request.gang;
         struct room_plan plan;
+        if (run_is_beyond_share(scheduler, run, pass->fixed_due)) {
+            pass->fixed_due += run->served_by_wait ? run_slots(run) : 0;
+            continue;
+        }
         if (!failed_before(&pass->placing, gang)) {
             if (pool_place(&scheduler->pool, gang, name, run->hosts)) {
                 status = start(scheduler, name, pass->now, error);
@@ -404,6 +481,7 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
         /* The second walk is for those that were displaced: they may fit elsewhere. */
         for (int i = 0; i < 2 && status == WEFT_OK; i++) {
             size_t before = scheduler->decision_count;
+            pass.fixed_due = 0;
             status = walk(&pass, error);
             if (status == WEFT_OK)
                 status = rank_sort(scheduler, error);

@@ -13,6 +13,11 @@
  *
  * Everything behind a run in the queue may start before it where that takes nothing from it: backfilling.
  *
+ * A share of the slots (`kept_share` of the policy) is kept for personal runs: runs without checkpoints never have more
+ * than the rest, so that what is kept is free, or can be made free at once by displacing runs that have checkpoints,
+ * however young and well off. Personal runs go first as long as they have less than that share, and are displaced for
+ * nobody.
+ *
  * What a pass decides holds at once as far as the scheduler is concerned. A caller that needs time to stop a run starts
  * its successors when the slots are really free.
  *
@@ -33,6 +38,7 @@ struct scheduler_request {
     uint32_t slots;   /**< slots that it uses: nodes x slots, or less where whole hosts are taken for it */
     double weight;    /**< its rank is divided by this: 1, or more for what shall go first */
     bool fixed;       /**< has no checkpoints: is neither displaced nor moved */
+    bool personal;    /**< one of those that a share is kept for */
 };
 
 enum scheduler_decision_kind {
@@ -51,8 +57,10 @@ struct scheduler_decision {
 struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct error *error);
 void scheduler_free(struct scheduler *scheduler);
 
-/** The Pods and hosts, to be added before the first run and looked at by anybody. */
+/** The Pods and hosts, to be added before the first run and looked at by anybody; host i has `slots[i]` slots. */
 weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error);
+weft_status scheduler_add_mixed_pod(struct scheduler *scheduler, uint32_t hosts, const uint32_t *slots,
+                                    struct error *error);
 const struct pool *scheduler_pool(const struct scheduler *scheduler);
 
 /** Give no new runs to a host, or give it some again. */
@@ -64,6 +72,10 @@ void scheduler_drain_host(struct scheduler *scheduler, uint32_t host, bool drain
  */
 weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
                              uint32_t *run, struct error *error);
+
+/** Whether a run could ever be placed where all hosts are open and empty. Errors: ARGUMENT, and why not. */
+weft_status scheduler_check(const struct scheduler *scheduler, const struct scheduler_request *request,
+                            struct error *error);
 
 /** What became of a run before this scheduler knew it: after a restart. */
 struct scheduler_past {
@@ -86,11 +98,18 @@ void scheduler_withdraw(struct scheduler *scheduler, uint32_t run);
 /** A running run was stopped by something else (a host failed, say) and waits again. */
 void scheduler_requeue(struct scheduler *scheduler, uint32_t run, double now);
 
+/**
+ * A queued run waits for something else than slots from now on: passes leave it out, and the time does not count as
+ * waiting; it is in the queue again, as it was, with the second. Nothing happens if it is so already.
+ */
+void scheduler_park(struct scheduler *scheduler, uint32_t run, double now);
+void scheduler_unpark(struct scheduler *scheduler, uint32_t run, double now);
+
 /** Decide. The decisions are valid until the next call, in an order in which no slot is ever taken twice. */
 weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct scheduler_decision **decisions,
                            size_t *count, struct error *error);
 
-/** How many runs wait. */
+/** How many runs wait in the queue. */
 uint32_t scheduler_queued(const struct scheduler *scheduler);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-enum run_place { RUN_NONE, RUN_QUEUED, RUN_RUNNING };
+enum run_place { RUN_NONE, RUN_QUEUED, RUN_PARKED, RUN_RUNNING };
 
 struct scheduled_run {
     struct scheduler_request request;
@@ -17,6 +17,7 @@ struct scheduled_run {
     double lost;         /**< seconds at the begin of this attempt that compute nothing */
     double since;        /**< of this attempt, or of this wait */
     double waited;       /**< seconds in the queue before this wait */
+    double parked;       /**< since when, if it is parked */
     unsigned displaced;  /**< how often it was, so far */
     bool served_by_wait; /**< started, or to be started, for having waited: displaced for nobody */
     bool leaving;        /**< a plan under way takes it from where it is */
@@ -27,6 +28,8 @@ struct scheduled_run {
 struct scheduler {
     struct scheduler_policy policy;
     struct pool pool;
+    uint64_t fixed_taken,
+        personal_taken; /**< slots of runs without checkpoints that are not personal; of personal ones */
     struct history *history;
     double learned_at;
 
@@ -72,6 +75,35 @@ static inline bool run_may_move(const struct scheduler *scheduler, const struct 
            now - run->since >= scheduler->policy.least_age;
 }
 
+/** Slots of all nodes of a run. */
+static inline uint64_t run_slots(const struct scheduled_run *run)
+{
+    return (uint64_t)run->request.gang.nodes * run->request.gang.slots;
+}
+
+/** Slots of `slots` that are kept for personal runs. */
+static inline uint64_t kept_of(const struct scheduler *scheduler, uint64_t slots)
+{
+    return (uint64_t)llround(scheduler->policy.kept_share * (double)slots);
+}
+
+/** Whether a run, and `before` slots of others like it, would take what is kept for personal runs. */
+static inline bool run_is_beyond_share(const struct scheduler *scheduler, const struct scheduled_run *run,
+                                       uint64_t before)
+{
+    uint64_t kept = kept_of(scheduler, scheduler->pool.slots);
+    return kept && run->request.fixed && !run->request.personal &&
+           scheduler->fixed_taken + before + run_slots(run) + kept > scheduler->pool.slots;
+}
+
+/** Whether a run may have of what is kept for personal runs, with `before` slots of others. */
+static inline bool run_is_within_share(const struct scheduler *scheduler, const struct scheduled_run *run,
+                                       uint64_t before)
+{
+    return run->request.personal &&
+           scheduler->personal_taken + before + run_slots(run) <= kept_of(scheduler, scheduler->pool.slots);
+}
+
 /**
  * Whether a running run may be displaced by now. After `displace_often` times each further time makes it
  * safe for twice as long: two runs that each find the other worse off do not take turns for ever.
@@ -80,7 +112,8 @@ static inline bool run_may_be_displaced(const struct scheduler *scheduler, const
 {
     const struct scheduler_policy *policy = &scheduler->policy;
     double safe = policy->least_age * exp2(fmax(0, (double)run->displaced - policy->displace_often));
-    return run_may_move(scheduler, run, now) && !run->served_by_wait && now - run->since >= safe;
+    return run_may_move(scheduler, run, now) && !run->served_by_wait && !run->request.personal &&
+           now - run->since >= safe;
 }
 
 #endif

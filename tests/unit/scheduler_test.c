@@ -140,7 +140,7 @@ static void check_outlooks(const struct world *world, double now)
         assert_true(world->runs[outlooks[i].run].queued);
         assert_int_equal(outlooks[i].position, i);
         assert_true(outlooks[i].expected_start >= now);
-        outlook_say(world->scheduler, &outlooks[i], now, text, sizeof text);
+        outlook_say(&outlooks[i], now, text, sizeof text);
         assert_non_null(strstr(text, "expected to start"));
     }
 }
