@@ -44,7 +44,7 @@ static const struct cli_option options[] = {
 /* The hosts of the engine, with their names. */
 struct hosts {
     struct engine_local_host *list;
-    char (*names)[32];
+    char (*names)[32], (*pods)[32];
     uint32_t count;
 };
 
@@ -78,11 +78,14 @@ static weft_status choose_hosts(struct hosts *hosts, struct error *error)
     hosts->count = shape.pods * shape.hosts;
     hosts->list = calloc(hosts->count, sizeof *hosts->list);
     hosts->names = calloc(hosts->count, sizeof *hosts->names);
-    if (!hosts->list || !hosts->names)
+    hosts->pods = calloc(hosts->count, sizeof *hosts->pods);
+    if (!hosts->list || !hosts->names || !hosts->pods)
         return error_memory(error, hosts->count * sizeof *hosts->list, "the hosts");
     for (uint32_t i = 0; i < hosts->count; i++) {
         snprintf(hosts->names[i], sizeof hosts->names[i], chosen.pods ? "host-%u" : "local", i + 1);
-        hosts->list[i] = (struct engine_local_host){hosts->names[i], shape.slots, gpus > 0};
+        if (chosen.pods)
+            snprintf(hosts->pods[i], sizeof hosts->pods[i], "pod-%u", i / shape.hosts + 1);
+        hosts->list[i] = (struct engine_local_host){hosts->names[i], shape.slots, gpus > 0, hosts->pods[i]};
     }
     return WEFT_OK;
 }
@@ -91,6 +94,7 @@ static void free_hosts(struct hosts *hosts)
 {
     free(hosts->list);
     free(hosts->names);
+    free(hosts->pods);
 }
 
 /* ---- where it listens ------------------------------------------------------------------------------------------- */

@@ -77,6 +77,7 @@ enum engine_end {
 /** A host that the engine has. */
 struct engine_host {
     const char *name;
+    const char *pod; /**< the hosts that are joined by one fast fabric with it; "": those of which nothing is known */
     uint32_t slots;
     bool gpus;
     bool up;            /**< false: nothing can be started there now */

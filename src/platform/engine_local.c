@@ -460,7 +460,8 @@ static weft_status local_hosts(struct engine *engine, engine_host_visit *visit, 
 {
     struct engine_local *local = local_of(engine);
     for (uint32_t i = 0; i < local->host_count; i++) {
-        struct engine_host host = {local->hosts[i].name, local->hosts[i].slots, local->hosts[i].gpus, true, ""};
+        const struct local_host *that = &local->hosts[i];
+        struct engine_host host = {that->name, that->pod, that->slots, that->gpus, true, ""};
         if (!visit(context, &host))
             break;
     }
@@ -525,8 +526,10 @@ static void local_close(struct engine *engine)
         next = node->next;
         free_node(local, node);
     }
-    for (uint32_t i = 0; i < local->host_count; i++)
+    for (uint32_t i = 0; i < local->host_count; i++) {
         free(local->hosts[i].name);
+        free(local->hosts[i].pod);
+    }
     free(local->hosts);
     texts_free(&local->agent);
     texts_free(&local->reach);
@@ -541,14 +544,17 @@ static void local_close(struct engine *engine)
 static bool copy_config(struct engine_local *local, const struct engine_local_config *config)
 {
     cpu_set_t cores;
-    const struct engine_local_host whole = {"local", spawn_cores(&cores), false};
+    const struct engine_local_host whole = {.name = "local", .slots = spawn_cores(&cores)};
     const struct engine_local_host *hosts = config->hosts ? config->hosts : &whole;
     uint32_t count = config->hosts ? config->host_count : 1;
     local->hosts = calloc(count, sizeof *local->hosts);
     for (uint32_t i = 0; local->hosts && i < count; i++) {
-        local->hosts[i] = (struct local_host){strdup(hosts[i].name), hosts[i].slots, hosts[i].gpus};
+        local->hosts[i] = (struct local_host){.name = strdup(hosts[i].name),
+                                              .pod = strdup(hosts[i].pod ? hosts[i].pod : ""),
+                                              .slots = hosts[i].slots,
+                                              .gpus = hosts[i].gpus};
         local->host_count++;
-        if (!local->hosts[i].name)
+        if (!local->hosts[i].name || !local->hosts[i].pod)
             return false;
     }
     for (char *const *word = config->agent; *word; word++)

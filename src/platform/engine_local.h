@@ -23,6 +23,7 @@ struct engine_local_host {
     const char *name;
     uint32_t slots;
     bool gpus;
+    const char *pod; /**< NULL: "" */
 };
 
 struct engine_local_config {

@@ -22,7 +22,7 @@ struct local_node {
 };
 
 struct local_host {
-    char *name;
+    char *name, *pod;
     uint32_t slots;
     bool gpus;
 };

@@ -42,7 +42,7 @@ struct simulated_attempt {
 };
 
 struct simulated_host {
-    char *name;
+    char *name, *pod;
     uint32_t slots;
     bool gpus;
     char reason[TEXT_SIZE]; /* "": it is up */
@@ -437,7 +437,7 @@ static weft_status simulated_hosts(struct engine *engine, engine_host_visit *vis
     struct engine_simulated *simulated = simulated_of(engine);
     for (uint32_t i = 0; i < simulated->host_count; i++) {
         const struct simulated_host *host = &simulated->hosts[i];
-        struct engine_host told = {host->name, host->slots, host->gpus, !*host->reason, host->reason};
+        struct engine_host told = {host->name, host->pod, host->slots, host->gpus, !*host->reason, host->reason};
         if (!visit(context, &told))
             break;
     }
@@ -475,6 +475,7 @@ static void simulated_close(struct engine *engine)
     }
     for (uint32_t i = 0; i < simulated->host_count; i++) {
         free(simulated->hosts[i].name);
+        free(simulated->hosts[i].pod);
         free(simulated->hosts[i].taken);
     }
     free(simulated->hosts);
@@ -489,10 +490,11 @@ weft_status engine_simulated_open(const struct engine_simulated_config *config, 
     for (uint32_t i = 0; good && i < config->host_count; i++) {
         struct simulated_host *host = &simulated->hosts[simulated->host_count++];
         *host = (struct simulated_host){.name = strdup(config->hosts[i].name),
+                                        .pod = strdup(config->hosts[i].pod ? config->hosts[i].pod : ""),
                                         .slots = config->hosts[i].slots,
                                         .gpus = config->hosts[i].gpus,
                                         .taken = calloc(config->hosts[i].slots + 1, sizeof *host->taken)};
-        good = host->name && host->taken;
+        good = host->name && host->pod && host->taken;
     }
     if (!good) {
         if (simulated)

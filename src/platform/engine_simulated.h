@@ -26,6 +26,7 @@ struct engine_simulated_host {
     const char *name;
     uint32_t slots;
     bool gpus;
+    const char *pod; /**< NULL: "" */
 };
 
 struct engine_simulated_config {

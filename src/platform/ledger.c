@@ -218,6 +218,7 @@ weft_status ledger_grant(struct database *database, const char *project, int64_t
 {
     struct account source, pool;
     struct registry_user who;
+    int64_t added;
     weft_status status = registry_user_get(database, actor, &who, error);
     if (status == WEFT_OK && (!who.admin || who.disabled))
         status = error_set(error, WEFT_ERROR_STATE, "'%s' is no administrator; only they give budgets", actor);
@@ -225,6 +226,9 @@ weft_status ledger_grant(struct database *database, const char *project, int64_t
         status = error_set(error, WEFT_ERROR_DATA, "%.1f slot-minutes cannot be granted", MINUTES(amount));
     if (status == WEFT_OK)
         status = need_budget(database, project, error);
+    /* First what has accrued: a grant beyond the cap takes nothing of it. */
+    if (status == WEFT_OK)
+        status = ledger_accrue(database, project, now, &added, error);
     if (status != WEFT_OK || (status = get_account(database, "source", "", "", &source, error)) != WEFT_OK ||
         (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
         return status;

@@ -58,6 +58,15 @@ struct ledger_hold {
     bool refunded;                   /**< what was charged has been given back */
 };
 
+/** What somebody's runs in a project can be paid from. */
+struct ledger_purse {
+    bool limited;         /**< false: the project has no budget, and nothing below means anything */
+    bool draws;           /**< on the pool too, not on the member's own account alone */
+    int64_t member, pool; /**< balances */
+    int64_t most;         /**< that the pool could have if all that is held came back and accrual went on for ever */
+    int64_t rate, cap;    /**< as in struct ledger_budget */
+};
+
 struct ledger_entry {
     int64_t posting, time;
     char kind[16];                  /**< "accrual", "grant", "transfer", "hold", "settlement", "refund" */
@@ -75,7 +84,8 @@ weft_status ledger_budget_put(struct database *database, const char *project, in
 weft_status ledger_budget_get(struct database *database, const char *project, struct ledger_budget *budget,
                               struct error *error);
 
-/** Post what has accrued until `now`; `*added` may be 0. Costs a posting, so once a minute or before a hold will do. */
+/** Post what has accrued until `now`; `*added` may be 0. Costs a posting: once a minute where somebody waits for it,
+ * before a hold, and else once an hour will do. */
 weft_status ledger_accrue(struct database *database, const char *project, int64_t now, int64_t *added,
                           struct error *error);
 
@@ -120,6 +130,13 @@ weft_status ledger_settle(struct database *database, int64_t run, int64_t epoch,
 /** Give back what an attempt was charged. Once: a second call changes nothing. */
 weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch, const char *actor, const char *detail,
                           int64_t now, int64_t *refunded, struct error *error);
+
+weft_status ledger_purse_get(struct database *database, const char *project, const char *user,
+                             struct ledger_purse *purse, struct error *error);
+
+/** The names of all projects that have a budget; *list is to be freed. */
+weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NAME_BYTES], size_t *count,
+                            struct error *error);
 
 /** The members' accounts of a project that have ever had anything; all holds that are open. *list is to be freed. */
 weft_status ledger_balances(struct database *database, const char *project, struct ledger_balance **list, size_t *count,

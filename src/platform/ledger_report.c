@@ -2,6 +2,7 @@
 /* What the ledger says, and whether it is right. Nothing here changes anything. */
 #include "platform/ledger.h"
 #include "platform/registry_list.h"
+#include "platform/registry_projects.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,6 +21,43 @@ weft_status ledger_balances(struct database *database, const char *project, stru
         balance->balance = statement_integer(select, 1);
     }
     return registry_list_end(&balances, select, list, count, error);
+}
+
+weft_status ledger_purse_get(struct database *database, const char *project, const char *user,
+                             struct ledger_purse *purse, struct error *error)
+{
+    struct ledger_budget budget;
+    enum role role;
+    *purse = (struct ledger_purse){.limited = false};
+    weft_status status = ledger_budget_get(database, project, &budget, error);
+    if (status != WEFT_OK || !budget.limited)
+        return status;
+    if ((status = registry_role_get(database, project, user, &role, error)) != WEFT_OK)
+        return status;
+    struct statement *select =
+        database_prepare(database, "SELECT balance FROM accounts WHERE project = ? AND kind = 'member' AND user = ?");
+    statement_bind_text(select, project);
+    statement_bind_text(select, user);
+    int64_t member = statement_next(select) ? statement_integer(select, 0) : 0;
+    int64_t whole = budget.pool + budget.held, grown = budget.cap - budget.members;
+    *purse = (struct ledger_purse){.limited = true,
+                                   .draws = budget.shared || role >= ROLE_MANAGER,
+                                   .member = member,
+                                   .pool = budget.pool,
+                                   .most = budget.rate && grown > whole ? grown : whole,
+                                   .rate = budget.rate,
+                                   .cap = budget.cap};
+    return statement_end(select, error);
+}
+
+weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NAME_BYTES], size_t *count,
+                            struct error *error)
+{
+    struct registry_list names = {0};
+    struct statement *select = database_prepare(database, "SELECT project FROM budgets ORDER BY project");
+    for (char *name; statement_next(select) && (name = registry_list_add(&names, PLATFORM_NAME_BYTES));)
+        statement_copy_text(select, 0, name, PLATFORM_NAME_BYTES);
+    return registry_list_end(&names, select, list, count, error);
 }
 
 #define HOLDS                                                                                                          \

@@ -109,6 +109,8 @@ static const char *const migrations[] = {
     "  FOREIGN KEY (run, epoch) REFERENCES attempts"
     ") STRICT, WITHOUT ROWID;"
     "CREATE INDEX holds_open ON holds (run, epoch) WHERE settled = 0;",
+
+    "ALTER TABLE projects ADD COLUMN personal INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

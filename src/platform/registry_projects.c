@@ -89,6 +89,28 @@ weft_status registry_project_make(struct database *database, const char *project
     return status == WEFT_OK ? registry_member_put(database, project, manager, ROLE_MANAGER, now, error) : status;
 }
 
+weft_status registry_project_personal(struct database *database, const char *user, int64_t now, struct error *error)
+{
+    struct registry_project found;
+    struct error missing = {0};
+    weft_status status = registry_project_get(database, user, &found, &missing);
+    if (status == WEFT_OK && !found.personal)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "there is a project '%s' that is not the personal one of the user of that name; personal runs "
+                         "of '%s' are not possible",
+                         user, user);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    if (status != WEFT_ERROR_ARGUMENT)
+        return error_set(error, status, "%s", missing.text);
+    status = registry_project_make(database, user, "", user, now, error);
+    if (status != WEFT_OK)
+        return status;
+    struct statement *update = database_prepare(database, "UPDATE projects SET personal = 1 WHERE project = ?");
+    statement_bind_text(update, user);
+    return statement_run(update, error);
+}
+
 weft_status registry_project_close(struct database *database, const char *project, int64_t closed, struct error *error)
 {
     struct statement *update = database_prepare(database, "UPDATE projects SET closed = ? WHERE project = ?");
@@ -106,13 +128,14 @@ static void read_project(struct statement *select, struct registry_project *proj
     statement_copy_text(select, 1, project->title, sizeof project->title);
     project->created = statement_integer(select, 2);
     project->closed = statement_integer(select, 3);
+    project->personal = statement_integer(select, 4) != 0;
 }
 
 weft_status registry_project_get(struct database *database, const char *project, struct registry_project *found,
                                  struct error *error)
 {
     struct statement *select =
-        database_prepare(database, "SELECT project, title, created, closed FROM projects WHERE project = ?");
+        database_prepare(database, "SELECT project, title, created, closed, personal FROM projects WHERE project = ?");
     statement_bind_text(select, project);
     bool there = statement_next(select);
     if (there)
@@ -128,7 +151,7 @@ weft_status registry_projects(struct database *database, const char *viewer, str
 {
     struct registry_list projects = {0};
     struct statement *select = database_prepare(
-        database, "SELECT project, title, created, closed FROM projects WHERE ?1 IS NULL "
+        database, "SELECT project, title, created, closed, personal FROM projects WHERE ?1 IS NULL "
                   "OR project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ?1 AND disabled = 0) "
                   "OR EXISTS (SELECT 1 FROM users WHERE user = ?1 AND admin AND disabled = 0) ORDER BY project");
     statement_bind_text(select, viewer);

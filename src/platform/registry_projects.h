@@ -23,6 +23,7 @@ struct registry_user {
 struct registry_project {
     char project[PLATFORM_NAME_BYTES], title[REGISTRY_TITLE_BYTES];
     int64_t created, closed; /**< closed: 0 while runs may be submitted */
+    bool personal;           /**< the user's of that name: for small runs that need no budget */
 };
 
 struct registry_member {
@@ -43,6 +44,12 @@ weft_status registry_user_get(struct database *database, const char *user, struc
 /** Make the project with `manager`, a user, as its first member. Errors: STATE if there is one of that name. */
 weft_status registry_project_make(struct database *database, const char *project, const char *title,
                                   const char *manager, int64_t now, struct error *error);
+
+/**
+ * Make the personal project of a user, which has the user's name, if there is none. Errors: STATE if another project
+ * has that name.
+ */
+weft_status registry_project_personal(struct database *database, const char *user, int64_t now, struct error *error);
 
 /** No run may be submitted to it from now on; with `closed` 0 again. */
 weft_status registry_project_close(struct database *database, const char *project, int64_t closed, struct error *error);

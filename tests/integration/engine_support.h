@@ -81,7 +81,7 @@ static inline struct engine *open_engine(void)
     char *const agent[] = {program, word, NULL};
     char *const reach[] = {itself, other_word, NULL};
     itself[readlink(program, itself, sizeof itself - 1)] = '\0';
-    const struct engine_local_host hosts[] = {{"a", 4, false}, {"b", 4, true}};
+    const struct engine_local_host hosts[] = {{"a", 4, false, NULL}, {"b", 4, true, NULL}};
     struct engine *engine;
     struct error error = {0};
     char path[FILE_PATH_BYTES];

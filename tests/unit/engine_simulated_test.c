@@ -46,7 +46,7 @@ static void behave(void *context, const struct attempt *attempt, uint32_t node,
 
 static struct engine *open_engine(void)
 {
-    static const struct engine_simulated_host hosts[] = {{"a", 8, true}, {"b", 8, true}};
+    static const struct engine_simulated_host hosts[] = {{"a", 8, true, NULL}, {"b", 8, true, NULL}};
     const struct engine_simulated_config config = {
         .hosts = hosts, .host_count = 2, .start_takes = 10, .behave = behave};
     struct engine *engine;
