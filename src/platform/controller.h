@@ -14,13 +14,24 @@
  * A run that the scheduler puts where others still are waits until they have really left. The nodes of a gang end
  * together: when one has ended, the others are stopped.
  *
+ * Budgets (ledger.h): a run is placed only when its project can pay for it, and holds size x time limit then, in the
+ * same transaction; what it used is charged in the one in which it ends, nothing if the platform failed it. A run that
+ * has checkpoints may begin with less, at least `budget_least`, and is stopped at a checkpoint when that is used up. A
+ * run that cannot pay waits beside the queue and is in nobody's way. What runs that may begin need is set aside for
+ * them, in the order of priority and submission within a project.
+ *
+ * Personal runs, those of a user in the project of that name that the registry calls personal, need no budget. A share
+ * of the slots is kept for them (scheduler.h).
+ *
  * Times are milliseconds since 1970, by the caller. A controller belongs to one thread at a time.
  */
 #ifndef WEFT_PLATFORM_CONTROLLER_H
 #define WEFT_PLATFORM_CONTROLLER_H
 
+#include "platform/controller_plan.h"
 #include "platform/engine.h"
 #include "platform/registry.h"
+#include "platform/run_specification.h"
 #include "scheduler/policy.h"
 
 struct controller;
@@ -30,6 +41,16 @@ struct controller;
 typedef weft_status controller_sink(void *context, int64_t run, int64_t epoch, uint32_t node,
                                     const struct journal_record *record, struct error *error);
 
+/** What runs of a class may. */
+struct controller_class {
+    const char *name;   /**< "": every class that is not in the table, which are refused otherwise */
+    int64_t time_limit; /**< seconds: the longest there is; runs that ask for more are ended then. 0: no limit */
+    int64_t time_slice; /**< seconds: so long a preemptible run may run at a time while others wait; 0: for ever */
+    uint32_t runs_most; /**< that a user may have at once; 0: any number */
+    int64_t idle_limit; /**< seconds for which a run may use nothing of what it holds; 0: an hour */
+    bool idle_stops;    /**< then it is stopped; otherwise its owner is told, no more */
+};
+
 /** Where a run's files are: its folder, which exists when this returns, and how it is made. */
 struct controller_folders {
     const char *runs;      /**< absolute: RUN/work is where its command runs, RUN/checkpoints its WEFT_CHECKPOINT_DIR */
@@ -38,7 +59,7 @@ struct controller_folders {
 
 struct controller_config {
     struct database *registry;
-    struct engine *engine; /**< its hosts are put into the registry, all in one Pod of this name: */
+    struct engine *engine; /**< its hosts are put into the registry; those of which it names no Pod are in this one: */
     const char *pod;
     struct controller_folders folders;
     struct scheduler_policy policy;
@@ -46,20 +67,33 @@ struct controller_config {
     int64_t cordon_most;   /**< such failures of a host within `cordon_window` that drain it */
     int64_t cordon_window; /**< milliseconds */
     int64_t grace;         /**< milliseconds that a run has to write a checkpoint and end */
+    int64_t budget_least;  /**< milliseconds that a run's budget must last for, for it to begin; 0: its time limit */
+    double personal_share; /**< share of all slots that is kept for personal runs, rounded; 0: none */
+    int64_t personal_slots_most;            /**< of a personal run; 0: any number */
+    uint32_t personal_runs_most;            /**< that a user may have at once; 0: any number */
+    const struct controller_class *classes; /**< NULL: there are no classes with limits */
+    uint32_t class_count;
     controller_sink *sink;
     void *context;
 };
 
-/** Limits that suit most: three failures of the platform a run, three a host in an hour, half a minute of grace. */
-#define CONTROLLER_LIMITS .platform_most = 3, .cordon_most = 3, .cordon_window = 3600000, .grace = 30000
+/** Limits that suit most: three failures of the platform a run, three a host in an hour, half a minute of grace, budget
+ * for ten minutes; nothing is kept for personal runs. */
+#define CONTROLLER_LIMITS                                                                                              \
+    .platform_most = 3, .cordon_most = 3, .cordon_window = 3600000, .grace = 30000, .budget_least = 600000
 
 /**
  * Take up what the registry has and what the engine runs. What the config points to outlives the controller.
- * Errors: those of both; ARGUMENT if the engine has no hosts, or ones that differ too much to be one Pod.
+ * Errors: those of both; ARGUMENT if the engine has no hosts, or one with more slots than can be.
  */
 weft_status controller_open(const struct controller_config *config, int64_t now, struct controller **controller,
                             struct error *error);
 void controller_close(struct controller *controller);
+
+/** Whether a run could ever be placed here, and its class allows it; to be asked before it is submitted. Errors:
+ * ARGUMENT and why not. A run that is submitted nevertheless is cancelled by that sentence. */
+weft_status controller_check(const struct controller *controller, const struct run_specification *specification,
+                             struct error *error);
 
 /** A run was submitted, and is in the registry for good. The next step looks at it. */
 weft_status controller_submitted(struct controller *controller, int64_t run, int64_t now, struct error *error);
@@ -68,8 +102,20 @@ weft_status controller_submitted(struct controller *controller, int64_t run, int
 weft_status controller_cancel(struct controller *controller, int64_t run, const char *actor, int64_t now,
                               struct error *error);
 
-/** Hosts were drained or resumed in the registry. */
+/** Hosts were drained or resumed in the registry; budgets were changed, granted to or handed on, or roles. */
 weft_status controller_hosts_changed(struct controller *controller, struct error *error);
+void controller_budgets_changed(struct controller *controller);
+
+/**
+ * A run was seen to use nothing of what it holds (insight/usage_watch.h): `sentence` says so, and is kept among its
+ * events, once for each attempt. And after it has been idle for as long as its class allows: it is stopped for good if
+ * the class says so, `*stopped`. Both change nothing if nothing of it runs. The limits: in seconds.
+ */
+weft_status controller_flag_idle(struct controller *controller, int64_t run, const char *sentence, int64_t now,
+                                 struct error *error);
+weft_status controller_stop_idle(struct controller *controller, int64_t run, const char *sentence, int64_t now,
+                                 bool *stopped, struct error *error);
+void controller_idle_limits(const struct controller *controller, int64_t run, int64_t *idle_limit, bool *idle_stops);
 
 /**
  * One step: hear what the engine tells, decide, act. `*next` is when the next one is due at the latest; one is due at
@@ -77,9 +123,5 @@ weft_status controller_hosts_changed(struct controller *controller, struct error
  * than the registry: close it and open another one.
  */
 weft_status controller_step(struct controller *controller, int64_t now, int64_t *next, struct error *error);
-
-/** Why a run waits, and when it is expected to start, as a sentence; "" if it does not wait. */
-weft_status controller_why(struct controller *controller, int64_t run, int64_t now, char *text, size_t size,
-                           struct error *error);
 
 #endif

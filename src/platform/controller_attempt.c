@@ -24,7 +24,7 @@ void attempt_forget(struct controller *controller, struct controlled_run *run)
 {
     for (uint32_t i = 0; run->node && i < run->nodes; i++)
         if (!run->node[i].ended)
-            controller->used[run->node[i].host] &= ~run->node[i].slots;
+            controller->hosts[run->node[i].host].used &= ~run->node[i].slots;
     free(run->node);
     run->node = NULL;
     run->to_start = run->to_stop = run->started = false;
@@ -42,21 +42,31 @@ weft_status attempt_place(struct controller *controller, struct controlled_run *
     weft_status status = free_now ? WEFT_OK : error_memory(error, bytes, "the nodes of an attempt");
     for (uint32_t i = 0; i < run->nodes && free_now; i++) {
         nodes[i].host = run->promised[i];
-        nodes[i].slots = slot_set_choose(controller->used[run->promised[i]], controller->host_slots, run->slots);
+        const struct controlled_host *host = &controller->hosts[run->promised[i]];
+        nodes[i].slots = slot_set_choose(host->used, host->slots, run->slots);
         free_now = nodes[i].slots != 0;
         rows[i].node = i;
-        snprintf(rows[i].host, sizeof rows[i].host, "%s", controller->host_names[nodes[i].host]);
+        snprintf(rows[i].host, sizeof rows[i].host, "%s", host->name);
         slot_set_write(nodes[i].slots, rows[i].slots);
     }
     struct registry_outcome outcome = {0};
+    int64_t wanted = 0;
+    bool enough = true;
     if (free_now)
-        status = registry_run_place(controller->config.registry, run->run, controller->config.pod, rows, run->nodes, "",
-                                    now, &run->epoch, &outcome, error);
+        status = budget_look(controller, run, now, &wanted, &enough, error);
+    if (status == WEFT_OK && !enough) /* somebody has taken what was set aside for it */
+        runs_break_promise(controller, run, CONTROLLER_WAITS_FOR_BUDGET, now);
+    free_now = free_now && status == WEFT_OK && enough;
+    if (free_now)
+        status = registry_run_place(controller->config.registry, run->run, controller->hosts[nodes[0].host].pod, rows,
+                                    run->nodes, "", now, &run->epoch, &outcome, error);
     if (free_now && status == WEFT_OK && outcome.verdict == REGISTRY_DONE) {
+        status = budget_hold(controller, run, wanted, now, error);
         for (uint32_t i = 0; i < run->nodes; i++)
-            controller->used[nodes[i].host] |= nodes[i].slots;
+            controller->hosts[nodes[i].host].used |= nodes[i].slots;
         run->node = nodes;
         run->to_start = true;
+        run->since = now;
         free(run->promised);
         run->promised = NULL;
         nodes = NULL;
@@ -124,7 +134,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
         status = error_memory(error, bytes, "an order to the engine");
     } else {
         for (uint32_t i = 0; i < run->nodes; i++)
-            places[i] = (struct engine_place){controller->host_names[run->node[i].host], &numbers[i * SLOT_SET_MOST],
+            places[i] = (struct engine_place){controller->hosts[run->node[i].host].name, &numbers[i * SLOT_SET_MOST],
                                               slot_set_numbers(run->node[i].slots, &numbers[i * SLOT_SET_MOST])};
         struct engine_order order = {.attempt = controlled_attempt(run),
                                      .places = places,
@@ -135,7 +145,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .gpus = specification->slot_kind == SLOT_GPU,
                                      .launch = launches[specification->launch],
                                      .grace = (uint64_t)controller->config.grace,
-                                     .time_limit = (uint64_t)specification->time_limit * 1000};
+                                     .time_limit = (uint64_t)run->time_limit};
         status = controller->config.engine->start(controller->config.engine, &order, error);
     }
     free(places);
@@ -155,7 +165,7 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     status = give_order(controller, run, &specification, &refusal);
     run->to_start = false;
     run->first_leads = specification.launch != RUN_LAUNCH_NODES;
-    run->slice_end = specification.time_slice ? now + specification.time_slice * 1000 : INT64_MAX;
+    run->slice_end = run->time_slice ? now + run->time_slice : INT64_MAX;
     run_specification_free(&specification);
     if (status == WEFT_ERROR_MEMORY)
         return error_set(error, status, "%s", refusal.text);
@@ -173,6 +183,8 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
         snprintf(ended.detail, sizeof ended.detail, "%.*s", REGISTRY_DETAIL_BYTES - 1, refusal.text);
         told = registry_node_end(registry, run->run, run->epoch, &ended, controller->config.platform_most, now, &left,
                                  &outcome, error);
+        if (told == WEFT_OK)
+            told = budget_settle(controller, run, &outcome, now, error);
     }
     if (status != WEFT_OK) {
         run->to_stop = true; /* where some nodes were started */
@@ -247,7 +259,7 @@ static weft_status blame_host(struct hearing *hearing, const struct registry_nod
     struct controller *controller = hearing->controller;
     uint32_t host = hearing->run->node[hearing->node].host;
     bool cordoned = false;
-    weft_status status = registry_host_fail(controller->config.registry, controller->host_names[host], ended->detail,
+    weft_status status = registry_host_fail(controller->config.registry, controller->hosts[host].name, ended->detail,
                                             controller->config.cordon_most, controller->config.cordon_window,
                                             hearing->now, &cordoned, hearing->error);
     if (status == WEFT_OK && cordoned)
@@ -274,11 +286,13 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
     if (status == WEFT_OK)
         status = registry_node_end(registry, run->run, run->epoch, &ended, controller->config.platform_most,
                                    hearing->now, &left, &outcome, hearing->error);
+    if (status == WEFT_OK)
+        status = budget_settle(controller, run, &outcome, hearing->now, hearing->error);
     if (status != WEFT_OK)
         return status;
     run->node[hearing->node].ended = true;
-    controller->used[run->node[hearing->node].host] &= ~run->node[hearing->node].slots;
-    controller->changed = true;
+    controller->hosts[run->node[hearing->node].host].used &= ~run->node[hearing->node].slots;
+    controlled_change(controller);
     /* A gang without one of its nodes is of no use; one whose nodes end well is left to end, but for those that wait.
      */
     bool led = run->first_leads && hearing->node == 0;
@@ -289,15 +303,27 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
     return WEFT_OK;
 }
 
+static weft_status hear_start(struct hearing *hearing)
+{
+    struct controlled_run *run = hearing->run;
+    struct registry_outcome outcome;
+    weft_status status = registry_node_start(hearing->controller->config.registry, run->run, run->epoch, hearing->node,
+                                             hearing->now, &outcome, hearing->error);
+    if (status == WEFT_OK && outcome.from != outcome.to && outcome.to == RUN_RUNNING) {
+        run->since = hearing->now;
+        hearing->controller->plan_stale = true;
+        budget_started(hearing->controller, run);
+    }
+    return status;
+}
+
 static bool hear_record(void *context, const struct journal_record *record)
 {
     struct hearing *hearing = context;
     struct controlled_run *run = hearing->run;
     const struct controller_config *config = &hearing->controller->config;
-    struct registry_outcome outcome;
     if (record->kind == JOURNAL_STARTED)
-        hearing->status = registry_node_start(config->registry, run->run, run->epoch, hearing->node, hearing->now,
-                                              &outcome, hearing->error);
+        hearing->status = hear_start(hearing);
     else if (journal_is_end(record->kind))
         hearing->status = hear_end(hearing, record);
     if (hearing->status == WEFT_OK && config->sink)
@@ -346,7 +372,7 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
 static bool find_host(const struct controller *controller, const char *name, uint32_t *host)
 {
     for (*host = 0; *host < controller->host_count; ++*host)
-        if (!strcmp(controller->host_names[*host], name))
+        if (!strcmp(controller->hosts[*host].name, name))
             return true;
     return false;
 }
@@ -378,7 +404,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
         node->ended = rows[i].ended != 0;
         node->dealt = (uint64_t)rows[i].sequence;
         if (!node->ended)
-            controller->used[node->host] |= node->slots;
+            controller->hosts[node->host].used |= node->slots;
         else if (rows[i].how != RUN_EXIT_COMPLETED || (i == 0 && run->first_leads))
             run->to_stop = true; /* the others: whoever heard of it may not have come to that */
     }

@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the controller's parts share: the runs that have not ended, and who has which slots. For controller*.c alone.
- */
+/** What the controller's parts share: the runs that have not ended, who has which slots, and what of the budgets is
+ * promised to whom. For controller*.c alone. */
 #ifndef WEFT_PLATFORM_CONTROLLER_STATE_H
 #define WEFT_PLATFORM_CONTROLLER_STATE_H
 
 #include "platform/controller.h"
+#include "platform/controller_plan.h"
+#include "platform/ledger.h"
+#include "platform/registry_projects.h"
 #include "platform/registry_runs.h"
 #include "scheduler/scheduler.h"
+
+#define CONTROLLED_NONE UINT32_MAX /**< no class */
+#define BUDGET_PERIOD   60000      /**< milliseconds between two postings of what accrues */
+
+/** A host, by the scheduler's number of it. */
+struct controlled_host {
+    char name[PLATFORM_NAME_BYTES], pod[PLATFORM_NAME_BYTES];
+    uint32_t slots;
+    uint64_t used; /**< a set (slot_set.h): those that an attempt has */
+};
 
 /** One node of the present attempt. */
 struct controlled_node {
     uint32_t host;
-    uint64_t slots; /**< a set (slot_set.h) */
+    uint64_t slots; /**< a set */
     bool ended;
     uint64_t dealt; /**< the last record of its journal that was dealt with */
 };
@@ -21,43 +34,141 @@ enum controlled_place { CONTROLLED_NOWHERE, CONTROLLED_IN_QUEUE, CONTROLLED_ON_H
 
 struct controlled_run {
     int64_t run, epoch;
-    uint32_t nodes, slots; /**< that it asks for: slots of each node */
-    uint32_t name;         /**< the scheduler's */
+    uint32_t nodes, slots;          /**< that it asks for: slots of each node */
+    uint32_t project, owner, purse; /**< numbers, as below */
+    uint32_t limits;                /**< its class among those of the configuration, or CONTROLLED_NONE */
+    int64_t priority;
+    bool personal, preemptible;
+    int64_t time_limit, time_slice; /**< milliseconds, as its class allows; a slice of 0 is none */
+
+    uint32_t name; /**< the scheduler's */
     enum controlled_place place;
+    enum controller_wait waits;   /**< while it is in the queue: for what */
+    int64_t since;                /**< in the queue; of its attempt: running, or placed before that */
     uint32_t *promised;           /**< hosts that the scheduler gives it once they are free; NULL: none */
+    int64_t member_due, pool_due; /**< what is set aside for it to begin with, of its owner's account or the pool */
+
     struct controlled_node *node; /**< of its attempt under way; NULL: there is none */
     bool to_start, started;       /**< the engine is to be told; was told */
     bool first_leads;             /**< the nodes behind the first one only wait, until that has ended */
     bool heard;                   /**< the engine has something to tell of it */
     bool to_stop;                 /**< the engine is to be told to end it, so: */
     enum engine_end how;
-    int64_t slice_end; /**< when its time slice is over; INT64_MAX: never */
+    int64_t slice_end;  /**< when its time slice is over; INT64_MAX: never */
+    bool short_hold;    /**< what it holds of its budget does not last for its time limit */
+    int64_t held;       /**< slot-milliseconds */
+    int64_t idle_epoch; /**< the attempt that was told to be idle; 0: none */
+    uint64_t planned;   /**< the number of the last plan that it waits in */
+};
+
+/** The project of some runs, by the scheduler's number of it. */
+struct controlled_project {
+    char name[PLATFORM_NAME_BYTES];
+    bool personal;
+    int64_t pool_due; /**< of its pool: set aside for runs that may begin */
+    int64_t accrued;  /**< when what accrues was posted because of a run */
+    int64_t waiting;  /**< runs that wait for budget */
+    bool waited;      /**< there were some at the last look */
+};
+
+/** The owner of some runs, and what they have at once. */
+struct controlled_owner {
+    char name[PLATFORM_NAME_BYTES];
+    uint32_t personal_runs;
+    uint32_t *class_runs; /**< by class */
+};
+
+/** What an owner's runs in a project can be paid from, as of the last look. */
+struct controlled_purse {
+    uint32_t project, owner;
+    bool fresh;
+    struct ledger_purse ledger;
+    int64_t member_due; /**< of the owner's account: set aside */
 };
 
 struct controller {
     struct controller_config config;
     struct scheduler *scheduler;
-    uint32_t host_count, host_slots;
-    char (*host_names)[PLATFORM_NAME_BYTES];
-    uint64_t *used;                        /**< slots of each host that an attempt has */
-    char (*projects)[PLATFORM_NAME_BYTES]; /**< the scheduler's numbers of projects */
+    struct controlled_host *hosts;
+    uint32_t host_count;
+    struct controlled_project *projects;
     uint32_t project_count;
-    struct controlled_run **runs;
+    struct controlled_owner *owners;
+    uint32_t owner_count;
+    struct controlled_purse *purses;
+    uint32_t purse_count;
+    struct controlled_run **runs; /**< by number */
     uint32_t run_count;
     struct controlled_run **by_name; /**< by the scheduler's name */
     uint32_t name_count;
-    bool changed;      /**< something has happened that a pass should look at */
-    int64_t passed_at; /**< of the last pass */
-    int64_t heard_at;  /**< when the engine was asked about all of them */
+    bool changed;           /**< something has happened that a pass should look at */
+    int64_t passed_at;      /**< of the last pass */
+    int64_t heard_at;       /**< when the engine was asked about all of them */
+    uint32_t parked;        /**< runs that wait for something else than slots */
+    int64_t accrued_at;     /**< when budgets that runs wait for were posted last */
+    int64_t accrued_all_at; /**< and all others */
+    int64_t exhausts_at;    /**< when to look for holds that are used up */
+    bool plan_stale;
+    uint64_t plan_number;
+    struct controller_plan plan;
 };
+
+/** Something has happened that a pass should look at. */
+static inline void controlled_change(struct controller *controller)
+{
+    controller->changed = controller->plan_stale = true;
+}
+
+/** The scheduler counts seconds. */
+static inline double controlled_seconds(int64_t milliseconds)
+{
+    return (double)milliseconds / 1000;
+}
+
+/** Slots of all nodes. */
+static inline int64_t controlled_size(const struct controlled_run *run)
+{
+    return (int64_t)run->nodes * run->slots;
+}
+
+/** It waits to be placed; its last attempt may be about to end. */
+static inline bool controlled_waits(const struct controlled_run *run)
+{
+    return run->place == CONTROLLED_IN_QUEUE;
+}
 
 /** The attempt of a run that is under way, as engines know it. */
 struct attempt controlled_attempt(const struct controlled_run *run);
 
-/* ---- controller_attempt.c: attempts begin and end ------------------------------------------------------------------
+/* ---- controller_hosts.c: what there is ------------------------------------------------------------------------------
  */
 
-/** If the hosts that a run was promised are free: take them, begin an attempt in the registry. In a transaction. */
+/** Take the engine's hosts into the registry and the scheduler. */
+weft_status hosts_open(struct controller *controller, int64_t now, struct error *error);
+
+/* ---- controller_runs.c: the runs that have not ended ----------------------------------------------------------------
+ */
+
+/** The run of that number, or NULL. */
+struct controlled_run *runs_find(const struct controller *controller, int64_t number);
+
+/** A run that has not ended becomes one of the controller's. One that can never be placed is failed, by a sentence. */
+weft_status runs_take_up(struct controller *controller, const struct registry_run *found, int64_t now,
+                         struct error *error);
+
+/** It has ended: the controller knows it no more. */
+void runs_remove(struct controller *controller, struct controlled_run *run);
+void runs_free(struct controller *controller);
+
+/** Hosts that were promised are not any more: it is parked, and waits for something else. The next pass judges anew. */
+void runs_break_promise(struct controller *controller, struct controlled_run *run, enum controller_wait waits,
+                        int64_t now);
+
+/* ---- controller_attempt.c: attempts begin and end -------------------------------------------------------------------
+ */
+
+/** If the hosts that a run was promised are free, and its budget allows it: take them, begin an attempt in the
+ * registry. In a transaction. */
 weft_status attempt_place(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
 /** Have the engine start a placed attempt, and tell the registry. No transaction may be open. */
@@ -76,5 +187,66 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
 
 /** Its slots are free again. */
 void attempt_forget(struct controller *controller, struct controlled_run *run);
+
+/* ---- controller_gate.c: who may be placed at all --------------------------------------------------------------------
+ */
+
+/** Before a pass: let those runs into the scheduler's queue that limits and budgets allow to begin; park the others. */
+weft_status gate_all(struct controller *controller, int64_t now, struct error *error);
+
+/* ---- controller_limits.c: classes and personal runs -----------------------------------------------------------------
+ */
+
+/** The class of a run and what it allows, into the run. */
+void run_limits_apply(const struct controller *controller, const struct registry_run *found,
+                      struct controlled_run *run);
+
+/** Whether there can be such a run. Errors: ARGUMENT, and why not. */
+weft_status run_limits_check(const struct controller *controller, const char *class_name, bool personal, int64_t size,
+                             struct error *error);
+
+/** Forget what is counted; count a run as one that its owner has at once; what keeps one from being another. */
+void run_limits_begin(struct controller *controller);
+void run_limits_count(struct controller *controller, const struct controlled_run *run);
+enum controller_wait run_limits_judge(const struct controller *controller, const struct controlled_run *run);
+char *run_limits_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
+
+/** Those whose time slice is over, while others wait. In a transaction. */
+weft_status run_limits_end_slices(struct controller *controller, int64_t now, struct error *error);
+
+/* ---- controller_budget.c --------------------------------------------------------------------------------------------
+ */
+
+/** Forget what is set aside; set aside what a run needs to begin with, again; see whether that can be done, and do it.
+ */
+void budget_begin(struct controller *controller);
+void budget_set_aside(struct controller *controller, const struct controlled_run *run);
+weft_status budget_judge(struct controller *controller, struct controlled_run *run, int64_t now,
+                         enum controller_wait *waits, struct error *error);
+
+/** How much an attempt that is placed now is to hold; `*enough` false if it cannot begin after all. In a transaction.
+ */
+weft_status budget_look(struct controller *controller, struct controlled_run *run, int64_t now, int64_t *wanted,
+                        bool *enough, struct error *error);
+
+/** Hold it for the attempt that was begun in this transaction. */
+weft_status budget_hold(struct controller *controller, struct controlled_run *run, int64_t wanted, int64_t now,
+                        struct error *error);
+
+/** The attempt ended with `outcome`, in this transaction: charge what it used. */
+weft_status budget_settle(struct controller *controller, const struct controlled_run *run,
+                          const struct registry_outcome *outcome, int64_t now, struct error *error);
+
+/** All nodes of an attempt have started; one that was under way before is taken up. */
+void budget_started(struct controller *controller, const struct controlled_run *run);
+weft_status budget_take_up(struct controller *controller, struct controlled_run *run, struct error *error);
+
+/** Post what has accrued, once a minute where runs wait for it; stop those whose hold is used up. In a transaction. */
+weft_status budget_accrue(struct controller *controller, int64_t now, struct error *error);
+weft_status budget_end_exhausted(struct controller *controller, int64_t now, struct error *error);
+
+/** Why a run waits for budget; when it is expected to have it (0: nobody can say). */
+char *budget_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
+int64_t budget_expect(const struct controller *controller, const struct controlled_run *run, int64_t now);
 
 #endif

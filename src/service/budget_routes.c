@@ -43,8 +43,10 @@ static weft_status answer_budget(struct keeper *keeper, const struct route_call 
 {
     struct ledger_budget budget;
     status = database_end(keeper_registry(keeper), status, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
+        controller_budgets_changed(keeper_controller(keeper));
         status = ledger_budget_get(keeper_registry(keeper), call->project, &budget, error);
+    }
     if (status == WEFT_OK)
         budget_json_put(answer, NULL, &budget);
     return status;

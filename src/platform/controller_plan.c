@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/controller_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct controller_plan_run entry_of(const struct controller *controller, const struct controlled_run *run)
+{
+    return (struct controller_plan_run){.run = run->run,
+                                        .project = controller->projects[run->project].name,
+                                        .owner = controller->owners[run->owner].name,
+                                        .nodes = run->nodes,
+                                        .slots = run->slots,
+                                        .since = run->since,
+                                        .waits = run->waits};
+}
+
+static int64_t milliseconds(double seconds)
+{
+    return (int64_t)(seconds * 1000);
+}
+
+/* Add a run that waits, once. */
+static struct controller_plan_run *add_waiting(struct controller *controller, struct controller_plan *plan,
+                                               struct controlled_run *run)
+{
+    run->planned = controller->plan_number;
+    plan->waiting[plan->waiting_count] = entry_of(controller, run);
+    return &plan->waiting[plan->waiting_count++];
+}
+
+/* Those in the scheduler's queue, by what it expects. */
+static weft_status add_queue(struct controller *controller, int64_t now, struct controller_plan *plan,
+                             struct error *error)
+{
+    uint32_t queued = scheduler_queued(controller->scheduler);
+    struct outlook *outlooks = malloc((queued + 1) * sizeof *outlooks);
+    if (!outlooks)
+        return error_memory(error, (queued + 1) * sizeof *outlooks, "the plan of the queue");
+    weft_status status = outlook_all(controller->scheduler, controlled_seconds(now), outlooks, error);
+    for (uint32_t i = 0; i < queued && status == WEFT_OK; i++) {
+        struct controlled_run *run = controller->by_name[outlooks[i].run];
+        if (run->node) /* its last attempt has not ended yet */
+            continue;
+        struct controller_plan_run *entry = add_waiting(controller, plan, run);
+        entry->outlook = outlooks[i];
+        entry->expected_start = milliseconds(outlooks[i].expected_start);
+    }
+    free(outlooks);
+    return status;
+}
+
+/* The queue as it was, where the scheduler has not looked at the present one yet: without those who have left it. */
+static void add_old_queue(struct controller *controller, const struct controller_plan *old,
+                          struct controller_plan *plan)
+{
+    for (size_t i = 0; i < old->waiting_count; i++) {
+        const struct controller_plan_run *was = &old->waiting[i];
+        struct controlled_run *run = runs_find(controller, was->run);
+        if (!run || run->node || run->promised || run->waits != CONTROLLER_WAITS_FOR_SLOTS ||
+            was->waits != CONTROLLER_WAITS_FOR_SLOTS)
+            continue;
+        struct controller_plan_run *entry = add_waiting(controller, plan, run);
+        entry->outlook = was->outlook;
+        entry->expected_start = was->expected_start;
+    }
+}
+
+/* Those that nobody has added: they have come since the last pass, or wait for other things than slots. */
+static void add_others(struct controller *controller, int64_t now, bool parked, struct controller_plan *plan)
+{
+    for (uint32_t i = 0; i < controller->run_count; i++) {
+        struct controlled_run *run = controller->runs[i];
+        if (run->node || run->planned == controller->plan_number ||
+            (run->waits != CONTROLLER_WAITS_FOR_SLOTS) != parked)
+            continue;
+        struct controller_plan_run *entry = add_waiting(controller, plan, run);
+        if (run->waits == CONTROLLER_WAITS_FOR_SLOTS)
+            entry->waits = CONTROLLER_WAITS_FOR_PASS;
+        else if (run->waits == CONTROLLER_WAITS_FOR_BUDGET)
+            entry->expected_start = budget_expect(controller, run, now);
+    }
+}
+
+static void add_promised(struct controller *controller, int64_t now, struct controller_plan *plan)
+{
+    for (uint32_t i = 0; i < controller->run_count; i++) {
+        struct controlled_run *run = controller->runs[i];
+        if (run->node || !run->promised)
+            continue;
+        struct controller_plan_run *entry = add_waiting(controller, plan, run);
+        entry->waits = CONTROLLER_WAITS_FOR_OTHERS;
+        entry->expected_start = now + controller->config.grace;
+    }
+}
+
+static void add_running(struct controller *controller, struct controller_plan *plan)
+{
+    for (uint32_t i = 0; i < controller->run_count; i++) {
+        const struct controlled_run *run = controller->runs[i];
+        if (!run->node)
+            continue;
+        struct controller_plan_run *entry = &plan->running[plan->running_count++];
+        *entry = entry_of(controller, run);
+        entry->ends_before = run->since + run->time_limit;
+        int64_t paid = ledger_hold_end(run->held, controlled_size(run), run->since);
+        if (run->short_hold && paid < entry->ends_before)
+            entry->ends_before = paid;
+    }
+}
+
+weft_status controller_plan(struct controller *controller, int64_t now, const struct controller_plan **plan,
+                            struct error *error)
+{
+    *plan = &controller->plan;
+    if (!controller->plan_stale)
+        return WEFT_OK;
+    size_t bytes = (controller->run_count + 1) * sizeof(struct controller_plan_run);
+    struct controller_plan made = {.waiting = malloc(bytes), .running = malloc(bytes)};
+    weft_status status = WEFT_OK;
+    if (!made.waiting || !made.running)
+        status = error_memory(error, 2 * bytes, "the plan of the queue");
+    controller->plan_number++;
+    if (status == WEFT_OK) {
+        add_promised(controller, now, &made);
+        if (controller->changed)
+            add_old_queue(controller, &controller->plan, &made);
+        else
+            status = add_queue(controller, now, &made, error);
+    }
+    if (status != WEFT_OK) {
+        free(made.waiting);
+        free(made.running);
+        return status;
+    }
+    add_others(controller, now, false, &made);
+    add_others(controller, now, true, &made);
+    add_running(controller, &made);
+    free(controller->plan.waiting);
+    free(controller->plan.running);
+    controller->plan = made;
+    controller->plan_stale = false;
+    return WEFT_OK;
+}
+
+char *controller_plan_reason(const struct controller *controller, const struct controller_plan_run *waits, int64_t now,
+                             char *text, size_t size)
+{
+    const struct controlled_run *run = runs_find(controller, waits->run);
+    text[0] = '\0';
+    switch (waits->waits) {
+    case CONTROLLER_WAITS_FOR_SLOTS:
+        return outlook_say(&waits->outlook, controlled_seconds(now), text, size);
+    case CONTROLLER_WAITS_FOR_PASS:
+        snprintf(text, size, "the queue has just changed; the next pass, within a second, looks at it");
+        return text;
+    case CONTROLLER_WAITS_FOR_OTHERS:
+        snprintf(text, size, "has its slots, and starts when those who had them have left");
+        return text;
+    case CONTROLLER_WAITS_FOR_BUDGET:
+        return run ? budget_say(controller, run, text, size) : text;
+    case CONTROLLER_WAITS_FOR_CLASS:
+    case CONTROLLER_WAITS_FOR_PERSONAL:
+        return run ? run_limits_say(controller, run, text, size) : text;
+    }
+    return text;
+}
+
+weft_status controller_why(struct controller *controller, int64_t number, int64_t now, char *text, size_t size,
+                           struct error *error)
+{
+    const struct controlled_run *run = runs_find(controller, number);
+    const struct controller_plan *plan;
+    text[0] = '\0';
+    if (!run || run->node)
+        return WEFT_OK;
+    weft_status status = controller_plan(controller, now, &plan, error);
+    for (size_t i = 0; status == WEFT_OK && i < plan->waiting_count; i++)
+        if (plan->waiting[i].run == number)
+            controller_plan_reason(controller, &plan->waiting[i], now, text, size);
+    return status;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a class of runs allows: how long, how long at a time, how many at once, how idle. */
+#include "controller_support.h"
+
+static const struct controller_class classes[] = {
+    {.name = "interactive", .time_limit = 3600, .runs_most = 1, .idle_limit = 1800, .idle_stops = true},
+    {.name = "batch", .time_slice = 7200},
+    {.name = "day", .time_limit = 86400},
+};
+
+static void open_classes(struct world *world, uint32_t slots)
+{
+    prepare_world(world, 1, slots);
+    world->config.classes = classes;
+    world->config.class_count = 3;
+    open_controller(world);
+}
+
+static void a_class_has_a_longest_time(void **state)
+{
+    struct world world;
+    open_classes(&world, 4);
+    int64_t bound = give(&world, 1, 1, ",\"class\":\"interactive\"", 10 * HOUR);
+    int64_t own = give(&world, 1, 1, ",\"class\":\"day\",\"time_limit\":\"30m\"", 10 * HOUR);
+    int64_t free = give(&world, 1, 1, "", 10 * HOUR);
+    pass(&world, BEGIN + SECOND);
+    controller_close(world.controller); /* the next one knows it too */
+    open_controller(&world);
+    const struct controller_plan *plan;
+    assert_int_equal(controller_plan(world.controller, world.now, &plan, NULL), WEFT_OK);
+    assert_int_equal(plan->running_count, 3);
+    assert_true(plan->running[0].ends_before <= BEGIN + HOUR + SECOND);
+    pass(&world, BEGIN + HOUR - MINUTE);
+    assert_int_equal(state_of(&world, own), RUN_FAILED);
+    assert_int_equal(state_of(&world, bound), RUN_RUNNING);
+    pass(&world, BEGIN + HOUR + MINUTE);
+    assert_int_equal(state_of(&world, bound), RUN_FAILED);
+    assert_true(has_event(&world, bound, RUN_CAUSE_TIME_LIMIT));
+    assert_int_equal(state_of(&world, free), RUN_RUNNING);
+    close_world(&world);
+}
+
+static void a_class_has_a_time_slice(void **state)
+{
+    struct world world;
+    open_classes(&world, 2);
+    int64_t yields = give(&world, 1, 1, ",\"preemptible\":true", 30 * HOUR);
+    int64_t stays = give(&world, 1, 1, "", 30 * HOUR); /* it has no checkpoint to come back from */
+    pass(&world, BEGIN + 3 * HOUR);
+    assert_int_equal(world.attempts[yields], 1); /* nobody waits */
+    int64_t other = give(&world, 1, 1, "", HOUR);
+    pass(&world, world.now + MINUTE);
+    assert_true(has_event(&world, yields, RUN_CAUSE_SLICE_END));
+    assert_false(has_event(&world, stays, RUN_CAUSE_SLICE_END));
+    assert_int_equal(state_of(&world, other), RUN_RUNNING);
+    pass(&world, world.now + 2 * HOUR);
+    assert_int_equal(state_of(&world, yields), RUN_RUNNING); /* again */
+    close_world(&world);
+}
+
+static void a_user_has_so_many_of_a_class_at_once(void **state)
+{
+    struct world world;
+    open_classes(&world, 8);
+    const char *more = ",\"class\":\"interactive\"";
+    int64_t first = give(&world, 1, 1, more, HOUR / 2), second = give(&world, 1, 1, more, HOUR / 2);
+    int64_t others = give_to(&world, "vision", "bob", 1, 1, more, HOUR / 2), batch = give(&world, 1, 1, "", HOUR);
+    pass(&world, BEGIN + SECOND);
+    assert_int_equal(state_of(&world, first), RUN_RUNNING);
+    assert_int_equal(state_of(&world, second), RUN_QUEUED);
+    assert_int_equal(state_of(&world, others), RUN_RUNNING);
+    assert_int_equal(state_of(&world, batch), RUN_RUNNING);
+    assert_why(&world, second, "'ada' may have 1 run of class 'interactive' at once");
+    controller_close(world.controller);
+    open_controller(&world);
+    pass(&world, BEGIN + MINUTE);
+    assert_int_equal(state_of(&world, second), RUN_QUEUED);
+    pass(&world, BEGIN + HOUR / 2 + MINUTE);
+    assert_int_equal(state_of(&world, second), RUN_RUNNING);
+    close_world(&world);
+}
+
+static void a_class_that_is_not_there_is_refused(void **state)
+{
+    struct world world;
+    struct error error = {0};
+    open_classes(&world, 1);
+    struct run_specification specification =
+        specification_of("{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"train\"],\"class\":\"bacth\"}");
+    assert_int_equal(controller_check(world.controller, &specification, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "there is no class 'bacth' of runs; there are: interactive, batch, day"));
+    run_specification_free(&specification);
+    int64_t run = give(&world, 1, 1, ",\"class\":\"bacth\"", HOUR);
+    assert_int_equal(state_of(&world, run), RUN_CANCELLED);
+    assert_non_null(strstr(run_of(world.registry, run).detail, "there is no class 'bacth'"));
+    close_world(&world);
+}
+
+/* How often a run's owner was told something. */
+static unsigned notes_of(struct world *world, int64_t run)
+{
+    struct registry_event *list;
+    size_t count;
+    unsigned notes = 0;
+    assert_int_equal(registry_run_events(world->registry, run, 0, 1000, &list, &count, NULL), WEFT_OK);
+    for (size_t i = 0; i < count; i++)
+        if (list[i].cause == RUN_CAUSE_NOTED) {
+            assert_string_equal(list[i].detail, "used nothing");
+            notes++;
+        }
+    free(list);
+    return notes;
+}
+
+static void idle_runs_are_told_and_stopped_as_their_class_says(void **state)
+{
+    struct world world;
+    open_classes(&world, 4);
+    int64_t waits = give(&world, 1, 4, "", HOUR), idle = give(&world, 1, 1, ",\"class\":\"interactive\"", HOUR);
+    int64_t batch = give(&world, 1, 1, "", 10 * HOUR), limit;
+    bool stops, stopped;
+    pass(&world, BEGIN + MINUTE);
+    controller_idle_limits(world.controller, idle, &limit, &stops);
+    assert_true(limit == 1800 && stops);
+    controller_idle_limits(world.controller, batch, &limit, &stops);
+    assert_true(limit == 3600 && !stops);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(controller_flag_idle(world.controller, idle, "used nothing", world.now, NULL), WEFT_OK);
+        assert_int_equal(controller_flag_idle(world.controller, batch, "used nothing", world.now, NULL), WEFT_OK);
+        assert_int_equal(controller_flag_idle(world.controller, waits, "used nothing", world.now, NULL), WEFT_OK);
+    }
+    assert_int_equal(notes_of(&world, idle), 1);
+    assert_int_equal(notes_of(&world, batch), 1);
+    assert_int_equal(notes_of(&world, waits), 0);
+    assert_int_equal(controller_stop_idle(world.controller, batch, "used nothing", world.now, &stopped, NULL), WEFT_OK);
+    assert_false(stopped);
+    assert_int_equal(controller_stop_idle(world.controller, idle, "used nothing", world.now, &stopped, NULL), WEFT_OK);
+    assert_true(stopped);
+    pass(&world, world.now + MINUTE);
+    assert_int_equal(state_of(&world, idle), RUN_FAILED);
+    assert_true(has_event(&world, idle, RUN_CAUSE_IDLE));
+    assert_true(has_event(&world, idle, RUN_CAUSE_OVERDUE));
+    assert_int_equal(state_of(&world, batch), RUN_RUNNING);
+    close_world(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_class_has_a_longest_time),
+        cmocka_unit_test(a_class_has_a_time_slice),
+        cmocka_unit_test(a_user_has_so_many_of_a_class_at_once),
+        cmocka_unit_test(a_class_that_is_not_there_is_refused),
+        cmocka_unit_test(idle_runs_are_told_and_stopped_as_their_class_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
