@@ -18,7 +18,7 @@
 #define SLOTS_MOST 64 /* of a host */
 
 static struct {
-    const char *state, *listen, *certificate, *key, *pods;
+    const char *policy, *state, *listen, *certificate, *key, *pods;
     int64_t slots;
     bool tokens;
 } chosen;
@@ -35,6 +35,8 @@ static const struct cli_option options[] = {
              "let nobody in without a token; the first one, an administrator's, is shown at the first start"),
     CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64,
                 "slots of this machine; 0 is one for each GPU, or for each processor where there are no GPUs"),
+    CLI_TEXT("policy", 0, "FILE", &chosen.policy, NULL,
+             "the house rules, as YAML: shares, limits of classes of runs, what is kept; see docs/platform.md"),
     CLI_TEXT("pods", 'p', "PxHxS", &chosen.pods, NULL,
              "pretend that this machine is so many Pods, hosts of a Pod, slots of a host: to try things out"),
 };
@@ -95,6 +97,23 @@ static void free_hosts(struct hosts *hosts)
     free(hosts->list);
     free(hosts->names);
     free(hosts->pods);
+}
+
+/* ---- the house rules -------------------------------------------------------------------------------------------- */
+
+/* Where several people share the machines, a tenth of them is for everybody's small runs unless a file says otherwise.
+ */
+static weft_status choose_policy(struct service_policy *policy, struct error *error)
+{
+    if (chosen.policy)
+        return policy_read(chosen.policy, policy, error);
+    policy_default(policy);
+    if (chosen.tokens) {
+        policy->personal_share = 0.1;
+        policy->personal_slots = 2;
+        policy->personal_runs = 2;
+    }
+    return WEFT_OK;
 }
 
 /* ---- where it listens ------------------------------------------------------------------------------------------- */
@@ -183,7 +202,9 @@ static weft_status run(struct command_call *call, struct error *error)
     char *agent[] = {program, "node-agent", NULL}, *reach[] = {program, "node-reach", NULL},
          *run_words[] = {program, "run", NULL};
     struct hosts hosts = {0};
-    struct service_config config = {.host = host,
+    struct service_policy policy;
+    struct service_config config = {.policy = &policy,
+                                    .host = host,
                                     .certificate = chosen.certificate,
                                     .key = chosen.key,
                                     .tokens = chosen.tokens,
@@ -196,6 +217,8 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_status status = divide_address(host, sizeof host, &config.port, error);
     if (status == WEFT_OK && !chosen.state)
         status = file_state_folder(folder, "platform", error);
+    if (status == WEFT_OK)
+        status = choose_policy(&policy, error);
     if (status == WEFT_OK)
         status = choose_hosts(&hosts, error);
     config.folder = chosen.state ? chosen.state : folder;

@@ -21,6 +21,7 @@
 #define GROUP_MOST    256  /* works in one group */
 #define RETRY_PERIOD  1000 /* milliseconds from one controller that failed to the next */
 #define LONGEST_PAUSE 60000
+#define HOUR          3600000
 
 /* Something that a request asks for. */
 struct work {
@@ -101,12 +102,22 @@ static bool count_host(void *context, const struct engine_host *host)
 
 static weft_status open_controller(struct keeper *keeper, struct error *error)
 {
+    const struct service_policy *policy = keeper->config.policy;
     struct controller_config config = {.registry = keeper->registry,
                                        .engine = keeper->config.engine,
                                        .pod = keeper->config.pod,
                                        .folders = keeper->folders,
-                                       .policy = keeper->config.policy,
-                                       CONTROLLER_LIMITS};
+                                       .policy = SCHEDULER_POLICY_DEFAULT,
+                                       .platform_most = policy->attempts,
+                                       .cordon_most = policy->host_failures,
+                                       .cordon_window = HOUR,
+                                       .grace = policy->grace * 1000,
+                                       .budget_least = policy->budget_least * 1000,
+                                       .personal_share = policy->personal_share,
+                                       .personal_slots_most = policy->personal_slots,
+                                       .personal_runs_most = (uint32_t)policy->personal_runs,
+                                       .classes = policy->class_count ? policy->classes : NULL,
+                                       .class_count = policy->class_count};
     return controller_open(&config, keeper_now(), &keeper->controller, error);
 }
 

@@ -19,15 +19,16 @@
 #include "platform/run_specification.h"
 #include "server/events_stream.h"
 #include "server/route.h"
+#include "service/policy.h"
 
 struct keeper;
 
 struct keeper_config {
-    const char *folder;           /**< absolute, of all that is kept; it exists */
-    struct engine *engine;        /**< becomes the keeper's */
-    const char *pod;              /**< of its hosts */
-    struct events_stream *events; /**< changes of runs are published to it; outlives the keeper */
-    struct scheduler_policy policy;
+    const char *folder;                  /**< absolute, of all that is kept; it exists */
+    struct engine *engine;               /**< becomes the keeper's */
+    const char *pod;                     /**< of its hosts */
+    struct events_stream *events;        /**< changes of runs are published to it; outlives the keeper */
+    const struct service_policy *policy; /**< the house rules; outlive the keeper */
 };
 
 /** Open the registry and the metrics in the folder, and take up what runs. Errors: those of all of them. */

@@ -15,6 +15,7 @@ static void put_project(struct json_writer *writer, const struct route_call *cal
 {
     json_put_text(writer, "project", project->project);
     json_put_text(writer, "title", project->title);
+    json_put_bool(writer, "personal", project->personal);
     json_put_time(writer, "created", project->created);
     json_put_time(writer, "closed", project->closed);
     json_put_text(writer, "role", role_name(route_role(call, project->project)));
@@ -136,7 +137,10 @@ static weft_status put_member(struct keeper *keeper, struct route_call *call, en
     if (status != WEFT_OK)
         return status;
     status = registry_member_put(registry, call->project, route_value(call, "user")->text, role, keeper_now(), error);
-    return database_end(registry, status, error);
+    status = database_end(registry, status, error);
+    if (status == WEFT_OK)
+        controller_budgets_changed(keeper_controller(keeper)); /* who may pay for whom */
+    return status;
 }
 
 static weft_status change(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
@@ -229,7 +233,9 @@ static const struct schema schemas[] = {
     {"Projects", SCHEMA({"type": "object", "required": ["projects"], "properties": {
         "projects": {"type": "array", "items": {"$ref": "#/components/schemas/Project"}}}})},
     {"Project", SCHEMA({"type": "object", "required": ["project", "role"], "properties": {
-        "project": {"type": "string"}, "title": {"type": "string"}, "created": {"type": "integer", "nullable": true},
+        "project": {"type": "string"}, "title": {"type": "string"},
+        "personal": {"type": "boolean", "description": "Of the user of its name, for small runs without a budget."},
+        "created": {"type": "integer", "nullable": true},
         "closed": {"type": "integer", "nullable": true, "description": "No run may be submitted since."},
         "role": {"type": "string", "description": "Yours."},
         "members": {"type": "array", "items": {"type": "object", "properties": {

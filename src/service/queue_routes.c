@@ -1,26 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits, why, and until when. */
+#include "platform/registry_projects.h"
+#include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
 
-#include <stdlib.h>
+#include <string.h>
+
+/* ---- one run ---------------------------------------------------------------------------------------------------- */
+
+/* When a run that waits is expected to start; 0: it does not wait, or nobody can say. */
+static int64_t expected_start(const struct controller_plan *plan, int64_t run)
+{
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        if (plan->waiting[i].run == run)
+            return plan->waiting[i].expected_start;
+    return 0;
+}
 
 static weft_status tell_why(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
                             struct error *error)
 {
-    int64_t number = route_value(call, "run")->integer;
+    struct controller *controller = keeper_controller(keeper);
+    int64_t number = route_value(call, "run")->integer, now = keeper_now(), expected = 0;
     char why[1024];
+    const struct controller_plan *plan;
     struct registry_run run;
     weft_status status = registry_run_get(keeper_registry(keeper), number, &run, error);
     if (status == WEFT_OK)
-        status = controller_why(keeper_controller(keeper), number, keeper_now(), why, sizeof why, error);
+        status = controller_plan(controller, now, &plan, error);
+    if (status == WEFT_OK) {
+        expected = expected_start(plan, number);
+        status = controller_why(controller, number, now, why, sizeof why, error);
+    }
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
     json_put_integer(answer, "run", number);
     json_put_text(answer, "state", run_state_name(run.state));
     json_put_text(answer, "why", *why ? why : *run.detail ? run.detail : run_cause_text(run.cause));
-    json_put_tree(answer, "expected_start", NULL);
+    json_put_time(answer, "expected_start", expected);
     json_close(answer);
     return WEFT_OK;
 }
@@ -30,9 +49,106 @@ static void show_why(struct route_call *call)
     keeper_do(service_of(call)->keeper, call, tell_why);
 }
 
+/* ---- the queue -------------------------------------------------------------------------------------------------- */
+
+/* Who looks at the queue, and what was found out of the project asked about last. */
+struct viewer {
+    struct database *registry;
+    const struct identity *who;
+    const char *project;
+    bool sees;
+};
+
+static bool may_see(struct viewer *viewer, const char *project)
+{
+    enum role role;
+    if (viewer->project && strcmp(viewer->project, project) == 0)
+        return viewer->sees;
+    viewer->project = project;
+    viewer->sees = (!*viewer->who->project || strcmp(viewer->who->project, project) == 0) &&
+                   (viewer->who->administrator ||
+                    (registry_role_get(viewer->registry, project, viewer->who->user, &role, NULL) == WEFT_OK &&
+                     role != ROLE_NONE));
+    return viewer->sees;
+}
+
+/* What everybody may know of a run that waits or runs; whose it is only where the project is theirs to see. */
+static void put_planned(struct json_writer *writer, struct viewer *viewer, const struct controller_plan_run *planned)
+{
+    bool seen = may_see(viewer, planned->project);
+    json_open_object(writer, NULL);
+    if (seen)
+        json_put_integer(writer, "run", planned->run);
+    else
+        json_put_tree(writer, "run", NULL);
+    json_put_text(writer, "project", seen ? planned->project : NULL);
+    json_put_text(writer, "owner", seen ? planned->owner : NULL);
+    json_put_integer(writer, "nodes", planned->nodes);
+    json_put_integer(writer, "slots", planned->slots);
+    json_put_integer(writer, "size", (int64_t)planned->nodes * planned->slots);
+    json_put_time(writer, "since", planned->since);
+}
+
+static weft_status tell_queue(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    struct controller *controller = keeper_controller(keeper);
+    int64_t now = keeper_now(), most = route_value(call, "most")->integer;
+    struct viewer viewer = {.registry = keeper_registry(keeper), .who = &call->who};
+    const struct controller_plan *plan;
+    char reason[1024];
+    weft_status status = controller_plan(controller, now, &plan, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    json_open_array(answer, "queue");
+    for (size_t i = 0; i < plan->waiting_count && (int64_t)i < most; i++) {
+        put_planned(answer, &viewer, &plan->waiting[i]);
+        json_put_integer(answer, "place", (int64_t)i + 1);
+        json_put_text(answer, "reason",
+                      controller_plan_reason(controller, &plan->waiting[i], now, reason, sizeof reason));
+        json_put_time(answer, "expected_start", plan->waiting[i].expected_start);
+        json_close(answer);
+    }
+    json_close(answer);
+    json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
+    json_open_array(answer, "running");
+    for (size_t i = 0; i < plan->running_count && (int64_t)i < most; i++) {
+        put_planned(answer, &viewer, &plan->running[i]);
+        json_put_time(answer, "ends_before", plan->running[i].ends_before);
+        json_close(answer);
+    }
+    json_close(answer);
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void show_queue(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, tell_queue);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct route_parameter queue_parameters[] = {{.name = "most",
+                                                           .type = ROUTE_INTEGER,
+                                                           .least = 1,
+                                                           .most = 10000,
+                                                           .fallback = "1000",
+                                                           .meaning = "How many of each list at most."},
+                                                          {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 
 static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/queue",
+     .operation = "showQueue",
+     .tag = "queue",
+     .summary = "The plan: who waits, in which order, for what, and when each is expected to start; and what runs.",
+     .permission = ROUTE_USER,
+     .parameters = queue_parameters,
+     .response = "Queue",
+     .handler = show_queue},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/why",
      .operation = "explainRun",
@@ -47,6 +163,19 @@ static const struct route routes[] = {
 
 /* clang-format off */
 static const struct schema schemas[] = {
+    {"Queue", SCHEMA({"type": "object", "required": ["queue", "running"], "properties": {
+        "queue": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
+        "waiting": {"type": "integer", "description": "How many wait in all."},
+        "running": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}}}})},
+    {"Planned", SCHEMA({"type": "object", "required": ["nodes", "slots"], "properties": {
+        "run": {"type": "integer", "nullable": true,
+                "description": "null, as the next two, where you may not see the project."},
+        "project": {"type": "string", "nullable": true}, "owner": {"type": "string", "nullable": true},
+        "nodes": {"type": "integer"}, "slots": {"type": "integer"}, "size": {"type": "integer"},
+        "since": {"type": "integer", "nullable": true, "description": "It waits, or runs."},
+        "place": {"type": "integer"}, "reason": {"type": "string"},
+        "expected_start": {"type": "integer", "nullable": true, "description": "A plan, not a promise."},
+        "ends_before": {"type": "integer", "nullable": true, "description": "By its limits."}}})},
     {"Why", SCHEMA({"type": "object", "required": ["state", "why"], "properties": {
         "run": {"type": "integer"}, "state": {"type": "string"}, "why": {"type": "string"},
         "expected_start": {"type": "integer", "nullable": true,

@@ -65,9 +65,13 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
     weft_status status = read_wanted(keeper, submission, &specification, error);
     if (status != WEFT_OK)
         return status;
-    status = database_begin(registry, DATABASE_DURABLE, error);
+    status = controller_check(keeper_controller(keeper), &specification, error);
+    if (status == WEFT_OK)
+        status = database_begin(registry, DATABASE_DURABLE, error);
     if (status == WEFT_OK) {
-        if (!service_of(call)->tokens)
+        if (strcmp(submission->project, submission->owner) == 0)
+            status = registry_project_personal(registry, submission->owner, now, error);
+        else if (!service_of(call)->tokens)
             status = make_project(keeper, submission, error);
         if (status == WEFT_OK)
             status = registry_run_submit(registry, &specification, call->idempotency_key, now, &submission->run,

@@ -173,7 +173,7 @@ static weft_status open_keeper(struct service *service, const struct service_con
                                    .engine = engine,
                                    .pod = config->pod,
                                    .events = service->events,
-                                   .policy = SCHEDULER_POLICY_DEFAULT};
+                                   .policy = config->policy};
     return keeper_open(&keeper, &service->keeper, error);
 }
 

@@ -16,17 +16,19 @@
 
 #include "platform/engine_local.h"
 #include "server/http.h"
+#include "service/policy.h"
 
 struct service;
 
 struct service_config {
-    const char *folder;                /**< of the state; made if it is missing */
-    const char *host;                  /**< NULL: loopback */
-    uint16_t port;                     /**< 0: any free one */
-    const char *certificate, *key;     /**< NULL: no TLS */
-    bool tokens;                       /**< everybody needs one; otherwise everybody is the local administrator */
-    const char *pod;                   /**< the name of the Pod that the hosts are in */
-    struct engine_local_config engine; /**< its folder is filled in */
+    const char *folder;                  /**< of the state; made if it is missing */
+    const char *host;                    /**< NULL: loopback */
+    uint16_t port;                       /**< 0: any free one */
+    const char *certificate, *key;       /**< NULL: no TLS */
+    bool tokens;                         /**< everybody needs one; otherwise everybody is the local administrator */
+    const struct service_policy *policy; /**< the house rules; outlive the service */
+    const char *pod;                     /**< the name of the Pod that the hosts are in */
+    struct engine_local_config engine;   /**< its folder is filled in */
 };
 
 /**

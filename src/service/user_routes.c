@@ -47,6 +47,14 @@ static weft_status put_user(struct keeper *keeper, struct route_call *call, stru
     if (status != WEFT_OK)
         return status;
     status = registry_user_put(registry, user, administrator, keeper_now(), error);
+    if (status == WEFT_OK) { /* where another project has the name, there is none */
+        struct error taken = {0};
+        status = registry_project_personal(registry, user, keeper_now(), &taken);
+        if (status == WEFT_ERROR_STATE)
+            status = WEFT_OK;
+        else if (status != WEFT_OK)
+            error_set(error, status, "%s", taken.text);
+    }
     return database_end(registry, status, error);
 }
 
