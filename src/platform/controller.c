@@ -62,6 +62,8 @@ weft_status controller_open(const struct controller_config *config, int64_t now,
     made->scheduler = scheduler_new(&made->config.policy, error);
     weft_status status = made->scheduler ? hosts_open(made, now, error) : WEFT_ERROR_MEMORY;
     if (status == WEFT_OK)
+        status = run_folders_open(config->folders.runs, config->folders.snapshots, &made->folders, error);
+    if (status == WEFT_OK)
         status = take_up_all(made, now, error);
     if (status != WEFT_OK) {
         controller_close(made);
@@ -80,6 +82,7 @@ void controller_close(struct controller *controller)
     free(controller->plan.waiting);
     free(controller->plan.running);
     scheduler_free(controller->scheduler);
+    run_folders_close(controller->folders);
     free(controller);
 }
 
@@ -225,17 +228,23 @@ static weft_status write_down(struct controller *controller, int64_t now, struct
     return database_end(registry, status, error);
 }
 
+int controller_descriptor(const struct controller *controller)
+{
+    return run_folders_descriptor(controller->folders);
+}
+
 weft_status controller_step(struct controller *controller, int64_t now, int64_t *next, struct error *error)
 {
+    run_folders_hear(controller->folders); /* before looking: what is made later tells again */
     weft_status status = write_down(controller, now, error);
     bool busy = false, at_once = false;
     for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++) {
         struct controlled_run *run = controller->runs[i];
         if (run->to_start) {
             status = attempt_start(controller, run, now, error);
-            at_once = at_once || !run->started;
+            at_once = at_once || (!run->started && !run->to_start);
         }
-        if (status == WEFT_OK && run->to_stop)
+        if (status == WEFT_OK && run->to_stop && !run->to_start)
             status = attempt_stop(controller, run, error);
         busy = busy || run->node || run->promised;
     }

@@ -51,10 +51,10 @@ struct controller_class {
     bool idle_stops;    /**< then it is stopped; otherwise its owner is told, no more */
 };
 
-/** Where a run's files are: its folder, which exists when this returns, and how it is made. */
+/** Where runs' files are: run_folder.h. */
 struct controller_folders {
     const char *runs;      /**< absolute: RUN/work is where its command runs, RUN/checkpoints its WEFT_CHECKPOINT_DIR */
-    const char *snapshots; /**< the store that its code is checked out from (snapshot.h) */
+    const char *snapshots; /**< absolute: PROJECT in it is the store that its code is checked out from (snapshot.h) */
 };
 
 struct controller_config {
@@ -95,6 +95,9 @@ void controller_close(struct controller *controller);
 weft_status controller_check(const struct controller *controller, const struct run_specification *specification,
                              struct error *error);
 
+/** Readable when the folders of a run have been made, by threads: then a step is due at once. */
+int controller_descriptor(const struct controller *controller);
+
 /** A run was submitted, and is in the registry for good. The next step looks at it. */
 weft_status controller_submitted(struct controller *controller, int64_t run, int64_t now, struct error *error);
 
@@ -119,8 +122,8 @@ void controller_idle_limits(const struct controller *controller, int64_t run, in
 
 /**
  * One step: hear what the engine tells, decide, act. `*next` is when the next one is due at the latest; one is due at
- * once when the engine's descriptor becomes readable, or after a submission. After an error the controller knows less
- * than the registry: close it and open another one.
+ * once when the engine's descriptor or controller_descriptor() becomes readable, or after a submission. After an error
+ * the controller knows less than the registry: close it and open another one.
  */
 weft_status controller_step(struct controller *controller, int64_t now, int64_t *next, struct error *error);
 

@@ -4,7 +4,6 @@
 
 #include "platform/registry_hosts.h"
 #include "platform/slot_set.h"
-#include "platform/snapshot.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -76,27 +75,6 @@ weft_status attempt_place(struct controller *controller, struct controlled_run *
     return status;
 }
 
-/* The folders of a run, with its code in it, made when it starts first. */
-static weft_status make_folders(const struct controller *controller, const struct controlled_run *run,
-                                const struct run_specification *specification, char work[FILE_PATH_BYTES],
-                                char checkpoints[FILE_PATH_BYTES], struct error *error)
-{
-    char name[64], folder[FILE_PATH_BYTES];
-    snprintf(name, sizeof name, "%" PRId64, run->run);
-    weft_status status = file_join(folder, controller->config.folders.runs, name, error);
-    if (status == WEFT_OK)
-        status = file_join(work, folder, "work", error);
-    if (status == WEFT_OK)
-        status = file_join(checkpoints, folder, "checkpoints", error);
-    if (status == WEFT_OK)
-        status = file_make_folder(checkpoints, error);
-    if (status != WEFT_OK || file_is_folder(work))
-        return status;
-    if (*specification->snapshot)
-        return snapshot_check_out(controller->config.folders.snapshots, specification->snapshot, work, error);
-    return file_make_folder(work, error);
-}
-
 /* The environment of a run: what was asked for, and where its checkpoints are. The array is to be freed. */
 static char **environment_of(const struct run_specification *specification, char *checkpoints, struct error *error)
 {
@@ -116,14 +94,16 @@ static char **environment_of(const struct run_specification *specification, char
 static const enum engine_launch launches[] = {
     [RUN_LAUNCH_RANKS] = ENGINE_RANKS, [RUN_LAUNCH_NODES] = ENGINE_EACH_NODE, [RUN_LAUNCH_FIRST] = ENGINE_FIRST_NODE};
 
-/* Give the engine the order. */
+/* Give the engine the order, once the run has its folders (`*made`). */
 static weft_status give_order(struct controller *controller, struct controlled_run *run,
-                              const struct run_specification *specification, struct error *error)
+                              const struct run_specification *specification, bool *made, struct error *error)
 {
     char work[FILE_PATH_BYTES], checkpoints[FILE_PATH_BYTES];
     char variable[FILE_PATH_BYTES + sizeof "WEFT_CHECKPOINT_DIR="];
-    weft_status status = make_folders(controller, run, specification, work, checkpoints, error);
-    if (status != WEFT_OK)
+    const struct run_folder_order folders = {run->run, specification->parent, specification->project,
+                                             specification->snapshot, specification->checkpoint};
+    weft_status status = run_folders_make(controller->folders, &folders, made, work, checkpoints, error);
+    if (status != WEFT_OK || !*made)
         return status;
     snprintf(variable, sizeof variable, "WEFT_CHECKPOINT_DIR=%s", checkpoints);
     size_t bytes = run->nodes * (sizeof(struct engine_place) + SLOT_SET_MOST * sizeof(uint32_t));
@@ -162,11 +142,15 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     if (status != WEFT_OK)
         return status;
     struct error refusal = {0};
-    status = give_order(controller, run, &specification, &refusal);
-    run->to_start = false;
-    run->first_leads = specification.launch != RUN_LAUNCH_NODES;
-    run->slice_end = run->time_slice ? now + run->time_slice : INT64_MAX;
+    bool made = false;
+    status = give_order(controller, run, &specification, &made, &refusal);
+    bool first_leads = specification.launch != RUN_LAUNCH_NODES;
     run_specification_free(&specification);
+    if (status == WEFT_OK && !made)
+        return WEFT_OK;
+    run->to_start = false;
+    run->first_leads = first_leads;
+    run->slice_end = run->time_slice ? now + run->time_slice : INT64_MAX;
     if (status == WEFT_ERROR_MEMORY)
         return error_set(error, status, "%s", refusal.text);
     run->started = status == WEFT_OK;

@@ -9,6 +9,7 @@
 #include "platform/ledger.h"
 #include "platform/registry_projects.h"
 #include "platform/registry_runs.h"
+#include "platform/run_folder.h"
 #include "scheduler/scheduler.h"
 
 #define CONTROLLED_NONE UINT32_MAX /**< no class */
@@ -89,6 +90,7 @@ struct controlled_purse {
 struct controller {
     struct controller_config config;
     struct scheduler *scheduler;
+    struct run_folders *folders;
     struct controlled_host *hosts;
     uint32_t host_count;
     struct controlled_project *projects;
@@ -171,7 +173,8 @@ void runs_break_promise(struct controller *controller, struct controlled_run *ru
  * registry. In a transaction. */
 weft_status attempt_place(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
-/** Have the engine start a placed attempt, and tell the registry. No transaction may be open. */
+/** Have the engine start a placed attempt, and tell the registry; not yet while the run's folders are being made. No
+ * transaction may be open. */
 weft_status attempt_start(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
 /** Ask a run's attempt to end, for `cause`. In a transaction; the engine hears of it by attempt_stop(). */
