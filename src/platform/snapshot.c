@@ -23,9 +23,6 @@
 #define PIECE_BYTES   ((size_t)256 << 10)
 #define TRIES         3
 #define SYNCED_EACH   16 /* new objects; above that one sync of the file system takes less time */
-#define BYTES         ((uint64_t)256 << 20)
-#define FILE_BYTES    ((uint64_t)64 << 20)
-#define ENTRIES       20000
 #define ALWAYS_IGNORE ".git/\n.hg/\n.svn/\n__pycache__/\n"
 
 /* A snapshot being taken. */
@@ -102,8 +99,10 @@ static weft_status keep_object(struct taking *taking, int file, const char *path
     weft_status status = snapshot_object_path(object, taking->store, entry->hash, entry->hash + 2, error);
     if (status == WEFT_OK)
         status = partial_path(partial, taking, entry->hash, error);
-    if (status != WEFT_OK || is_there(object, entry->size) || is_there(partial, entry->size))
+    if (status != WEFT_OK || is_there(partial, entry->size))
         return status;
+    if (is_there(object, entry->size) && snapshot_mark(object)) /* used: snapshot_collect.h */
+        return WEFT_OK;
     if ((status = snapshot_object_path(folder, taking->store, entry->hash, NULL, error)) != WEFT_OK ||
         (status = file_make_folder(folder, error)) != WEFT_OK)
         return status;
@@ -407,33 +406,39 @@ static weft_status keep_list(struct taking *taking, struct error *error)
     if (status == WEFT_OK && buffer_size(&taking->pending) > 0 &&
         (status = file_join(path, taking->store, "objects", error)) == WEFT_OK)
         status = file_sync_folder(path, error);
-    char inner[sizeof "snapshots/" + SNAPSHOT_ID_BYTES];
-    snprintf(inner, sizeof inner, "snapshots/%s", taking->snapshot.id);
     if (status == WEFT_OK)
-        status = file_join(path, taking->store, inner, error);
-    if (status != WEFT_OK || file_exists(path))
+        status = snapshot_list_path(path, taking->store, taking->snapshot.id, error);
+    if (status == WEFT_OK && snapshot_mark(path)) /* used again: snapshot_collect.h */
+        return WEFT_OK;
+    if (status != WEFT_OK)
         return status;
     return file_write(path, buffer_begin(&taking->list), buffer_size(&taking->list), error);
 }
 
-static weft_status open_store(struct taking *taking, struct error *error)
+weft_status snapshot_store_make(const char *store, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     static const char *const parts[] = {"objects", "snapshots"};
-    weft_status made = file_make_folder_of(taking->store, error);
+    weft_status made = file_make_folder_of(store, error);
     if (made != WEFT_OK)
         return made;
-    (void)!mkdir(taking->store, 0700); /* what users write is not for others to read; what fails here fails below */
+    (void)!mkdir(store, 0700); /* what users write is not for others to read; what fails here fails below */
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        weft_status status = file_join(path, taking->store, parts[i], error);
+        weft_status status = file_join(path, store, parts[i], error);
         if (status == WEFT_OK)
             status = file_make_folder(path, error);
         if (status != WEFT_OK)
             return status;
     }
-    if (stat(taking->store, &taking->store_status) != 0)
-        return error_system(error, "cannot look at '%s'", taking->store);
     return WEFT_OK;
+}
+
+static weft_status open_store(struct taking *taking, struct error *error)
+{
+    weft_status status = snapshot_store_make(taking->store, error);
+    if (status == WEFT_OK && stat(taking->store, &taking->store_status) != 0)
+        status = error_system(error, "cannot look at '%s'", taking->store);
+    return status;
 }
 
 weft_status snapshot_take(const char *store, const char *folder, const struct snapshot_limits *limits,
@@ -443,11 +448,11 @@ weft_status snapshot_take(const char *store, const char *folder, const struct sn
     if (limits)
         taking.limits = *limits;
     if (!taking.limits.bytes)
-        taking.limits.bytes = BYTES;
+        taking.limits.bytes = SNAPSHOT_BYTES_MOST;
     if (!taking.limits.file_bytes)
-        taking.limits.file_bytes = FILE_BYTES;
+        taking.limits.file_bytes = SNAPSHOT_FILE_MOST;
     if (!taking.limits.entries)
-        taking.limits.entries = ENTRIES;
+        taking.limits.entries = SNAPSHOT_ENTRIES_MOST;
     int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (top < 0)
         return error_set(error, WEFT_ERROR_ARGUMENT, "cannot take a snapshot of '%s': %s", folder, strerror(errno));

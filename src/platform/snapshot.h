@@ -27,13 +27,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SNAPSHOT_ID_BYTES SHA256_TEXT_BYTES
+#define SNAPSHOT_ID_BYTES     SHA256_TEXT_BYTES
+#define SNAPSHOT_BYTES_MOST   ((uint64_t)256 << 20)
+#define SNAPSHOT_FILE_MOST    ((uint64_t)64 << 20)
+#define SNAPSHOT_ENTRIES_MOST 20000
 
 /** What a snapshot may be at most; all zero: the values in brackets. */
 struct snapshot_limits {
-    uint64_t bytes;      /**< of all files together (256 MiB) */
-    uint64_t file_bytes; /**< of one file (64 MiB) */
-    uint64_t entries;    /**< files, folders and links (20,000) */
+    uint64_t bytes;      /**< of all files together (SNAPSHOT_BYTES_MOST, 256 MiB) */
+    uint64_t file_bytes; /**< of one file (SNAPSHOT_FILE_MOST, 64 MiB) */
+    uint64_t entries;    /**< files, folders and links (SNAPSHOT_ENTRIES_MOST, 20,000) */
 };
 
 struct snapshot {

@@ -92,17 +92,28 @@ static weft_status check_out_entries(const char *store, struct snapshot_list *li
     }
 }
 
-/* The list of the snapshot `id`, checked. */
-static weft_status load_list(const char *store, const char *id, char path[FILE_PATH_BYTES], char **text, size_t *size,
-                             struct error *error)
+bool snapshot_mark(const char *path)
 {
-    char inner[sizeof "snapshots/" + SNAPSHOT_ID_BYTES], hash[SHA256_TEXT_BYTES];
-    uint8_t digest[SHA256_BYTES];
+    static const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+    return utimensat(AT_FDCWD, path, times, 0) == 0;
+}
+
+weft_status snapshot_list_path(char path[FILE_PATH_BYTES], const char *store, const char *id, struct error *error)
+{
+    char inner[sizeof "snapshots/" + SNAPSHOT_ID_BYTES];
     if (strlen(id) != SNAPSHOT_ID_BYTES - 1 || strspn(id, "0123456789abcdef") != SNAPSHOT_ID_BYTES - 1)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%.80s' is no snapshot: one is named by 64 hexadecimal digits",
                          id);
     snprintf(inner, sizeof inner, "snapshots/%s", id);
-    weft_status status = file_join(path, store, inner, error);
+    return file_join(path, store, inner, error);
+}
+
+weft_status snapshot_list_load(const char *store, const char *id, char path[FILE_PATH_BYTES], char **text, size_t *size,
+                               struct error *error)
+{
+    char hash[SHA256_TEXT_BYTES];
+    uint8_t digest[SHA256_BYTES];
+    weft_status status = snapshot_list_path(path, store, id, error);
     if (status == WEFT_OK)
         status = file_read(path, SNAPSHOT_LIST_MOST, text, size, error);
     if (status != WEFT_OK)
@@ -120,7 +131,7 @@ weft_status snapshot_check_out(const char *store, const char *id, const char *ta
     char path[FILE_PATH_BYTES], *text;
     size_t size;
     struct snapshot_list list;
-    weft_status status = load_list(store, id, path, &text, &size, error);
+    weft_status status = snapshot_list_load(store, id, path, &text, &size, error);
     if (status != WEFT_OK)
         return status;
     uint8_t *piece = malloc(PIECE_BYTES);

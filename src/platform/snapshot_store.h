@@ -5,8 +5,23 @@
 
 #include "base/file.h"
 
+#include <stdbool.h>
+
 /** Where in `store` what begins with `hash` is: with `name`, usually the rest of the hash; with NULL the folder. */
 weft_status snapshot_object_path(char path[FILE_PATH_BYTES], const char *store, const char *hash, const char *name,
                                  struct error *error);
+
+/** Make the store, which others cannot read. */
+weft_status snapshot_store_make(const char *store, struct error *error);
+
+/** Where the list of the snapshot `id` is. Errors: ARGUMENT for what is no name of one. */
+weft_status snapshot_list_path(char path[FILE_PATH_BYTES], const char *store, const char *id, struct error *error);
+
+/** Note in its time of access that what is at `path` is used; false where it is not there. */
+bool snapshot_mark(const char *path);
+
+/** The list of the snapshot `id`, whole and as its name says; `*text` is to be freed. */
+weft_status snapshot_list_load(const char *store, const char *id, char path[FILE_PATH_BYTES], char **text, size_t *size,
+                               struct error *error);
 
 #endif
