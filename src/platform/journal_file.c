@@ -20,7 +20,7 @@
 
 /* ---- segments --------------------------------------------------------------------------------------------------- */
 
-static weft_status segment_path(char path[FILE_PATH_BYTES], const char *folder, uint64_t first, struct error *error)
+weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *folder, uint64_t first, struct error *error)
 {
     char name[DIGITS + sizeof SUFFIX];
     snprintf(name, sizeof name, "%0*" PRIu64 SUFFIX, DIGITS, first);
@@ -78,6 +78,19 @@ static weft_status list_segments(const char *folder, struct journal_segment **se
     return WEFT_OK;
 }
 
+weft_status journal_segments(const char *folder, uint64_t **firsts, size_t *count, struct error *error)
+{
+    struct journal_segment *segments;
+    weft_status status = list_segments(folder, &segments, count, error);
+    if (status != WEFT_OK)
+        return status;
+    *firsts = malloc((*count + 1) * sizeof **firsts);
+    for (size_t i = 0; *firsts && i < *count; i++)
+        (*firsts)[i] = segments[i].first;
+    free(segments);
+    return *firsts ? WEFT_OK : error_memory(error, *count * sizeof **firsts, "a journal's segments");
+}
+
 static void count_record(struct journal_segment *segment, const struct journal_record *record)
 {
     if (record->kind != JOURNAL_OUTPUT)
@@ -104,7 +117,7 @@ static weft_status scan_segment(struct journal_writer *writer, size_t index, uin
     struct journal_segment *segment = &writer->segments[index];
     char path[FILE_PATH_BYTES], *content = NULL;
     size_t size = 0, at = 0, used = 0;
-    weft_status status = segment_path(path, writer->folder, segment->first, error);
+    weft_status status = journal_segment_path(path, writer->folder, segment->first, error);
     if (status == WEFT_OK)
         status = file_read(path, SIZE_MAX / 4, &content, &size, error);
     struct journal_record record;
@@ -144,7 +157,7 @@ static weft_status add_segment(struct journal_writer *writer, uint64_t first, st
 static weft_status begin_segment(struct journal_writer *writer, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = segment_path(path, writer->folder, writer->next, error);
+    weft_status status = journal_segment_path(path, writer->folder, writer->next, error);
     if (status != WEFT_OK)
         return status;
     int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
@@ -198,7 +211,7 @@ static weft_status open_existing(struct journal_writer *writer, struct error *er
     if (writer->next < first) /* the last segment is empty */
         writer->next = first;
     char path[FILE_PATH_BYTES];
-    status = segment_path(path, writer->folder, first, error);
+    status = journal_segment_path(path, writer->folder, first, error);
     if (status != WEFT_OK)
         return status;
     writer->file = open(path, O_RDWR | O_APPEND | O_CLOEXEC);
@@ -286,7 +299,7 @@ static weft_status thin_segment(struct journal_writer *writer, size_t index, str
     struct buffer others = {0};
     char path[FILE_PATH_BYTES], *content = NULL;
     size_t size = 0, used;
-    weft_status status = segment_path(path, writer->folder, segment->first, error);
+    weft_status status = journal_segment_path(path, writer->folder, segment->first, error);
     if (status == WEFT_OK)
         status = file_read(path, SIZE_MAX / 4, &content, &size, error);
     struct journal_record record;
@@ -394,7 +407,7 @@ static weft_status find_segment(const struct journal_reader *reader, uint64_t *f
 static weft_status enter_segment(struct journal_reader *reader, uint64_t first, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = segment_path(path, reader->folder, first, error);
+    weft_status status = journal_segment_path(path, reader->folder, first, error);
     if (status != WEFT_OK)
         return status;
     int file = open(path, O_RDONLY | O_CLOEXEC);

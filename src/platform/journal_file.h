@@ -75,6 +75,11 @@ void journal_writer_close(struct journal_writer *writer);
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
+/** The first sequences of all segments in `folder`, rising: by them they are named; `*firsts` is to be freed. No
+ * folder: none. */
+weft_status journal_segments(const char *folder, uint64_t **firsts, size_t *count, struct error *error);
+weft_status journal_segment_path(char path[FILE_PATH_BYTES], const char *folder, uint64_t first, struct error *error);
+
 struct journal_reader {
     char folder[FILE_PATH_BYTES];
     uint64_t after; /**< sequence of the last record that was given out */
