@@ -143,7 +143,8 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
     if (child < 0) {
         status = error_system(error, "cannot start a process");
     } else {
-        setpgid(child, child);
+        if (!terminal) /* a leader of a group cannot begin a session any more */
+            setpgid(child, child);
         status = hear_report(place, command[0], report[0], error);
         *process = child;
     }
