@@ -95,6 +95,17 @@ struct http_counts http_counts(struct http_server *server);
  * server is stopping. */
 bool http_post(struct http_server *server, void (*function)(void *context), void *context);
 
+/**
+ * Have the server's thread call `ready` whenever `descriptor` can be read, or with `writing` written to, until
+ * http_watch_free(): for what an application has open besides requests. Paused, it is not called. All on the server's
+ * thread; a watch ends before its descriptor is closed and before http_stop() returns. NULL: memory ran out.
+ */
+struct http_watch;
+struct http_watch *http_watch_new(struct http_server *server, int descriptor, bool writing,
+                                  void (*ready)(void *context), void *context);
+void http_watch_pause(struct http_watch *watch, bool paused); /**< NULL is allowed */
+void http_watch_free(struct http_watch *watch);               /**< NULL is allowed */
+
 /* ---- the request ------------------------------------------------------------------------------------------------ */
 
 struct http_server *http_request_server(const struct http_request *request);

@@ -104,6 +104,7 @@ struct route {
     unsigned status;      /**< of success [200] */
     size_t body_most;     /**< [that of http_limits] */
     bool idempotent_key;  /**< takes an Idempotency-Key */
+    bool unnoted; /**< no business of router_access.answered: what it belongs to was told (a key that is typed) */
     /** Write the project that the call concerns; false: what it is about is not there. */
     bool (*project_of)(const struct route_call *call, char project[PLATFORM_NAME_BYTES]);
     void (*handler)(struct route_call *call);

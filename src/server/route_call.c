@@ -26,7 +26,7 @@ static void release_call(void *data)
 {
     struct route_call *call = data;
     const struct router_access *access = &call->router->config.access;
-    if (access->answered && call->route && changes(call->request))
+    if (access->answered && call->route && !call->route->unnoted && changes(call->request))
         access->answered(access->context, call, http_request_status(call->request));
     if (call->release)
         call->release(call->kept);
