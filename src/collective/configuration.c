@@ -61,7 +61,8 @@ static const struct configuration_variable variables[] = {
     {"WEFT_TRACE_EVENTS", "64 to 67108864", "65536", "events of the timeline that a rank keeps, 64 bytes each"},
     {"WEFT_VERBOSE", "any text", "none",
      "tell on stderr how long each phase of the start took, and which network was chosen"},
-    {"XDG_CACHE_HOME", "a folder", "HOME and .cache", "where measured links and sweeps are kept, in weft"},
+    {"XDG_CACHE_HOME", "a folder", "HOME and .cache",
+     "where measured links and sweeps are kept, in weft, and code that weft submit has sent, for a week"},
     {"XDG_CONFIG_HOME", "a folder", "HOME and .config", "where your token for a Weft server is, in weft"},
     {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
 };

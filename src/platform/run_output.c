@@ -19,7 +19,7 @@
 
 #define READ_MOST   ((uint64_t)128 << 20) /* bytes of journals for a page */
 #define TEXT_MOST   ((size_t)4 << 20)     /* bytes of lines in a page */
-#define FOLLOW_MOST ((size_t)1 << 20)     /* bytes of a node's journal at a time */
+#define FOLLOW_MOST ((size_t)256 << 10)   /* bytes of a node's journal at a time */
 #define TIME_BYTES  24                    /* of a record's header, up to and with its time */
 
 /* The journal of a node, a segment at a time. */

@@ -85,7 +85,7 @@ weft_status run_output_follow(const struct run_output_query *query, const struct
                               const char *cursor, struct run_output_follow **follow, struct error *error);
 
 /**
- * What was added since, as far as it is in about a mebibyte of each node: takes some milliseconds at most. page->more
+ * What was added since, as far as it is in 256 KiB of each node's journal: takes some milliseconds at most. page->more
  * tells to ask again at once. Lines of nodes whose clocks differ come as they are found, but none is left out.
  */
 weft_status run_output_follow_next(struct run_output_follow *follow, struct run_output_page *page, struct error *error);

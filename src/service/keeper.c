@@ -28,6 +28,7 @@ struct work {
     struct work *next;
     struct route_call *call;
     keeper_work *function;
+    keeper_done *done; /* NULL: the usual answer */
     struct json_writer answer;
     weft_status status;
     struct error error;
@@ -195,7 +196,9 @@ static void answer(void *context)
 {
     struct work *work = context;
     unsigned status = work->call->route->status ? work->call->route->status : 200;
-    if (work->status != WEFT_OK)
+    if (work->done)
+        work->done(work->call, work->status, &work->error);
+    else if (work->status != WEFT_OK)
         http_fail_error(work->call->request, &work->error);
     else if (work->answer.length == 0)
         http_reply(work->call->request, status == 200 ? 204 : status, NULL, NULL, 0);
@@ -207,11 +210,17 @@ static void answer(void *context)
 
 void keeper_do(struct keeper *keeper, struct route_call *call, keeper_work *function)
 {
+    keeper_do_then(keeper, call, function, NULL);
+}
+
+void keeper_do_then(struct keeper *keeper, struct route_call *call, keeper_work *function, keeper_done *done)
+{
     struct work *work = calloc(1, sizeof *work);
     bool taken = false;
     if (work) {
         work->call = call;
         work->function = function;
+        work->done = done;
         json_begin(&work->answer, JSON_LINE);
         pthread_mutex_lock(&keeper->mutex);
         taken = !keeper->stopping;
@@ -307,11 +316,13 @@ static int64_t keep_metrics(struct keeper *keeper)
 static void wait_for_something(struct keeper *keeper, int64_t milliseconds)
 {
     uint64_t rung;
-    struct pollfd polled[2] = {{.fd = keeper->bell, .events = POLLIN},
-                               {.fd = keeper->config.engine->descriptor, .events = POLLIN}};
+    struct pollfd polled[3] = {
+        {.fd = keeper->bell, .events = POLLIN},
+        {.fd = keeper->config.engine->descriptor, .events = POLLIN},
+        {.fd = keeper->controller ? controller_descriptor(keeper->controller) : -1, .events = POLLIN}};
     if (milliseconds > LONGEST_PAUSE)
         milliseconds = LONGEST_PAUSE;
-    poll(polled, 2, milliseconds > 0 ? (int)milliseconds : 0);
+    poll(polled, 3, milliseconds > 0 ? (int)milliseconds : 0);
     if (read(keeper->bell, &rung, sizeof rung) < 0 && errno != EAGAIN)
         perror("weft: the keeper's descriptor");
 }

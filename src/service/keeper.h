@@ -53,6 +53,10 @@ typedef weft_status keeper_work(struct keeper *keeper, struct route_call *call, 
 /** Have the keeper do `work` for a call and answer it. On the HTTP server's thread. */
 void keeper_do(struct keeper *keeper, struct route_call *call, keeper_work *work);
 
+/** The same, and then have `done` answer the call on the HTTP server's thread; the work writes no answer. */
+typedef void keeper_done(struct route_call *call, weft_status status, const struct error *error);
+void keeper_do_then(struct keeper *keeper, struct route_call *call, keeper_work *work, keeper_done *done);
+
 /* ---- for works -------------------------------------------------------------------------------------------------- */
 
 struct database *keeper_registry(struct keeper *keeper);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to runs: submitted, stopped, forked, promoted. */
 #include "platform/registry_projects.h"
+#include "service/run_origin.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
 
@@ -66,6 +67,8 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
     if (status != WEFT_OK)
         return status;
     status = controller_check(keeper_controller(keeper), &specification, error);
+    if (status == WEFT_OK)
+        status = run_origin_check(keeper_folders(keeper), &specification, error);
     if (status == WEFT_OK)
         status = database_begin(registry, DATABASE_DURABLE, error);
     if (status == WEFT_OK) {

@@ -15,9 +15,9 @@
 
 #define FIRST_PROJECT "default"
 
-static const struct route_table *const resources[] = {&server_routes, &run_routes,     &run_order_routes,
-                                                      &queue_routes,  &cluster_routes, &project_routes,
-                                                      &budget_routes, &user_routes};
+static const struct route_table *const resources[] = {
+    &server_routes, &run_routes,  &run_order_routes, &queue_routes,    &cluster_routes, &project_routes,
+    &budget_routes, &user_routes, &snapshot_routes,  &run_file_routes, &log_routes,     &exec_routes};
 #define RESOURCES (sizeof resources / sizeof *resources)
 
 /* ---- for resources ---------------------------------------------------------------------------------------------- */
@@ -254,7 +254,11 @@ weft_status service_open(const struct service_config *config, struct service **s
 weft_status service_start(struct service *service, struct error *error)
 {
     events_attach(service->events, service->server);
-    weft_status status = keeper_start(service->keeper, service->server, error);
+    weft_status status = background_open(service->server, 2, 256, &service->reading, error);
+    if (status == WEFT_OK)
+        status = background_open(service->server, 1, 64, &service->storing, error);
+    if (status == WEFT_OK)
+        status = keeper_start(service->keeper, service->server, error);
     return status == WEFT_OK ? http_start(service->server, error) : status;
 }
 
@@ -274,6 +278,8 @@ void service_close(struct service *service)
         return;
     if (service->keeper)
         keeper_stop(service->keeper);
+    background_close(service->reading);
+    background_close(service->storing);
     if (service->server) {
         events_attach(service->events, NULL);
         http_stop(service->server);

@@ -8,6 +8,7 @@
 #include "server/access.h"
 #include "server/events_stream.h"
 #include "server/static_files.h"
+#include "service/background.h"
 #include "service/complaint.h"
 #include "service/keeper.h"
 #include "service/service.h"
@@ -21,6 +22,11 @@ struct service {
     struct static_files *pages;
     struct router *router;
     struct http_server *server;
+    struct background *reading;    /* threads that read what runs have written */
+    struct background *storing;    /* the one that writes to stores of snapshots, and cleans them up */
+    int64_t collected;             /* when that was begun last */
+    struct exec_session *sessions; /* commands that run in nodes for somebody: a list */
+    unsigned session_count;
     char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
     struct complaint audit_trouble;
@@ -57,6 +63,6 @@ void service_answer(struct route_call *call, weft_status status, struct json_wri
 
 /* The resources, each in its file of the same name. Their context is filled in by service.c. */
 extern const struct route_table server_routes, run_routes, run_order_routes, queue_routes, cluster_routes,
-    project_routes, budget_routes, user_routes;
+    project_routes, budget_routes, user_routes, snapshot_routes, run_file_routes, log_routes, exec_routes;
 
 #endif

@@ -338,7 +338,8 @@ static void commands_run_in_the_node_s_context(void **state)
 
     int master, slave;
     assert_int_equal(openpty(&master, &slave, NULL, NULL, NULL), 0);
-    char *shell[] = {"sh", "-c", "tty >/dev/null && : >/dev/tty && echo on a terminal; read line; echo got $line", NULL};
+    char *shell[] = {"sh", "-c", "tty >/dev/null && : >/dev/tty && echo on a terminal; read line; echo got $line",
+                     NULL};
     struct node_exec_order on_terminal = {shell, NULL, {slave, slave, slave}, true};
     assert_int_equal(engine->exec(engine, &order.attempt, 0, &on_terminal, &exec, &error), WEFT_OK);
     close(slave);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What a run begins from: code that was uploaded, and a checkpoint of the run that it was forked from. */
+#ifndef WEFT_SERVICE_RUN_ORIGIN_H
+#define WEFT_SERVICE_RUN_ORIGIN_H
+
+#include "platform/controller.h"
+#include "platform/run_specification.h"
+
+/**
+ * See that what a specification names is there, before the run is queued; a checkpoint is then called by its own name
+ * ("best" may mean another one later). The parent must be a run of a project that who asks may look at. Errors:
+ * ARGUMENT, with a sentence for the user.
+ */
+weft_status run_origin_check(const struct controller_folders *folders, struct run_specification *specification,
+                             struct error *error);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The stores of snapshots, one for each project, so that nobody can have what another project holds by its hash; and
+ * what is no longer needed in them.
+ */
+#ifndef WEFT_SERVICE_SNAPSHOT_STORES_H
+#define WEFT_SERVICE_SNAPSHOT_STORES_H
+
+#include "base/file.h"
+#include "platform/controller.h"
+#include "platform/snapshot_collect.h"
+
+/** FOLDER/snapshots/PROJECT; that is a name. */
+weft_status snapshot_store_of(const struct controller_folders *folders, const char *project, char path[FILE_PATH_BYTES],
+                              struct error *error);
+
+/**
+ * Take out of all stores the snapshots that no run names and that were not used since `before` (milliseconds since
+ * 1970). `registry` is a reader of the caller's own. What is wrong with one store does not keep others from it; the
+ * last such error is returned.
+ */
+weft_status snapshot_stores_collect(const struct controller_folders *folders, struct database *registry, int64_t before,
+                                    struct snapshot_collected *collected, struct error *error);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/snapshot_upload.h"
+
+#include "platform/name.h"
+#include "platform/snapshot_collect.h"
+#include "platform/snapshot_list.h"
+#include "platform/snapshot_pack.h"
+#include "platform/snapshot_store.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define PACK_BYTES ((size_t)8 << 20) /* after which a pack is sent */
+#define TRIES      4                 /* to offer the list: something else may remove what it needs meanwhile */
+#define KEPT       INT64_C(604800000)
+
+struct upload {
+    struct client *client;
+    const char *project, *store;
+    char objects[256];
+    struct buffer pack;
+};
+
+static weft_status cache_folder(char path[FILE_PATH_BYTES], struct error *error)
+{
+    const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (cache && *cache == '/')
+        return file_join(path, cache, "weft/snapshots", error);
+    if (home && *home == '/')
+        return file_join(path, home, ".cache/weft/snapshots", error);
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "there is no place for snapshots: neither XDG_CACHE_HOME nor HOME is an absolute path");
+}
+
+static weft_status send_pack(struct upload *upload, struct error *error)
+{
+    struct client_reply reply;
+    struct client_request request = {.method = "POST",
+                                     .path = upload->objects,
+                                     .body = (const char *)buffer_begin(&upload->pack),
+                                     .size = buffer_size(&upload->pack),
+                                     .type = "application/octet-stream"};
+    if (!request.size)
+        return WEFT_OK;
+    weft_status status = client_ask(upload->client, &request, &reply, error);
+    if (status == WEFT_OK)
+        client_reply_free(&reply);
+    buffer_consume(&upload->pack, request.size);
+    return status;
+}
+
+static weft_status add_object(struct upload *upload, const char *hash, struct error *error)
+{
+    char path[FILE_PATH_BYTES], *content;
+    size_t size;
+    if (strlen(hash) != SHA256_TEXT_BYTES - 1 || strspn(hash, "0123456789abcdef") != SHA256_TEXT_BYTES - 1)
+        return error_set(error, WEFT_ERROR_NETWORK, "%s asks for an object that has no such name: '%.80s'",
+                         client_server(upload->client), hash);
+    weft_status status = snapshot_object_path(path, upload->store, hash, hash + 2, error);
+    if (status == WEFT_OK)
+        status = file_read(path, SNAPSHOT_PACK_MOST, &content, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    if (buffer_size(&upload->pack) + size > PACK_BYTES)
+        status = send_pack(upload, error);
+    if (status == WEFT_OK) {
+        snapshot_pack_put(&upload->pack, hash, size);
+        buffer_put(&upload->pack, content, size);
+        if (upload->pack.failed)
+            status = error_memory(error, size, "a pack of files");
+    }
+    free(content);
+    return status;
+}
+
+/* Offer the list; send what is missing. `*kept` if nothing was. */
+static weft_status offer(struct upload *upload, const char *id, const char *list, size_t size, bool *kept,
+                         struct error *error)
+{
+    char path[256];
+    struct client_reply reply;
+    const cJSON *missing, *item;
+    snprintf(path, sizeof path, "/api/v1/projects/%s/snapshots/%s", upload->project, id);
+    const struct client_request request = {
+        .method = "PUT", .path = path, .body = list, .size = size, .type = "application/octet-stream"};
+    weft_status status = client_ask(upload->client, &request, &reply, error);
+    if (status != WEFT_OK)
+        return status;
+    status = reply.json ? json_get_array(reply.json, "missing", "the server's answer", &missing, error)
+                        : error_set(error, WEFT_ERROR_NETWORK, "%s gave no answer that could be read",
+                                    client_server(upload->client));
+    if (status == WEFT_OK) {
+        *kept = cJSON_GetArraySize(missing) == 0;
+        cJSON_ArrayForEach(item, missing) if (status == WEFT_OK) status =
+            add_object(upload, cJSON_IsString(item) ? item->valuestring : "", error);
+    }
+    client_reply_free(&reply);
+    return status == WEFT_OK ? send_pack(upload, error) : status;
+}
+
+weft_status snapshot_upload(struct client *client, const char *project, const char *folder, struct snapshot *snapshot,
+                            struct error *error)
+{
+    char store[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *list;
+    size_t size;
+    struct snapshot taken;
+    struct snapshot_collected collected;
+    struct upload upload = {.client = client, .project = project, .store = store};
+    if (!platform_name_is_valid(project))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%.80s' cannot be the name of a project", project);
+    snprintf(upload.objects, sizeof upload.objects, "/api/v1/projects/%s/objects", project);
+    weft_status status = cache_folder(store, error);
+    if (status == WEFT_OK)
+        status = snapshot_take(store, folder, NULL, &taken, error);
+    if (status == WEFT_OK)
+        status = snapshot_list_load(store, taken.id, path, &list, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    bool kept = false;
+    for (int i = 0; i < TRIES && !kept && status == WEFT_OK; i++)
+        status = offer(&upload, taken.id, list, size, &kept, error);
+    if (status == WEFT_OK && !kept)
+        status = error_set(error, WEFT_ERROR_NETWORK, "%s does not keep what it is sent: its store loses files",
+                           client_server(client));
+    buffer_free(&upload.pack);
+    free(list);
+    if (status != WEFT_OK)
+        return status;
+    *snapshot = taken;
+    snapshot_collect(store, ((int64_t)time(NULL) * 1000) - KEPT, NULL, NULL, &collected, NULL);
+    return WEFT_OK;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** A snapshot of a folder of this machine, in a project of a server: the command's side of snapshot_routes.c. */
+#ifndef WEFT_SERVICE_SNAPSHOT_UPLOAD_H
+#define WEFT_SERVICE_SNAPSHOT_UPLOAD_H
+
+#include "platform/snapshot.h"
+#include "server/client.h"
+
+/**
+ * Take a snapshot of `folder` and see that the server has it for `project`: only what it lacks is sent. What was taken
+ * is kept in ${XDG_CACHE_HOME:-~/.cache}/weft/snapshots for a week, so that the server gets what was hashed, whatever
+ * happens to the folder meanwhile, and the next one is soon taken. Errors: those of snapshot_take() and client_ask().
+ */
+weft_status snapshot_upload(struct client *client, const char *project, const char *folder, struct snapshot *snapshot,
+                            struct error *error);
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stores of all projects: what runs name stays, each project's for itself; the rest goes when it is old. */
+#include "platform/snapshot.h"
+#include "platform/snapshot_receive.h"
+#include "registry_support.h"
+#include "service/snapshot_stores.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Let everything below `path` look as if it was used last an hour ago. */
+static void grow_old(const char *path)
+{
+    DIR *listing = opendir(path);
+    const struct timespec times[2] = {{.tv_sec = time(NULL) - 3600}, {.tv_sec = time(NULL) - 3600}};
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        char inner[FILE_PATH_BYTES];
+        if (entry->d_name[0] == '.' || file_join(inner, path, entry->d_name, NULL) != WEFT_OK)
+            continue;
+        if (file_is_folder(inner))
+            grow_old(inner);
+        else
+            assert_int_equal(utimensat(AT_FDCWD, inner, times, 0), 0);
+    }
+    closedir(listing);
+}
+
+static void take(const struct controller_folders *folders, const char *project, const char *tree,
+                 struct snapshot *snapshot)
+{
+    char store[FILE_PATH_BYTES];
+    assert_int_equal(snapshot_store_of(folders, project, store, NULL), WEFT_OK);
+    assert_int_equal(snapshot_take(store, tree, NULL, snapshot, NULL), WEFT_OK);
+}
+
+static bool has(const struct controller_folders *folders, const char *project, const char *id)
+{
+    char store[FILE_PATH_BYTES];
+    assert_int_equal(snapshot_store_of(folders, project, store, NULL), WEFT_OK);
+    return snapshot_is_there(store, id);
+}
+
+static void what_runs_name_stays(void **state)
+{
+    const char *folder = temporary_folder();
+    char snapshots[600], tree[600], text[512];
+    struct snapshot one, other;
+    struct snapshot_collected collected;
+    struct error error = {0};
+    snprintf(snapshots, sizeof snapshots, "%s/snapshots", folder);
+    snprintf(tree, sizeof tree, "%s/tree", folder);
+    assert_int_equal(mkdir(tree, 0777), 0);
+    const struct controller_folders folders = {NULL, snapshots};
+    struct database *registry = registry_with_people(folder);
+    const int64_t before = ((int64_t)time(NULL) - 1800) * 1000;
+    /* No store at all. */
+    assert_int_equal(snapshot_stores_collect(&folders, registry, before, &collected, &error), WEFT_OK);
+    temporary_file(tree, "main.py", "one", 3);
+    take(&folders, "vision", tree, &one);
+    take(&folders, "speech", tree, &one);
+    temporary_file(tree, "main.py", "other", 5);
+    take(&folders, "vision", tree, &other);
+    take(&folders, "nobody", tree, &other); /* a project that there is not, and so has no runs */
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text,
+                 "{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"x\"],\"snapshot\":\"%s\"}", one.id);
+        submit(registry, text, 1000);
+    }
+    submit(registry, "{\"project\":\"speech\",\"owner\":\"carl\",\"command\":[\"x\"]}", 1000);
+    assert_int_equal(snapshot_stores_collect(&folders, registry, before, &collected, &error), WEFT_OK);
+    assert_int_equal(collected.snapshots, 0); /* all are young */
+    grow_old(snapshots);
+    if (snapshot_stores_collect(&folders, registry, before, &collected, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    assert_int_equal(collected.snapshots, 3);
+    assert_int_equal(collected.objects, 3);
+    assert_true(has(&folders, "vision", one.id));
+    assert_false(has(&folders, "vision", other.id));
+    assert_false(has(&folders, "speech", one.id)); /* that another project's run names it is not enough */
+    assert_false(has(&folders, "nobody", other.id));
+    /* Trouble in one store is told, and keeps no other from being looked after. */
+    take(&folders, "speech", tree, &other);
+    grow_old(snapshots);
+    char path[FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/vision/snapshots/%s", snapshots, one.id);
+    assert_int_equal(truncate(path, 5), 0);
+    assert_int_equal(snapshot_stores_collect(&folders, registry, before, &collected, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, one.id));
+    assert_int_equal(collected.snapshots, 1);
+    database_close(registry);
+    assert_int_equal(file_remove_tree(folder, NULL), WEFT_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_runs_name_stays)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
