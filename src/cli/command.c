@@ -79,10 +79,44 @@ static weft_status check_words(const struct command_call *call, struct error *er
     if (call->word_count < command->least_words)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' needs %s; '%s --help' tells more", call->name,
                          command->words, call->name);
+    const char *names[NAMES_MOST];
+    size_t known = 0;
+    for (; known < command->subcommand_count && known < NAMES_MOST; known++)
+        names[known] = command->subcommands[known]->name;
+    const char *nearest = call->word_count > command->most_words ? text_nearest(call->words[0], names, known) : NULL;
+    if (nearest)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s %s' is no command; did you mean '%s %s'?", call->name,
+                         call->words[0], call->name, nearest);
     if (call->word_count > command->most_words)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' does not know what to do with '%s'; '%s --help' tells more",
                          call->name, call->words[command->most_words], call->name);
     return WEFT_OK;
+}
+
+/* Options and words of a command that takes words and a program: the program is what stands behind "--". */
+static weft_status parse_before_program(const struct command_call *call, int argc, char **argv, struct cli_rest *rest,
+                                        struct error *error)
+{
+    int end = 0;
+    while (end < argc && strcmp(argv[end], "--") != 0)
+        end++;
+    weft_status status = cli_options_parse(call->name, call->command->options, call->command->option_count, false, end,
+                                           argv, rest, error);
+    if (status == WEFT_OK && end < argc) {
+        rest->program = argv + end + 1;
+        rest->program_count = (size_t)(argc - end - 1);
+    }
+    return status;
+}
+
+static weft_status parse(const struct command_call *call, int argc, char **argv, struct cli_rest *rest,
+                         struct error *error)
+{
+    const struct command *command = call->command;
+    if (command->takes_program && command->most_words > 0)
+        return parse_before_program(call, argc, argv, rest, error);
+    return cli_options_parse(call->name, command->options, command->option_count, command->takes_program, argc, argv,
+                             rest, error);
 }
 
 static int report(FILE *errors, const struct error *error, int exit_code)
@@ -128,8 +162,7 @@ int command_main(const struct command *const *table, size_t count, int argc, cha
         return 0;
     }
     const struct command *command = call.command;
-    if (cli_options_parse(call.name, command->options, command->option_count, command->takes_program, argc - used,
-                          argv + used, &rest, &error) != WEFT_OK)
+    if (parse(&call, argc - used, argv + used, &rest, &error) != WEFT_OK)
         return report(errors, &error, EXIT_MISUSED);
     call.arguments = argv + used;
     call.words = rest.words;

@@ -58,7 +58,7 @@ struct command {
     const char *examples;     /**< a command line a line, each ending in "\n", or NULL */
     const char *words;        /**< positional words as help shows them: "DIR", "COLLECTIVE [BYTES]", or NULL */
     size_t least_words, most_words;
-    bool takes_program; /**< a program and its arguments may follow, behind "--" or not */
+    bool takes_program; /**< a program and its arguments may follow, behind "--" or not; with words: behind "--" */
     const struct cli_option *options;
     size_t option_count;
     const struct command *const *subcommands;

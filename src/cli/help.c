@@ -52,7 +52,7 @@ void help_usage(FILE *output, const char *name, const struct command *command)
     if (command->words)
         fprintf(output, " %s", command->words);
     if (command->takes_program)
-        fprintf(output, " [--] PROGRAM [ARGUMENTS]");
+        fprintf(output, command->most_words ? " [-- PROGRAM [ARGUMENTS]]" : " [--] PROGRAM [ARGUMENTS]");
 }
 
 /* "-n, --ranks N" */

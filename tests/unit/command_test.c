@@ -56,7 +56,29 @@ static const struct command passes = {.name = "passes",
                                       .options = options,
                                       .option_count = 1,
                                       .run = pass_on};
-static const struct command *const table[] = {&checkpoint, &fails, &passes};
+
+static weft_status show_all(struct command_call *call, struct error *error)
+{
+    fprintf(call->output, "%d", (int)number);
+    for (size_t i = 0; i < call->word_count; i++)
+        fprintf(call->output, " %s", call->words[i]);
+    fprintf(call->output, " |");
+    for (size_t i = 0; i < call->program_count; i++)
+        fprintf(call->output, " %s", call->program[i]);
+    return WEFT_OK;
+}
+
+static const struct command enters = {.name = "enters",
+                                      .group = COMMAND_TRAIN,
+                                      .summary = "run a program in something",
+                                      .words = "PLACE",
+                                      .least_words = 1,
+                                      .most_words = 1,
+                                      .takes_program = true,
+                                      .options = options,
+                                      .option_count = 1,
+                                      .run = show_all};
+static const struct command *const table[] = {&checkpoint, &enters, &fails, &passes};
 
 static char output[8192], errors[2048];
 
@@ -129,13 +151,29 @@ static void exit_codes_are_passed_on(void **state)
     assert_string_equal(errors, "weft: rank 1 ended with 42\n");
 }
 
+static void a_program_stands_behind_words_and_dashes(void **state)
+{
+    assert_int_equal(RUN("enters", "here", "-n", "3", "--", "ls", "-n", "x", "--", "y"), 0);
+    assert_string_equal(output, "3 here | ls -n x -- y");
+    assert_int_equal(RUN("enters", "-n", "3", "here"), 0);
+    assert_string_equal(output, "3 here |");
+    assert_int_equal(RUN("enters", "here", "--"), 0);
+    assert_string_equal(output, "1 here |");
+    assert_int_equal(RUN("enters", "--", "ls"), 2);
+    assert_string_equal(errors, "weft: 'weft enters' needs PLACE; 'weft enters --help' tells more\n");
+    assert_int_equal(RUN("enters", "here", "ls"), 2);
+    assert_non_null(strstr(errors, "does not know what to do with 'ls'"));
+    assert_int_equal(RUN("enters", "--help"), 0);
+    assert_non_null(strstr(output, "usage: weft enters [options] PLACE [-- PROGRAM [ARGUMENTS]]\n"));
+}
+
 static void output_that_cannot_be_written_is_a_failure(void **state)
 {
     char *words[] = {"weft", "checkpoint", "show", NULL};
     FILE *full = fopen("/dev/full", "w"), *err = fmemopen(errors, sizeof errors, "w");
     if (!full)
         skip();
-    assert_int_equal(command_main(table, 3, 3, words, full, err), 1);
+    assert_int_equal(command_main(table, sizeof table / sizeof *table, 3, words, full, err), 1);
     fclose(full);
     fclose(err);
     assert_non_null(strstr(errors, "cannot write the output of 'weft checkpoint show'"));
@@ -195,6 +233,7 @@ int main(void)
         cmocka_unit_test(mistakes_exit_with_2_and_name_what_is_near),
         cmocka_unit_test(failures_exit_with_1_and_one_sentence),
         cmocka_unit_test(exit_codes_are_passed_on),
+        cmocka_unit_test(a_program_stands_behind_words_and_dashes),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
         cmocka_unit_test(help_of_a_command_tells_default_and_range),
         cmocka_unit_test(every_command_has_a_sound_table),
