@@ -1,87 +1,257 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `weft ps`: the jobs that run here. */
-#include "base/json.h"
+/* `weft ps`: runs of the platform, and the jobs that run on this machine. */
 #include "base/text.h"
 #include "cli/command.h"
-#include "insight/inspection.h"
+#include "cli/local_jobs.h"
+#include "cli/moments.h"
+#include "cli/platform_client.h"
+#include "cli/run_print.h"
+#include "cli/run_reference.h"
+#include "platform/run_state.h"
 
-#include <time.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_MISUSED   2
+#define LIVE_MOST      "1000"
+#define ENDED_SHOWN    "5"
+#define FILTERED_SHOWN 20
+
+static const char *const states[] = {"queued",    "placed",    "starting",  "running", "stopping",
+                                     "preempted", "re-queued", "succeeded", "failed",  "cancelled",
+                                     "live",      "over",      NULL};
 
 static struct {
-    bool json;
+    const char *project, *owner, *state, *search;
+    int64_t most;
+    bool all, local, json;
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each job"),
+    CLI_FLAG("all", 'a', &chosen.all, "runs of everybody, not only yours"),
+    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
+    CLI_TEXT("owner", 0, "USER", &chosen.owner, NULL, "only runs of this user; usually yourself"),
+    CLI_CHOICE("state", 0, "STATE", &chosen.state, NULL, states,
+               "only runs in this state; live: in any that is not final; over: in one that is"),
+    CLI_TEXT("search", 0, "TEXT", &chosen.search, NULL, "only runs with TEXT in their name, project or owner"),
+    CLI_INTEGER("last", 'n', "N", &chosen.most, NULL, 1, 1000, "the newest N runs, whatever their state"),
+    CLI_FLAG("local", 'l', &chosen.local, "only the jobs that are seen on this machine"),
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run (\"run\" is its number) and each job (\"job\")"),
 };
 
-static double age(const struct inspected_job *job)
+/* Runs that were found, in the order in which they are shown; they point into the replies. */
+struct found {
+    cJSON *replies[2];
+    const cJSON **runs;
+    size_t count;
+};
+
+static weft_status ask(struct platform *platform, const char *state, const char *most, cJSON **reply,
+                       struct error *error)
 {
-    double seconds = difftime(time(NULL), (time_t)job->started);
-    return seconds > 0 ? seconds : 0;
+    struct platform_path path;
+    const char *owner = chosen.owner ? chosen.owner : chosen.all ? NULL : platform->user;
+    platform_path_begin(&path, "runs");
+    platform_path_query(&path, "owner", owner);
+    platform_path_query(&path, "project", chosen.project);
+    platform_path_query(&path, "search", chosen.search);
+    platform_path_query(&path, "state", state);
+    platform_path_query(&path, "most", most);
+    return platform_get(platform, &path, reply, error);
 }
 
-static void print_json(const struct inspected_job *job, FILE *out)
+/* Add the runs of a reply. */
+static weft_status add(struct found *found, const cJSON *reply, struct error *error)
 {
-    struct json_writer line;
-    json_begin(&line, JSON_LINE);
-    json_open_object(&line, NULL);
-    json_put_text(&line, "job", job->name);
-    json_put_text(&line, "launcher", job->launcher);
-    json_put_text(&line, "user", job->user);
-    json_put_text(&line, "command", job->command);
-    json_put_integer(&line, "ranks", job->rank_count);
-    json_put_integer(&line, "here", job->here);
-    json_put_integer(&line, "started", job->started);
-    json_put_integer(&line, "waiting", job->waiting);
-    json_put_number(&line, "waited", job->waited);
-    json_put_text(&line, "verdict", job->verdict);
-    json_close(&line);
-    json_print(&line, out, NULL);
-    json_end(&line);
+    const cJSON *run, *list = field(reply, "runs");
+    size_t room = found->count + (size_t)cJSON_GetArraySize(list) + 1;
+    const cJSON **grown = realloc(found->runs, room * sizeof *grown);
+    if (!grown)
+        return error_memory(error, room * sizeof *grown, "a list of runs");
+    found->runs = grown;
+    cJSON_ArrayForEach(run, list)
+    {
+        found->runs[found->count++] = run;
+    }
+    return WEFT_OK;
 }
 
-static void print_line(const struct inspected_job *job, FILE *out)
+static weft_status find(struct platform *platform, struct found *found, struct error *error)
 {
-    char ranks[32], up[32], waited[32];
-    snprintf(ranks, sizeof ranks, job->here < job->rank_count ? "%u of %u" : "%u", job->here, job->rank_count);
-    fprintf(out, "%-24s %-10s %-12s %-8s %7s  %s\n", job->name, ranks, job->launcher, job->user,
-            text_seconds(age(job), up, sizeof up), job->command);
-    if (job->waiting)
-        fprintf(out, "%24s %u of %u ranks wait, for up to %s: %s\n", "", job->waiting, job->rank_count,
-                text_seconds(job->waited, waited, sizeof waited), job->verdict);
+    char most[32];
+    bool filtered = chosen.state || chosen.search || chosen.most;
+    snprintf(most, sizeof most, "%" PRId64, chosen.most ? chosen.most : FILTERED_SHOWN);
+    weft_status status = filtered ? ask(platform, chosen.state, most, &found->replies[0], error)
+                                  : ask(platform, "live", LIVE_MOST, &found->replies[0], error);
+    if (status == WEFT_OK)
+        status = add(found, found->replies[0], error);
+    if (status == WEFT_OK && !filtered)
+        status = ask(platform, "over", ENDED_SHOWN, &found->replies[1], error);
+    if (status == WEFT_OK && !filtered)
+        status = add(found, found->replies[1], error);
+    return status;
+}
+
+static void free_found(struct found *found)
+{
+    cJSON_Delete(found->replies[0]);
+    cJSON_Delete(found->replies[1]);
+    free(found->runs);
+}
+
+static bool has_waiting(const struct found *found)
+{
+    enum run_state state;
+    for (size_t i = 0; i < found->count; i++)
+        if (run_state_find(field_text(found->runs[i], "state"), &state) && run_state_is_waiting(state))
+            return true;
+    return false;
+}
+
+/* Whether runs are shown under a name other than that of who asks. */
+static bool has_others(const struct platform *platform, const struct found *found)
+{
+    for (size_t i = 0; i < found->count; i++)
+        if (strcmp(field_text(found->runs[i], "owner"), platform->user) != 0)
+            return true;
+    return false;
+}
+
+/* Print the table, with what the scheduler says of runs that wait. */
+static weft_status print_table(struct platform *platform, const struct found *found, FILE *output, struct error *error)
+{
+    struct platform_path path;
+    struct run_table made = {.owners = has_others(platform, found), .now = moment_now()};
+    cJSON *reply = NULL;
+    platform_path_begin(&path, "queue");
+    if (has_waiting(found) && platform_get(platform, &path, &reply, NULL) == WEFT_OK)
+        made.queue = field(reply, "queue");
+    weft_status status = run_print_table(found->runs, found->count, &made, output, error);
+    cJSON_Delete(reply);
+    return status;
+}
+
+static weft_status list_runs(struct platform *platform, bool heading, FILE *output, struct error *error)
+{
+    struct found found = {0};
+    weft_status status = find(platform, &found, error);
+    if (status == WEFT_OK && chosen.project && found.count == 0)
+        status = platform_project_check(platform, chosen.project, error);
+    if (status == WEFT_OK && chosen.json) {
+        for (size_t i = 0; i < found.count; i++)
+            platform_print_json(found.runs[i], output);
+    } else if (status == WEFT_OK) {
+        if (heading)
+            fprintf(output, "Runs at %s\n", client_server(platform->client));
+        if (found.count > 0)
+            status = print_table(platform, &found, output, error);
+        else
+            fprintf(output, "no such runs%s\n",
+                    chosen.all || chosen.owner ? "" : " of yours; 'weft ps --all' shows everybody's");
+    }
+    free_found(&found);
+    return status;
+}
+
+static weft_status show_runs(struct platform *platform, char *const *words, size_t count, FILE *output,
+                             struct error *error)
+{
+    for (size_t i = 0; i < count; i++) {
+        cJSON *object = NULL;
+        int64_t run;
+        weft_status status = run_reference_get(platform, words[i], &run, &object, error);
+        if (status == WEFT_OK && chosen.json)
+            platform_print_json(object, output);
+        else if (status == WEFT_OK) {
+            fputs(i > 0 ? "\n" : "", output);
+            status = run_print_whole(object, moment_now(), output, error);
+        }
+        cJSON_Delete(object);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+/* Nothing but runs is wanted: a server has to answer. */
+static bool wants_runs(const struct command_call *call)
+{
+    return call->word_count > 0 || chosen.all || chosen.project || chosen.owner || chosen.state || chosen.search ||
+           chosen.most;
+}
+
+/* Jobs, behind the runs where there is a server. */
+static weft_status list_both(struct command_call *call, struct platform *platform, struct error *error)
+{
+    struct local_jobs jobs;
+    weft_status status = local_jobs_open(&jobs, error);
+    if (status != WEFT_OK)
+        return status;
+    bool headings = platform && jobs.count > 0 && !chosen.json;
+    if (platform)
+        status = list_runs(platform, headings, call->output, error);
+    if (status == WEFT_OK) {
+        if (headings)
+            fprintf(call->output, "\nJobs on this machine\n");
+        if (jobs.count > 0 || !platform)
+            local_jobs_print(&jobs, chosen.json, call->output);
+    }
+    local_jobs_close(&jobs);
+    return status;
 }
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    struct inspection inspection;
-    weft_status status = inspection_open(false, &inspection, error);
-    if (status != WEFT_OK)
+    struct platform platform;
+    struct error absent = {0};
+    const char *named = getenv("WEFT_SERVER");
+    bool runs = wants_runs(call);
+    if (chosen.local && runs) {
+        call->exit_code = EXIT_MISUSED;
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s: --local shows jobs of this machine, of which no run, project, owner, state or number is "
+                         "known",
+                         call->name);
+    }
+    if (chosen.local)
+        return list_both(call, NULL, error);
+    weft_status status = platform_open(runs ? PLATFORM_PATIENCE : 0, &platform, runs ? error : &absent);
+    if (status != WEFT_OK && runs)
         return status;
-    if (!chosen.json && inspection.job_count)
-        fprintf(call->output, "%-24s %-10s %-12s %-8s %7s  %s\n", "job", "ranks here", "launcher", "user", "up",
-                "command");
-    for (uint32_t j = 0; j < inspection.job_count; j++)
-        if (chosen.json)
-            print_json(&inspection.jobs[j], call->output);
-        else
-            print_line(&inspection.jobs[j], call->output);
-    if (!chosen.json && !inspection.job_count)
-        fprintf(call->output, "no job of yours runs on this machine\n");
-    inspection_close(&inspection);
-    return WEFT_OK;
+    if (status != WEFT_OK) {
+        /* Without a server the jobs here are all there is to tell; one that was named should have answered. */
+        if (status != WEFT_ERROR_RENDEZVOUS || (named && *named))
+            fprintf(stderr, "weft: %s\n", absent.text);
+        return list_both(call, NULL, error);
+    }
+    if (call->word_count > 0)
+        status = show_runs(&platform, call->words, call->word_count, call->output, error);
+    else if (runs)
+        status = list_runs(&platform, false, call->output, error);
+    else
+        status = list_both(call, &platform, error);
+    platform_close(&platform);
+    return status;
 }
 
 const struct command command_ps = {
     .name = "ps",
     .group = COMMAND_UNDERSTAND,
-    .summary = "list the jobs that run on this machine, and who holds them up",
+    .summary = "list runs, and the jobs that run on this machine and who holds them up",
     .description =
-        "Lists every running job that has a rank on this machine, however it was started: by weft run, mpirun, srun or "
-        "torchrun. Where ranks have waited for another for more than a moment, that is said; weft inspect tells more. "
-        "The jobs take no part in it: a stopped process is listed like any other. One sees one's own jobs; root sees "
-        "all.",
-    .examples = "weft ps\nweft ps --json\n",
+        "Where a Weft server answers, runs come first: yours that are not over, and the last few that have ended. "
+        "Options choose others. With RUN, a run is shown in full: what was asked for, and its attempts and their "
+        "nodes.\n\n"
+        "Behind them, or alone where no server answers or with --local, comes every running job that has a rank on "
+        "this "
+        "machine, however it was started: by weft run, mpirun, srun or torchrun. Where ranks have waited for another "
+        "for "
+        "more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped process is "
+        "listed like any other. One sees one's own jobs; root sees all.",
+    .examples = "weft ps\nweft ps --all --state queued\nweft ps -p vision -n 50\nweft ps 12\nweft ps --local --json\n",
+    .words = "[RUN ...]",
+    .most_words = 100,
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

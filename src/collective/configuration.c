@@ -44,6 +44,7 @@ static const struct configuration_variable variables[] = {
     {"WEFT_METRICS", "a file, a pipe or a folder", "none",
      "where weft_report() writes metrics; in a folder, each rank writes a file of its own"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
+    {"WEFT_PROJECT", "a project's name", "the server's", "the project of weft submit"},
     {"WEFT_RANK", "from 0", "set by weft run", "this rank's number"},
     {"WEFT_RANKS", "from 1", "set by weft run", "how many ranks the job has"},
     {"WEFT_RUN", "a run's id", "set by weft run", "the name under which weft ps and weft inspect show the job"},

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft fork`: a run again, with something changed. */
+#include "cli/run_child.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static struct {
+    const char *checkpoint;
+    bool code;
+    struct run_options run;
+    struct run_submit_shown shown;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_TEXT("checkpoint", 'c', "NAME", &chosen.checkpoint, NULL,
+             "begin from this checkpoint of RUN, or from its newest or best; usually from the start"),
+    CLI_FLAG("code", 0, &chosen.code, "with the code of the working folder in place of that of RUN"),
+    RUN_OPTIONS(chosen.run),
+    RUN_SUBMIT_OPTIONS(chosen.shown),
+};
+
+static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
+                         struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
+{
+    bool found = false;
+    weft_status status = run_child_write_command(call, parent, body, error);
+    if (status == WEFT_OK && chosen.checkpoint)
+        status = run_child_write_checkpoint(platform, parent, chosen.checkpoint, body, &found, error);
+    if (status == WEFT_OK && chosen.code)
+        status = run_submit_code(platform, parent->project, true, body, error);
+    snprintf(done, RUN_CHILD_DONE_BYTES, "a fork of run %" PRId64 ", submitted to project %s", parent->run,
+             parent->project);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    static const struct run_child child = {
+        .route = "fork", .options = &chosen.run, .shown = &chosen.shown, .write = write};
+    return run_child_make(call, &child, error);
+}
+
+const struct command command_fork = {
+    .name = "fork",
+    .group = COMMAND_PLATFORM,
+    .summary = "run a run again with something changed",
+    .description =
+        "Makes a new run with the code, command, environment and resources of RUN, except for what is given here. "
+        "Behind \"--\", options take the place of the same options of RUN, or are added to them; a whole command, "
+        "which "
+        "begins with no '-', takes the place of RUN's. 'weft diff RUN NEW' shows what came of it.",
+    .examples = "weft fork 12 -- --learning-rate 0.01\n"
+                "weft fork 12 --checkpoint newest --time 12h -- --steps 20000\n"
+                "weft fork baseline --name other-seed --env SEED=2\n",
+    .words = "RUN",
+    .least_words = 1,
+    .most_words = 1,
+    .takes_program = true,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

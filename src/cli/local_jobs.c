@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/local_jobs.h"
+
+#include "base/json.h"
+#include "base/text.h"
+
+#include <time.h>
+
+static double age(const struct inspected_job *job)
+{
+    double seconds = difftime(time(NULL), (time_t)job->started);
+    return seconds > 0 ? seconds : 0;
+}
+
+static void print_json(const struct inspected_job *job, FILE *out)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    json_put_text(&line, "job", job->name);
+    json_put_text(&line, "launcher", job->launcher);
+    json_put_text(&line, "user", job->user);
+    json_put_text(&line, "command", job->command);
+    json_put_integer(&line, "ranks", job->rank_count);
+    json_put_integer(&line, "here", job->here);
+    json_put_integer(&line, "started", job->started);
+    json_put_integer(&line, "waiting", job->waiting);
+    json_put_number(&line, "waited", job->waited);
+    json_put_text(&line, "verdict", job->verdict);
+    json_close(&line);
+    json_print(&line, out, NULL);
+    json_end(&line);
+}
+
+static void print_line(const struct inspected_job *job, FILE *out)
+{
+    char ranks[32], up[32], waited[32];
+    snprintf(ranks, sizeof ranks, job->here < job->rank_count ? "%u of %u" : "%u", job->here, job->rank_count);
+    fprintf(out, "%-24s %-10s %-12s %-8s %7s  %s\n", job->name, ranks, job->launcher, job->user,
+            text_seconds(age(job), up, sizeof up), job->command);
+    if (job->waiting)
+        fprintf(out, "%24s %u of %u ranks wait, for up to %s: %s\n", "", job->waiting, job->rank_count,
+                text_seconds(job->waited, waited, sizeof waited), job->verdict);
+}
+
+weft_status local_jobs_open(struct local_jobs *jobs, struct error *error)
+{
+    weft_status status = inspection_open(false, &jobs->inspection, error);
+    jobs->count = status == WEFT_OK ? jobs->inspection.job_count : 0;
+    return status;
+}
+
+void local_jobs_close(struct local_jobs *jobs)
+{
+    inspection_close(&jobs->inspection);
+}
+
+void local_jobs_print(const struct local_jobs *jobs, bool json, FILE *output)
+{
+    if (!json && jobs->count)
+        fprintf(output, "%-24s %-10s %-12s %-8s %7s  %s\n", "job", "ranks here", "launcher", "user", "up", "command");
+    for (uint32_t j = 0; j < jobs->count; j++)
+        if (json)
+            print_json(&jobs->inspection.jobs[j], output);
+        else
+            print_line(&jobs->inspection.jobs[j], output);
+    if (!json && !jobs->count)
+        fprintf(output, "no job of yours runs on this machine\n");
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft pods`: hosts joined by one fast fabric. */
+#include "cli/cluster_view.h"
+#include "cli/command.h"
+#include "cli/platform_client.h"
+#include "cli/table.h"
+
+#include <inttypes.h>
+
+static struct {
+    bool json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each Pod"),
+};
+
+static const struct table_column columns[] = {{.title = "pod", .least = 8},
+                                              {.title = "hosts", .right = true},
+                                              {.title = "up", .right = true},
+                                              {.title = "slots", .right = true},
+                                              {.title = "taken", .right = true},
+                                              {.title = "free", .right = true},
+                                              {.title = "whole free hosts", .right = true},
+                                              {.title = "largest hole", .right = true}};
+
+/* What of a Pod is counted: slots of hosts that are up. */
+struct counted {
+    int64_t hosts, up, slots, taken, whole, largest;
+};
+
+static struct counted count(const cJSON *pod)
+{
+    struct counted counted = {0};
+    const cJSON *host;
+    cJSON_ArrayForEach(host, field(pod, "hosts"))
+    {
+        int64_t taken = cluster_taken(host), slots = field_integer(host, "slots");
+        counted.hosts++;
+        counted.taken += taken;
+        if (!cluster_is_up(host))
+            continue;
+        counted.up++;
+        counted.slots += slots;
+        counted.whole += taken == 0;
+        counted.largest = slots - taken > counted.largest ? slots - taken : counted.largest;
+    }
+    return counted;
+}
+
+static void put(struct table *table, const cJSON *pod)
+{
+    struct counted counted = count(pod);
+    int64_t open = counted.slots - counted.taken;
+    table_put(table, "%s", field_text(pod, "pod"));
+    table_put(table, "%" PRId64, counted.hosts);
+    table_put(table, "%" PRId64, counted.up);
+    table_put(table, "%" PRId64, counted.slots);
+    table_put(table, "%" PRId64, counted.taken);
+    table_put(table, "%" PRId64, open > 0 ? open : 0);
+    table_put(table, "%" PRId64, counted.whole);
+    table_put(table, "%" PRId64, counted.largest);
+}
+
+static void print_json(const cJSON *pod, FILE *output)
+{
+    struct counted counted = count(pod);
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    json_put_text(&line, "pod", field_text(pod, "pod"));
+    json_put_integer(&line, "hosts", counted.hosts);
+    json_put_integer(&line, "up", counted.up);
+    json_put_integer(&line, "slots", counted.slots);
+    json_put_integer(&line, "taken", counted.taken);
+    json_put_integer(&line, "whole_free_hosts", counted.whole);
+    json_put_integer(&line, "largest_hole", counted.largest);
+    json_close(&line);
+    json_print(&line, output, NULL);
+    json_end(&line);
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    struct table table;
+    cJSON *cluster = NULL;
+    const cJSON *pod;
+    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    status = cluster_get(&platform, &cluster, error);
+    platform_close(&platform);
+    if (status != WEFT_OK)
+        return status;
+    table_begin(&table, columns, sizeof columns / sizeof *columns);
+    cJSON_ArrayForEach(pod, field(cluster, "pods"))
+    {
+        if (chosen.json)
+            print_json(pod, call->output);
+        else
+            put(&table, pod);
+    }
+    if (!chosen.json) {
+        status = table_print(&table, call->output, error);
+        fprintf(call->output, "\n%" PRId64 " of %" PRId64 " slots taken; runs that wait ask for %" PRId64 "\n",
+                field_integer(cluster, "taken"), field_integer(cluster, "slots"),
+                field_integer(cluster, "waiting_slots"));
+    }
+    table_end(&table);
+    cJSON_Delete(cluster);
+    return status;
+}
+
+const struct command command_pods = {
+    .name = "pods",
+    .group = COMMAND_PLATFORM,
+    .summary = "list the Pods: hosts joined by one fast fabric, and what is free of them",
+    .description =
+        "A run on several nodes has them all in one Pod, unless it says that it may span several. The largest hole is "
+        "the most slots that are free on one host.",
+    .examples = "weft pods\nweft pods --json\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_print.h"
+
+#include "base/text.h"
+#include "cli/moments.h"
+#include "cli/platform_client.h"
+#include "cli/table.h"
+#include "cli/wrap.h"
+#include "platform/run_state.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LABEL_COLUMNS 13 /* where values begin */
+
+char *run_size_text(int64_t nodes, int64_t slots, char *buffer, size_t size)
+{
+    if (nodes > 1)
+        snprintf(buffer, size, "%" PRId64 " x %" PRId64, nodes, slots);
+    else
+        snprintf(buffer, size, "%" PRId64, slots);
+    return buffer;
+}
+
+/* How long it has run, all attempts together; "" before it has. */
+static char *ran_text(const cJSON *run, int64_t now, char buffer[MOMENT_BYTES])
+{
+    int64_t ran = field_integer(run, "served_ms");
+    if (field_present(run, "started") && !field_present(run, "ended") &&
+        strcmp(field_text(run, "state"), "running") == 0)
+        ran = ran > now - field_integer(run, "started") ? ran : now - field_integer(run, "started");
+    *buffer = '\0';
+    return ran > 0 ? moment_span(ran, buffer) : buffer;
+}
+
+/* ---- a table ----------------------------------------------------------------------------------------------------- */
+
+static const struct table_column columns[] = {{.title = "run", .right = true},
+                                              {.title = "name", .least = 8},
+                                              {.title = "project", .least = 7},
+                                              {.title = "owner", .least = 5},
+                                              {.title = "state"},
+                                              {.title = "slots", .right = true},
+                                              {.title = "submitted"},
+                                              {.title = "ran", .right = true},
+                                              {.title = "why", .least = 12}};
+
+/* Why it is where it is: of one that waits, what the scheduler says. */
+static const char *reason_of(const cJSON *run, const cJSON *queue)
+{
+    const cJSON *waiting;
+    cJSON_ArrayForEach(waiting, queue)
+    {
+        if (field_integer(waiting, "run") == field_integer(run, "run") && *field_text(waiting, "reason"))
+            return field_text(waiting, "reason");
+    }
+    return field_text(run, "reason");
+}
+
+static void put_run(struct table *table, const cJSON *run, const struct run_table *made)
+{
+    char size[48], ago[MOMENT_BYTES], ran[MOMENT_BYTES];
+    table_put(table, "%" PRId64, field_integer(run, "run"));
+    table_put(table, "%s", field_text(run, "name"));
+    table_put(table, "%s", field_text(run, "project"));
+    table_put(table, "%s", field_text(run, "owner"));
+    table_put(table, "%s", field_text(run, "state"));
+    table_put(table, "%s", run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size));
+    table_put(table, "%s", moment_ago(field_integer(run, "submitted"), made->now, ago));
+    table_put(table, "%s", ran_text(run, made->now, ran));
+    table_put(table, "%s", reason_of(run, made->queue));
+}
+
+weft_status run_print_table(const cJSON *const *runs, size_t count, const struct run_table *made, FILE *output,
+                            struct error *error)
+{
+    struct table table;
+    table_begin(&table, columns, sizeof columns / sizeof *columns);
+    table.hidden[3] = !made->owners;
+    for (size_t i = 0; i < count; i++)
+        put_run(&table, runs[i], made);
+    weft_status status = table_print(&table, output, error);
+    table_end(&table);
+    return status;
+}
+
+/* ---- one in full ------------------------------------------------------------------------------------------------- */
+
+static void print_value(FILE *output, const char *label, const char *value)
+{
+    char text[4096];
+    if (!*value)
+        return;
+    snprintf(text, sizeof text, "%s", value);
+    int column = fprintf(output, "%-*s", LABEL_COLUMNS, label);
+    wrap_print(output, text_printable(text), column, LABEL_COLUMNS);
+}
+
+static void print_command(const cJSON *command, FILE *output)
+{
+    char text[4096] = "";
+    const cJSON *word;
+    cJSON_ArrayForEach(word, command)
+    {
+        size_t length = strlen(text);
+        bool plain = cJSON_IsString(word) && *word->valuestring && !strpbrk(word->valuestring, " \t\n'\"\\$*?;&|<>()");
+        snprintf(text + length, sizeof text - length, plain ? "%s%s" : "%s'%s'", length ? " " : "",
+                 cJSON_IsString(word) ? word->valuestring : "");
+    }
+    print_value(output, "command", text);
+}
+
+static void print_environment(const cJSON *environment, FILE *output)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, environment)
+    {
+        char text[4096];
+        snprintf(text, sizeof text, "%s=%s", item->string, cJSON_IsString(item) ? item->valuestring : "");
+        print_value(output, item == environment->child ? "environment" : "", text);
+    }
+}
+
+static void print_moment(FILE *output, const char *label, const cJSON *run, const char *key, int64_t now)
+{
+    char clock[MOMENT_BYTES], ago[MOMENT_BYTES], text[2 * MOMENT_BYTES + 8];
+    if (!field_present(run, key))
+        return;
+    snprintf(text, sizeof text, "%s (%s)", moment_clock(field_integer(run, key), clock),
+             moment_ago(field_integer(run, key), now, ago));
+    print_value(output, label, text);
+}
+
+static const char *slot_kind_text(const cJSON *run)
+{
+    bool one = field_integer(run, "size") == 1;
+    return strcmp(field_text(run, "slot_kind"), "gpu") == 0 ? (one ? "GPU" : "GPUs") : (one ? "CPU slot" : "CPU slots");
+}
+
+static const char *launch_text(const char *launch)
+{
+    return strcmp(launch, "ranks") == 0   ? "ranks, one on each slot"
+           : strcmp(launch, "nodes") == 0 ? "one process on each node"
+           : strcmp(launch, "first") == 0 ? "one process, on the first node"
+                                          : launch;
+}
+
+static void print_asked(const cJSON *run, FILE *output)
+{
+    const cJSON *asked = field(run, "specification");
+    char size[48], text[256], span[MOMENT_BYTES], slice[MOMENT_BYTES];
+    run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size);
+    snprintf(
+        text, sizeof text, "%s %s%s%s%s%s", size, slot_kind_text(run),
+        field_true(run, "preemptible") ? ", preemptible" : "", field_true(run, "interactive") ? ", interactive" : "",
+        field_true(run, "may_span_pods") ? ", may span Pods" : "", field_number(run, "retries") > 0 ? ", retried" : "");
+    print_value(output, "asked for", text);
+    snprintf(text, sizeof text, "%s", moment_span(field_integer(run, "time_limit") * 1000, span));
+    if (field_number(run, "time_slice") > 0)
+        snprintf(text, sizeof text, "%s, in slices of %s", span,
+                 moment_span(field_integer(run, "time_slice") * 1000, slice));
+    print_value(output, "time limit", text);
+    print_command(field(asked, "command"), output);
+    print_value(output, "started as", launch_text(field_text(asked, "launch")));
+    print_environment(field(asked, "environment"), output);
+    print_value(output, "checkpoint", field_text(asked, "checkpoint"));
+    if (field_number(asked, "parent") > 0) {
+        snprintf(text, sizeof text, "run %" PRId64, field_integer(asked, "parent"));
+        print_value(output, "made from", text);
+    }
+    print_value(output, "snapshot", field_text(asked, "snapshot"));
+    print_value(output, "commit", field_text(asked, "commit"));
+}
+
+static const struct table_column node_columns[] = {{.title = "attempt", .right = true},
+                                                   {.title = "node", .right = true},
+                                                   {.title = "host", .least = 8},
+                                                   {.title = "slots", .least = 6},
+                                                   {.title = "started"},
+                                                   {.title = "ran", .right = true},
+                                                   {.title = "end"},
+                                                   {.title = "what happened", .least = 12}};
+
+static void put_node(struct table *table, const cJSON *attempt, const cJSON *node, int64_t now)
+{
+    char clock[MOMENT_BYTES] = "", span[MOMENT_BYTES] = "", end[64];
+    int64_t started = field_integer(node, "started");
+    int64_t ended = field_present(node, "ended") ? field_integer(node, "ended") : now;
+    snprintf(end, sizeof end, "%s", field_text(node, "exit"));
+    if (field_number(node, "signal") > 0)
+        snprintf(end, sizeof end, "%s, signal %" PRId64, field_text(node, "exit"), field_integer(node, "signal"));
+    else if (field_number(node, "code") > 0)
+        snprintf(end, sizeof end, "%s, code %" PRId64, field_text(node, "exit"), field_integer(node, "code"));
+    table_put(table, "%" PRId64, field_integer(attempt, "epoch"));
+    table_put(table, "%" PRId64, field_integer(node, "node"));
+    table_put(table, "%s", field_text(node, "host"));
+    table_put(table, "%s", field_text(node, "slots"));
+    table_put(table, "%s", started ? moment_clock(started, clock) : "");
+    table_put(table, "%s", started ? moment_span(ended - started, span) : "");
+    table_put(table, "%s", end);
+    table_put(table, "%s", *field_text(node, "detail") ? field_text(node, "detail") : field_text(attempt, "detail"));
+}
+
+static weft_status print_attempts(const cJSON *attempts, int64_t now, FILE *output, struct error *error)
+{
+    struct table table;
+    const cJSON *attempt, *node;
+    table_begin(&table, node_columns, sizeof node_columns / sizeof *node_columns);
+    cJSON_ArrayForEach(attempt, attempts)
+    {
+        cJSON_ArrayForEach(node, field(attempt, "nodes")) put_node(&table, attempt, node, now);
+    }
+    weft_status status = WEFT_OK;
+    if (table_rows(&table) > 0) {
+        fputc('\n', output);
+        status = table_print(&table, output, error);
+    }
+    table_end(&table);
+    return status;
+}
+
+weft_status run_print_whole(const cJSON *run, int64_t now, FILE *output, struct error *error)
+{
+    char text[512], ran[MOMENT_BYTES];
+    snprintf(text, sizeof text, "%" PRId64 "%s%s", field_integer(run, "run"), *field_text(run, "name") ? "  " : "",
+             field_text(run, "name"));
+    print_value(output, "run", text);
+    snprintf(text, sizeof text, "%s, of %s, class %s", field_text(run, "project"), field_text(run, "owner"),
+             field_text(run, "class"));
+    print_value(output, "project", text);
+    print_value(output, "state", field_text(run, "state"));
+    print_value(output, "why", field_text(run, "reason"));
+    print_moment(output, "submitted", run, "submitted", now);
+    print_moment(output, "started", run, "first_started", now);
+    print_moment(output, "ended", run, "ended", now);
+    print_value(output, "ran for", ran_text(run, now, ran));
+    print_asked(run, output);
+    return print_attempts(field(run, "attempts"), now, output, error);
+}

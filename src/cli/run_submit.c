@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/run_submit.h"
+
+#include "base/text.h"
+#include "cli/moments.h"
+#include "cli/run_follow.h"
+#include "cli/snapshot_send.h"
+#include "cli/wrap.h"
+#include "platform/git_state.h"
+#include "platform/run_state.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot, struct json_writer *body,
+                            struct error *error)
+{
+    char folder[FILE_PATH_BYTES], id[SNAPSHOT_ID_BYTES] = "", commit[RUN_SNAPSHOT_BYTES] = "";
+    bool dirty = false;
+    if (!getcwd(folder, sizeof folder))
+        return error_system(error, "cannot tell which folder this is");
+    weft_status status = snapshot ? snapshot_send(platform->client, project, folder, id, error) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    git_state_read(folder, commit, sizeof commit, &dirty);
+    if (*id)
+        json_put_text(body, "snapshot", id);
+    if (*commit)
+        json_put_text(body, "commit", commit);
+    return WEFT_OK;
+}
+
+void run_submit_words(char *const *words, struct json_writer *body)
+{
+    json_open_array(body, "command");
+    for (; *words; words++)
+        json_put_text(body, NULL, *words);
+    json_close(body);
+}
+
+/* One that can never run is ended at once. */
+static weft_status refused(int64_t run, const char *done, const cJSON *why, struct error *error)
+{
+    char sentence[512];
+    snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
+    return error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is %s, and cancelled at once: %s", run, done,
+                     text_printable(sentence));
+}
+
+static const char *made_for_it(const cJSON *reply)
+{
+    return field_true(reply, "project_made") ? ", which was made for it" : "";
+}
+
+/* What to do next, and why it waits if it does. */
+static weft_status tell(struct platform *platform, int64_t run, const char *done, const cJSON *reply, bool enter,
+                        FILE *output, struct error *error)
+{
+    struct platform_path path;
+    cJSON *why = NULL;
+    weft_status status = WEFT_OK;
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, run);
+    platform_path_part(&path, "why");
+    bool known = platform_get(platform, &path, &why, NULL) == WEFT_OK;
+    if (known && strcmp(field_text(why, "state"), run_state_name(RUN_CANCELLED)) == 0) {
+        status = refused(run, done, why, error);
+        cJSON_Delete(why);
+        return status;
+    }
+    fprintf(output, "run %" PRId64 " is %s%s\n", run, done, made_for_it(reply));
+    if (known && *field_text(why, "why")) {
+        char sentence[ERROR_TEXT_BYTES], expected[MOMENT_BYTES];
+        snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
+        int column = fprintf(output, "  %s:", field_text(why, "state"));
+        wrap_print(output, text_printable(sentence), column, 2);
+        if (field_present(why, "expected_start"))
+            fprintf(output, "  expected to start %s\n",
+                    moment_ago(field_integer(why, "expected_start"), moment_now(), expected));
+    }
+    fprintf(output, "next: weft %s %" PRId64 "    weft why %" PRId64 "    weft stop %" PRId64 "\n",
+            enter ? "shell" : "logs -f", run, run, run);
+    cJSON_Delete(why);
+    return status;
+}
+
+weft_status run_submit_send(struct command_call *call, struct platform *platform, const struct platform_path *path,
+                            const struct json_writer *body, const char *done, const struct run_submit_shown *shown,
+                            struct error *error)
+{
+    char key[CLIENT_KEY_BYTES];
+    cJSON *reply = NULL;
+    client_make_key(key);
+    weft_status status = platform_send(platform, "POST", path, body, key, &reply, error);
+    if (status != WEFT_OK)
+        return status;
+    int64_t run = field_integer(reply, "run");
+    if (run < 1)
+        status = error_set(error, WEFT_ERROR_NETWORK, "what %s answers does not name the new run",
+                           client_server(platform->client));
+    else if (shown->json)
+        platform_print_json(reply, call->output);
+    else if (shown->quiet)
+        fprintf(call->output, "%" PRId64 "\n", run);
+    else if (shown->follow)
+        fprintf(stderr, "run %" PRId64 " is %s%s; Ctrl-C leaves it alone, 'weft stop %" PRId64 "' ends it\n", run, done,
+                made_for_it(reply), run);
+    else
+        status = tell(platform, run, done, reply, shown->enter, call->output, error);
+    cJSON_Delete(reply);
+    if (status == WEFT_OK && shown->follow)
+        status = run_follow(platform, run, call->output, &call->exit_code, error);
+    return status;
+}

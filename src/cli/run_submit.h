@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What the commands that make a run (submit, resume, fork, promote) do when they have made their request. */
+#ifndef WEFT_CLI_RUN_SUBMIT_H
+#define WEFT_CLI_RUN_SUBMIT_H
+
+#include "cli/command.h"
+#include "cli/platform_client.h"
+#include "platform/run_specification.h"
+
+/** How a new run is told of. */
+struct run_submit_shown {
+    bool json;   /**< the server's reply as a line of JSON */
+    bool quiet;  /**< its number alone */
+    bool follow; /**< print its output until it has ended; the exit code says how */
+    bool enter;  /**< of the caller: it is there to be entered */
+};
+
+#define RUN_SUBMIT_OPTIONS(shown)                                                                                      \
+    CLI_FLAG("follow", 'f', &(shown).follow, "print its output until it has ended, and exit with 0 if it succeeded"),  \
+        CLI_FLAG("quiet", 'q', &(shown).quiet, "print the new run's number alone"),                                    \
+        CLI_FLAG("json", 0, &(shown).json, "a line of JSON")
+
+/** The code of the working folder: write "snapshot" (sent to the project) and "commit" into the open object. */
+weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot, struct json_writer *body,
+                            struct error *error);
+
+/** Write `words`, NULL at the end, as "command". */
+void run_submit_words(char *const *words, struct json_writer *body);
+
+/** POST the body with a key of its own, say what has become of it, and follow the run if that was asked for. `done` is
+ * for the sentence: "run 13 is submitted to project vision" with "submitted to project vision". */
+weft_status run_submit_send(struct command_call *call, struct platform *platform, const struct platform_path *path,
+                            const struct json_writer *body, const char *done, const struct run_submit_shown *shown,
+                            struct error *error);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft submit`: a run for the platform. */
+#include "cli/command.h"
+#include "cli/platform_client.h"
+#include "cli/run_options.h"
+#include "cli/run_submit.h"
+#include "platform/name.h"
+
+#include <stdlib.h>
+
+#define EXIT_MISUSED 2
+
+static struct {
+    const char *project;
+    bool no_snapshot;
+    struct run_options run;
+    struct run_submit_shown shown;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_TEXT(
+        "project", 'p', "NAME", &chosen.project, NULL,
+        "the project that the run belongs to; usually WEFT_PROJECT, or what the server has for those who name none"),
+    RUN_OPTIONS(chosen.run),
+    CLI_FLAG("interactive", 'i', &chosen.run.interactive,
+             "somebody waits for it, and enters it with weft shell; without PROGRAM it sleeps"),
+    CLI_FLAG("no-snapshot", 0, &chosen.no_snapshot, "send no code: the run begins in an empty folder"),
+    RUN_SUBMIT_OPTIONS(chosen.shown),
+};
+
+static weft_status misused(struct command_call *call, weft_status status)
+{
+    if (status != WEFT_OK)
+        call->exit_code = EXIT_MISUSED;
+    return status;
+}
+
+/* The project of a run: what was said, or what the server has for those who say nothing. */
+static const char *choose_project(const struct platform *platform)
+{
+    const char *usual = getenv("WEFT_PROJECT");
+    if (chosen.project || (usual && *usual))
+        return chosen.project ? chosen.project : usual;
+    return *field_text(platform->server, "project") ? field_text(platform->server, "project") : "default";
+}
+
+static weft_status submit(struct command_call *call, struct platform *platform, struct error *error)
+{
+    static char *const sleeping[] = {(char *)"sleep", (char *)"infinity", NULL};
+    struct platform_path path;
+    struct json_writer body;
+    char done[128];
+    const char *project = choose_project(platform);
+    weft_status status = misused(call, platform_name_check(project, "the project", error));
+    if (status != WEFT_OK)
+        return status;
+    json_begin(&body, JSON_LINE);
+    json_open_object(&body, NULL);
+    chosen.shown.enter = chosen.run.interactive;
+    if (call->program_count == 0 && !chosen.run.launch)
+        chosen.run.launch = "nodes";
+    run_submit_words(call->program_count ? call->program : sleeping, &body);
+    run_options_write(&chosen.run, NULL, &body);
+    status = run_submit_code(platform, project, !chosen.no_snapshot, &body, error);
+    json_close(&body);
+    platform_path_begin(&path, "projects");
+    platform_path_part(&path, project);
+    platform_path_part(&path, "runs");
+    snprintf(done, sizeof done, "submitted to project %s", project);
+    if (status == WEFT_OK)
+        status = run_submit_send(call, platform, &path, &body, done, &chosen.shown, error);
+    json_end(&body);
+    return status == WEFT_OK ? WEFT_OK : platform_project_unknown(platform, project, error);
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    if (call->program_count == 0 && !chosen.run.interactive)
+        return misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                       "%s needs a program: %s --project NAME -- PROGRAM [ARGUMENTS]", call->name,
+                                       call->name));
+    weft_status status = misused(call, run_options_check(call->name, &chosen.run, error));
+    if (status == WEFT_OK && chosen.project)
+        status = misused(call, platform_name_check(chosen.project, "--project", error));
+    if (status != WEFT_OK)
+        return status;
+    status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    status = submit(call, &platform, error);
+    platform_close(&platform);
+    return status;
+}
+
+const struct command command_submit = {
+    .name = "submit",
+    .group = COMMAND_PLATFORM,
+    .summary = "hand a program to the platform, which runs it when there is room",
+    .description =
+        "Takes a snapshot of the working folder (without what .weftignore names), sends it to the Weft server, and "
+        "makes "
+        "a run of it: the program starts in a copy of that folder as soon as there is room, on all nodes together. "
+        "Once "
+        "the run's number is printed, the run is kept: it starts even if the server is restarted or your terminal "
+        "closed "
+        "meanwhile.\n\n"
+        "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 of them, and 16 ranks of the "
+        "program. The git commit of the folder is kept with the run.",
+    .examples = "weft submit --project vision --nodes 2 --gpus 8 --time 6h -- weft train --data data/bible.txt\n"
+                "weft submit -p vision --slots 2 --name baseline --env SEED=1 -- python3 train.py --rate 0.1\n"
+                "run=$(weft submit -q -p vision -- ./measure)\n"
+                "weft submit -p vision --interactive --time 1h\n",
+    .takes_program = true,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};
