@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft exec`: a command in a node of a run. */
+#include "cli/command.h"
+#include "cli/node_session.h"
+#include "cli/run_node.h"
+#include "cli/run_reference.h"
+#include "platform/run_specification.h"
+
+static struct {
+    bool terminal;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("terminal", 't', &chosen.terminal, "give the command a terminal: for editors, debuggers, top"),
+};
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    char name[RUN_NAME_BYTES];
+    struct node_session_order order = {.command = call->program, .terminal = chosen.terminal};
+    if (!call->program_count)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "there is no command to run: weft exec %s -- COMMAND and its arguments", call->words[0]);
+    weft_status status = run_node_parse(call->words[0], name, sizeof name, &order.node, error);
+    if (status == WEFT_OK)
+        status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    if (order.node == RUN_NODE_NONE)
+        order.node = 0;
+    status = run_reference_find(&platform, name, &order.run, error);
+    if (status == WEFT_OK)
+        status = node_session_run(&platform, &order, &call->exit_code, error);
+    platform_close(&platform);
+    return status;
+}
+
+const struct command command_exec = {
+    .name = "exec",
+    .group = COMMAND_PLATFORM,
+    .summary = "run a command in a node of a run, beside its own",
+    .description =
+        "Runs a command where a node of a run is: on its host, in its folder, with its environment and its slots, for "
+        "as long as the node runs. Standard input, output and error are this command's own, and its exit code is that "
+        "of the command (128 and the number of the signal that ended it).\n\n"
+        "A node is written RUN/node-N, N from 0 on; a RUN alone means its first node. The owner of a run and managers "
+        "of its project may run commands in it.\n\n"
+        "The command gets SIGHUP when this one ends.",
+    .examples = "weft exec 12/node-1 -- nvidia-smi\nweft exec 12 -- sh -c 'ls -l $WEFT_CHECKPOINT_DIR'\n"
+                "weft exec --terminal 12 -- top\n",
+    .words = "RUN[/node-N]",
+    .least_words = 1,
+    .most_words = 1,
+    .takes_program = true,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};
