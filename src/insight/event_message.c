@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "insight/event_message.h"
 
+#include "base/float_bits.h"
 #include "base/text.h"
+#include "checkpoint/convert.h"
 #include "insight/varint.h"
 
 #include <math.h>
@@ -62,29 +64,12 @@ static bool next_field(struct varint_reader *message, struct field *field)
     }
 }
 
-static double of_double(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static double of_float(uint64_t bits)
-{
-    const uint32_t narrow = (uint32_t)bits;
-    float value;
-    memcpy(&value, &narrow, sizeof value);
-    return (double)value;
-}
-
 static double of_half(uint64_t bits)
 {
-    const double sign = bits & 0x8000 ? -1 : 1;
-    const int exponent = (int)(bits >> 10 & 31);
-    const double fraction = (double)(bits & 1023);
-    if (exponent == 31)
-        return fraction > 0 ? NAN : sign * INFINITY;
-    return sign * (exponent == 0 ? ldexp(fraction, -24) : ldexp(1024 + fraction, exponent - 25));
+    const uint16_t half = (uint16_t)bits;
+    float value;
+    convert_widen(WEFT_F16, 1, &half, &value);
+    return (double)value;
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
@@ -111,10 +96,10 @@ static bool number_of(uint64_t type, uint64_t bits, size_t size, double *value)
 {
     switch (type) {
     case TYPE_FLOAT:
-        *value = of_float(bits);
+        *value = (double)float_from_bits((uint32_t)bits);
         return size == 4;
     case TYPE_DOUBLE:
-        *value = of_double(bits);
+        *value = double_from_bits(bits);
         return size == 8;
     case TYPE_INT32:
         *value = (double)(int32_t)(uint32_t)bits;
@@ -142,7 +127,7 @@ static bool number_of(uint64_t type, uint64_t bits, size_t size, double *value)
         *value = (double)(uint8_t)bits;
         return size == 1;
     case TYPE_BFLOAT16:
-        *value = of_float((bits & 0xffff) << 16);
+        *value = (double)float_from_bits((uint32_t)((bits & 0xffff) << 16));
         return size == 2;
     case TYPE_HALF:
         *value = of_half(bits);
@@ -241,7 +226,7 @@ static weft_status read_value(struct varint_reader message, struct events_scalar
             length = (size_t)(field.bytes.end - field.bytes.at);
             memcpy(name, field.bytes.at, length <= EVENTS_NAME_MOST ? length : 0);
         } else if (field.number == 2 && field.wire == WIRE_FIXED32) {
-            scalar->value = of_float(field.value);
+            scalar->value = (double)float_from_bits((uint32_t)field.value);
             found = true;
         } else if (field.number == 8 && field.wire == WIRE_BYTES) {
             found = read_tensor(field.bytes, &scalar->value) || found;
@@ -272,7 +257,7 @@ weft_status event_message_read(const uint8_t *bytes, size_t size, events_take *t
     while (next_field(&event, &field)) {
         if (field.number == 2 && field.wire == WIRE_VARINT)
             scalar.step = (int64_t)field.value;
-        const double time = field.number == 1 && field.wire == WIRE_FIXED64 ? of_double(field.value) : NAN;
+        const double time = field.number == 1 && field.wire == WIRE_FIXED64 ? double_from_bits(field.value) : NAN;
         if (time >= 0 && time <= TIME_MOST)
             scalar.time = (int64_t)(time * 1e6);
     }

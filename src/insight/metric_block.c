@@ -5,9 +5,8 @@
  */
 #include "insight/metric_block.h"
 
+#include "base/float_bits.h"
 #include "insight/varint.h"
-
-#include <string.h>
 
 #define VERSION 1
 
@@ -30,33 +29,11 @@ static uint64_t get_little_endian(const uint8_t *from, size_t bytes)
     return number;
 }
 
-static uint64_t bits_of(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static uint32_t float_bits_of(double value)
-{
-    const float narrow = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &narrow, sizeof bits);
-    return bits;
-}
-
-static double value_of_float_bits(uint32_t bits)
-{
-    float narrow;
-    memcpy(&narrow, &bits, sizeof narrow);
-    return (double)narrow;
-}
-
 /* Bits are compared, not values: -0 and the payload of a NaN count. */
 static enum form form_of(const struct metric_point *points, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (bits_of(value_of_float_bits(float_bits_of(points[i].value))) != bits_of(points[i].value))
+        if (double_to_bits((double)(float)points[i].value) != double_to_bits(points[i].value))
             return FORM_F64;
     return FORM_F32;
 }
@@ -82,7 +59,8 @@ size_t metric_block_write(const struct metric_point *points, size_t count, uint8
     }
     const size_t width = form == FORM_F32 ? 4 : 8;
     for (size_t i = 0; i < count; i++, at += width)
-        put_little_endian(at, form == FORM_F32 ? float_bits_of(points[i].value) : bits_of(points[i].value), width);
+        put_little_endian(
+            at, form == FORM_F32 ? float_to_bits((float)points[i].value) : double_to_bits(points[i].value), width);
     return (size_t)(at - bytes);
 }
 
@@ -124,9 +102,9 @@ static bool read_values(struct varint_reader *reader, enum form form, struct met
     for (size_t i = 0; i < count; i++, reader->at += width) {
         const uint64_t bits = get_little_endian(reader->at, width);
         if (form == FORM_F32)
-            points[i].value = value_of_float_bits((uint32_t)bits);
+            points[i].value = (double)float_from_bits((uint32_t)bits);
         else
-            memcpy(&points[i].value, &bits, sizeof bits);
+            points[i].value = double_from_bits(bits);
     }
     return true;
 }

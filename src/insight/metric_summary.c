@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "insight/metric_summary.h"
 
+#include "base/float_bits.h"
+
 #include <math.h>
-#include <string.h>
 
 static int64_t least(int64_t left, int64_t right)
 {
@@ -80,20 +81,6 @@ struct metric_summary metric_summary_of(const struct metric_point *points, size_
 
 #define WORDS ((METRIC_SUMMARY_BYTES - 1) / 8)
 
-static uint64_t bits_of(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static double value_of(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 void metric_summary_write(const struct metric_summary *summary, uint8_t bytes[METRIC_SUMMARY_BYTES])
 {
     const struct metric_point *low = &summary->lowest, *high = &summary->highest;
@@ -102,17 +89,17 @@ void metric_summary_write(const struct metric_summary *summary, uint8_t bytes[ME
         summary->nan,
         summary->infinite[0],
         summary->infinite[1],
-        bits_of(summary->sum),
+        double_to_bits(summary->sum),
         (uint64_t)summary->steps[0],
         (uint64_t)summary->steps[1],
         (uint64_t)summary->times[0],
         (uint64_t)summary->times[1],
         (uint64_t)low->step,
         (uint64_t)low->time,
-        bits_of(low->value),
+        double_to_bits(low->value),
         (uint64_t)high->step,
         (uint64_t)high->time,
-        bits_of(high->value),
+        double_to_bits(high->value),
     };
     for (size_t i = 0; i < 8 * WORDS; i++)
         bytes[i] = (uint8_t)(words[i / 8] >> 8 * (i % 8));
@@ -139,11 +126,11 @@ weft_status metric_summary_read(const uint8_t *bytes, size_t size, const char *w
         .count = words[0],
         .nan = words[1],
         .infinite = {words[2], words[3]},
-        .sum = value_of(words[4]),
+        .sum = double_from_bits(words[4]),
         .steps = {(int64_t)words[5], (int64_t)words[6]},
         .times = {(int64_t)words[7], (int64_t)words[8]},
-        .lowest = {(int64_t)words[9], (int64_t)words[10], value_of(words[11])},
-        .highest = {(int64_t)words[12], (int64_t)words[13], value_of(words[14])},
+        .lowest = {(int64_t)words[9], (int64_t)words[10], double_from_bits(words[11])},
+        .highest = {(int64_t)words[12], (int64_t)words[13], double_from_bits(words[14])},
     };
     if (size != METRIC_SUMMARY_BYTES || bytes[8 * WORDS] > 1 || !sound(&read))
         return error_set(error, WEFT_ERROR_DATA, "%s: %zu bytes that are no summary of metrics", where, size);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The bits of floating-point numbers, as IEEE 754 has them, and the numbers of bits. Every NaN keeps its own. */
+#ifndef WEFT_BASE_FLOAT_BITS_H
+#define WEFT_BASE_FLOAT_BITS_H
+
+#include <stdint.h>
+#include <string.h>
+
+static inline uint64_t double_to_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline double double_from_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t float_to_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float float_from_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+#endif
