@@ -274,6 +274,8 @@ static weft_status write_rows(struct metric_flush *flush, struct database *datab
         status = put_tails(flush, database, all, error);
     if (status == WEFT_OK)
         status = put_spool(flush, database, next_spool, error);
+    if (status == WEFT_OK)
+        status = metric_marks_write(&flush->marks, database, error);
     const struct metric_series *first = flush->first;
     while (first && first->settling)
         first = first->next_queued;
@@ -304,6 +306,7 @@ static void keep(struct metric_flush *flush)
     }
     flush->listed = NULL;
     flush->count = flush->used = 0;
+    metric_marks_written(&flush->marks);
 }
 
 /* It is not: nothing has changed, but that numbers of new series are no longer known to be theirs. */
@@ -339,7 +342,7 @@ weft_status metric_flush_write(struct metric_flush *flush, struct database *data
 
 bool metric_flush_idle(const struct metric_flush *flush)
 {
-    return !flush->listed && flush->count == 0 && !flush->first;
+    return !flush->listed && flush->count == 0 && !flush->first && !flush->marks.changed;
 }
 
 void metric_flush_free(struct metric_flush *flush)
@@ -347,5 +350,6 @@ void metric_flush_free(struct metric_flush *flush)
     free(flush->waiting);
     free(flush->bytes);
     free(flush->spool);
+    metric_marks_free(&flush->marks);
     *flush = (struct metric_flush){0};
 }

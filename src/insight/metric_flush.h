@@ -2,13 +2,14 @@
 /**
  * What waits to be written, and the flush that writes it. For metric_store.c.
  *
- * A flush is one transaction: whole blocks and their summaries; the spool's new rows; some tails that are in the spool
- * alone for long, after which the rows that nobody needs any more are dropped. Memory changes only when the transaction
- * is there: one that fails is simply tried again.
+ * A flush is one transaction: whole blocks and their summaries; marks; the spool's new rows; some tails that are in the
+ * spool alone for long, after which the rows that nobody needs any more are dropped. Memory changes only when the
+ * transaction is there: one that fails is simply tried again.
  */
 #ifndef WEFT_INSIGHT_METRIC_FLUSH_H
 #define WEFT_INSIGHT_METRIC_FLUSH_H
 
+#include "insight/metric_marks.h"
 #include "insight/metric_series.h"
 
 /** A row that waits: a block, or a summary. */
@@ -24,6 +25,8 @@ struct metric_flush {
     size_t count, room;
     uint8_t *bytes; /**< of all that waits */
     size_t used, size;
+
+    struct metric_marks marks;
 
     struct metric_series *listed;       /**< series that have points that are not safe */
     struct metric_series *first, *last; /**< queue of those whose tail is in the spool alone, the longest first */

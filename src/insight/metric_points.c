@@ -44,27 +44,56 @@ weft_status metric_points_each(struct metric_store *store, int64_t run, const ch
     return status;
 }
 
-weft_status metric_points_last(struct metric_store *store, int64_t run, const char *name, int64_t rank,
-                               struct metric_point *point, bool *found, struct error *error)
+/* The newest point of a series. */
+static weft_status last_of(struct metric_store *store, int64_t run, const char *name,
+                           const struct metric_chosen *chosen, struct metric_point *point, bool *found,
+                           struct error *error)
 {
     struct metric_point points[METRIC_BLOCK_POINTS];
-    struct metric_choice choice = {0};
     struct metric_part part = {0};
     size_t count = 0;
-    metric_store_put_blocks(store);
-    weft_status status = metric_choose(store, run, name, rank, METRIC_ANY, &choice, error);
-    if (status == WEFT_OK && choice.count > 0)
-        status = metric_choice_part(store, run, name, &choice.series[0], points, &part, error);
+    weft_status status = metric_choice_part(store, run, name, chosen, points, &part, error);
     const struct metric_point *last = part.count > 0 ? &part.tail[part.count - 1] : NULL;
     if (status == WEFT_OK && !last && part.blocks > 0) {
         status = metric_rows_block(metric_store_database(store), part.number, part.blocks - 1, points, &count, error);
         last = &points[count - 1];
     }
-    metric_choice_free(&choice);
     if (status != WEFT_OK)
         return status;
     *found = last != NULL;
     if (last)
         *point = *last;
     return WEFT_OK;
+}
+
+weft_status metric_points_last(struct metric_store *store, int64_t run, const char *name, int64_t rank,
+                               struct metric_point *point, bool *found, struct error *error)
+{
+    struct metric_choice choice = {0};
+    bool any = false;
+    metric_store_put_blocks(store);
+    weft_status status = metric_choose(store, run, name, rank, METRIC_ANY, &choice, error);
+    if (status == WEFT_OK && choice.count > 0)
+        status = last_of(store, run, name, &choice.series[0], point, &any, error);
+    metric_choice_free(&choice);
+    if (status == WEFT_OK)
+        *found = any;
+    return status;
+}
+
+weft_status metric_points_newest(struct metric_store *store, int64_t run, const char *name, metric_points_take *take,
+                                 void *state, struct error *error)
+{
+    struct metric_choice choice = {0};
+    metric_store_put_blocks(store);
+    weft_status status = metric_choose(store, run, name, METRIC_ANY, METRIC_ANY, &choice, error);
+    for (size_t i = 0; i < choice.count && status == WEFT_OK; i++) {
+        struct metric_point point;
+        bool found;
+        status = last_of(store, run, name, &choice.series[i], &point, &found, error);
+        if (status == WEFT_OK && found)
+            status = take(state, choice.series[i].rank, choice.series[i].attempt, &point, error);
+    }
+    metric_choice_free(&choice);
+    return status;
 }

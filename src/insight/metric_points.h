@@ -23,4 +23,8 @@ weft_status metric_points_each(struct metric_store *store, int64_t run, const ch
 weft_status metric_points_last(struct metric_store *store, int64_t run, const char *name, int64_t rank,
                                struct metric_point *point, bool *found, struct error *error);
 
+/** Pass on the point that came last of every rank and attempt, in no certain order. Errors: as metric_points_each(). */
+weft_status metric_points_newest(struct metric_store *store, int64_t run, const char *name, metric_points_take *take,
+                                 void *state, struct error *error);
+
 #endif

@@ -16,9 +16,12 @@ static const char *const migrations[] = {
     "CREATE TABLE metric_summary (series INTEGER NOT NULL, level INTEGER NOT NULL, sequence INTEGER NOT NULL,"
     " summary BLOB NOT NULL, PRIMARY KEY (series, level, sequence)) STRICT, WITHOUT ROWID;"
     "CREATE TABLE metric_spool (number INTEGER PRIMARY KEY, points BLOB NOT NULL) STRICT;",
+    "CREATE TABLE metric_mark (run INTEGER NOT NULL, attempt INTEGER NOT NULL, source INTEGER NOT NULL,"
+    " sequence INTEGER NOT NULL, PRIMARY KEY (run, attempt, source)) STRICT, WITHOUT ROWID;",
 };
 
-const struct database_schema metric_rows_schema = {"the metrics of runs", 0x57464d54, migrations, 1};
+const struct database_schema metric_rows_schema = {"the metrics of runs", 0x57464d54, migrations,
+                                                   sizeof migrations / sizeof *migrations};
 
 static int64_t block_key(int64_t series, int64_t sequence)
 {
@@ -252,4 +255,32 @@ weft_status metric_rows_each_spool(struct database *database, metric_rows_take *
     }
     const weft_status ended = statement_end(select, error);
     return ended != WEFT_OK || status == WEFT_OK ? ended : error_set(error, status, "%s", here.text);
+}
+
+/* ---- marks ------------------------------------------------------------------------------------------------------- */
+
+weft_status metric_rows_mark(struct database *database, const struct metric_source *source, uint64_t *sequence,
+                             struct error *error)
+{
+    struct statement *select =
+        database_prepare(database, "SELECT sequence FROM metric_mark WHERE run = ? AND attempt = ? AND source = ?");
+    statement_bind_integer(select, source->run);
+    statement_bind_integer(select, source->attempt);
+    statement_bind_integer(select, source->number);
+    const uint64_t found = statement_next(select) ? (uint64_t)statement_integer(select, 0) : 0;
+    const weft_status status = statement_end(select, error);
+    if (status == WEFT_OK)
+        *sequence = found;
+    return status;
+}
+
+weft_status metric_rows_put_mark(struct database *database, const struct metric_source *source, uint64_t sequence,
+                                 struct error *error)
+{
+    struct statement *insert = database_prepare(database, "INSERT OR REPLACE INTO metric_mark VALUES (?, ?, ?, ?)");
+    statement_bind_integer(insert, source->run);
+    statement_bind_integer(insert, source->attempt);
+    statement_bind_integer(insert, source->number);
+    statement_bind_integer(insert, (int64_t)sequence);
+    return statement_run(insert, error);
 }

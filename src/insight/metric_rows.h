@@ -7,6 +7,7 @@
  *     metric_block    points: a row for each block of a series, the last of which may be partly filled
  *     metric_summary  levels: of whole blocks and of METRIC_FAN neighbours of the level below (metric_summary.h)
  *     metric_spool    points of many series that came lately, and are not in metric_block yet
+ *     metric_mark     of each source of records, the number of the last one that was taken (metric_marks.h)
  *
  * Numbers of series are never used again. What changes something is called inside a transaction. What blobs hold is
  * checked; errors: those of store/database.h, DATA where a blob is not what it should be.
@@ -27,6 +28,13 @@ struct metric_key {
     int64_t attempt;
     int64_t rank;
     const char *name; /**< "train/loss" */
+};
+
+/** Who sends records that points are made of, one after the other: node `number` of an attempt. */
+struct metric_source {
+    int64_t run;
+    int64_t attempt;
+    int64_t number;
 };
 
 extern const struct database_schema metric_rows_schema;
@@ -79,5 +87,13 @@ weft_status metric_rows_drop_spool(struct database *database, int64_t number, st
 typedef weft_status metric_rows_take(void *state, int64_t number, const uint8_t *bytes, size_t size,
                                      struct error *error);
 weft_status metric_rows_each_spool(struct database *database, metric_rows_take *take, void *state, struct error *error);
+
+/* ---- marks ------------------------------------------------------------------------------------------------------- */
+
+/** The mark of a source; 0 if it has none. */
+weft_status metric_rows_mark(struct database *database, const struct metric_source *source, uint64_t *sequence,
+                             struct error *error);
+weft_status metric_rows_put_mark(struct database *database, const struct metric_source *source, uint64_t sequence,
+                                 struct error *error);
 
 #endif

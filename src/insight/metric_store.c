@@ -11,8 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHECKED_MOST ((off_t)1 << 30)  /* bytes of a database that is looked through at the start: a second */
-#define EARLY_BYTES  ((size_t)4 << 20) /* that wait: a flush before its time */
+#define CHECKED_MOST ((off_t)1 << 30) /* bytes of a database that is looked through at the start: a second */
 #define OPEN_MOST    65536
 #define IDLE_SECONDS 600.0
 
@@ -23,6 +22,8 @@ struct metric_store {
     struct metric_flush flush;
     struct error trouble; /* why the last flush failed */
     uint64_t flushed;     /* clock_now() of the last try */
+    uint64_t dropped;     /* of the last look for marks that nobody changes any more */
+    bool held;            /* a record is being taken */
 };
 
 struct database *metric_store_database(struct metric_store *store)
@@ -115,10 +116,12 @@ weft_status metric_store_open(const char *path, const struct metric_options *opt
         opened->options.series_most = METRIC_SERIES_OF_A_RUN;
     if (options->open_most == 0)
         opened->options.open_most = OPEN_MOST;
+    if (options->waiting_bytes == 0)
+        opened->options.waiting_bytes = METRIC_WAITING_BYTES;
     if (options->idle_seconds <= 0)
         opened->options.idle_seconds = IDLE_SECONDS;
     opened->flush.next_spool = 1;
-    opened->flushed = clock_now();
+    opened->flushed = opened->dropped = clock_now();
     weft_status status = database_open(path, &metric_rows_schema, access_of(path), &opened->database, error);
     if (status == WEFT_OK)
         status = take_spool(opened, error);
@@ -153,6 +156,10 @@ static void drop_idle(struct metric_store *store, uint64_t now)
         if (!series->listed && !series->queued)
             metric_table_remove(&store->table, series);
     }
+    if (store->dropped + idle > now)
+        return;
+    metric_marks_drop(&store->flush.marks, now > idle ? now - idle : 0);
+    store->dropped = now;
 }
 
 weft_status metric_store_flush(struct metric_store *store, uint64_t now, struct error *error)
@@ -261,15 +268,31 @@ static weft_status add_points(struct metric_store *store, struct metric_series *
     return status;
 }
 
+static weft_status check_room(const struct metric_store *store, struct error *error)
+{
+    if (store->flush.used <= store->options.waiting_bytes)
+        return WEFT_OK;
+    const bool failed = store->trouble.status != WEFT_OK;
+    return error_set(error, failed ? store->trouble.status : WEFT_ERROR_MEMORY,
+                     "too many metrics wait to be written: %s",
+                     failed ? store->trouble.text : "call metric_store_tick()");
+}
+
+/* Where a lot has come at once (4 MiB, unless the options say otherwise). What fails is told by the next tick. */
+static void flush_early(struct metric_store *store, uint64_t now)
+{
+    const size_t early = store->options.waiting_bytes / 16;
+    if (store->flush.used > early && store->trouble.status == WEFT_OK)
+        metric_store_flush(store, now, NULL);
+}
+
 weft_status metric_store_append(struct metric_store *store, const struct metric_key *key,
                                 const struct metric_point *points, size_t count, struct error *error)
 {
     struct metric_series *series = metric_table_find(&store->table, key);
     weft_status status = check_points(key, points, count, error);
-    if (status == WEFT_OK && store->flush.used > METRIC_WAITING_BYTES)
-        status = error_set(error, store->trouble.status != WEFT_OK ? store->trouble.status : WEFT_ERROR_MEMORY,
-                           "too many metrics wait to be written: %s",
-                           store->trouble.status != WEFT_OK ? store->trouble.text : "call metric_store_tick()");
+    if (status == WEFT_OK && !store->held)
+        status = check_room(store, error);
     if (status == WEFT_OK && !series)
         status = open_series(store, key, &series, error);
     if (status != WEFT_OK || count == 0)
@@ -278,8 +301,36 @@ weft_status metric_store_append(struct metric_store *store, const struct metric_
     metric_table_touch(&store->table, series, now);
     metric_flush_list(&store->flush, series);
     status = add_points(store, series, points, count, error);
-    if (status == WEFT_OK && store->flush.used > EARLY_BYTES && store->trouble.status == WEFT_OK)
-        metric_store_flush(store, now, NULL); /* what fails is told by the next tick */
+    if (status == WEFT_OK && !store->held)
+        flush_early(store, now);
+    return status;
+}
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+weft_status metric_store_mark(struct metric_store *store, const struct metric_source *source, uint64_t *sequence,
+                              struct error *error)
+{
+    return metric_marks_look(&store->flush.marks, store->database, source, sequence, error);
+}
+
+weft_status metric_store_begin(struct metric_store *store, struct error *error)
+{
+    const weft_status status = check_room(store, error);
+    store->held = status == WEFT_OK;
+    return status;
+}
+
+weft_status metric_store_end(struct metric_store *store, const struct metric_source *source, uint64_t sequence,
+                             struct error *error)
+{
+    struct metric_mark *mark;
+    const uint64_t now = clock_now();
+    const weft_status status = metric_marks_find(&store->flush.marks, store->database, source, &mark, error);
+    if (status == WEFT_OK)
+        metric_marks_set(&store->flush.marks, mark, sequence, now);
+    store->held = false;
+    flush_early(store, now);
     return status;
 }
 

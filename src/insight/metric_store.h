@@ -18,6 +18,15 @@
  * When a flush fails (the disk is full), nothing is forgotten: it is tried again at the next tick, and points are
  * taken until METRIC_WAITING_BYTES wait, from then on refused with the sentence of the failure.
  *
+ * Records that are told at least once (those of a node's journal, numbered from 1) are taken exactly once, whatever is
+ * killed when: the store keeps the number of the last one of each source, in the same transaction as its points.
+ *
+ *     status = metric_store_mark(store, &source, &taken, error);
+ *     if (status == WEFT_OK && sequence > taken && (status = metric_store_begin(store, error)) == WEFT_OK) {
+ *         ... metric_store_append() ...
+ *         status = metric_store_end(store, &source, sequence, error);
+ *     }
+ *
  * A store belongs to one thread; it has a database of its own, of which it is the one writer.
  */
 #ifndef WEFT_INSIGHT_METRIC_STORE_H
@@ -40,9 +49,10 @@ struct metric_store;
 /** Zero: the default. */
 struct metric_options {
     double flush_seconds;
-    int64_t series_most; /**< of a run: names times ranks times attempts */
-    size_t open_most;    /**< series in memory, of those that get no points at the moment the oldest go first; 65536 */
-    double idle_seconds; /**< after which a series that gets no points leaves the memory; 600 */
+    int64_t series_most;  /**< of a run: names times ranks times attempts */
+    size_t open_most;     /**< series in memory, of those that get no points at the moment the oldest go first; 65536 */
+    size_t waiting_bytes; /**< METRIC_WAITING_BYTES */
+    double idle_seconds;  /**< after which a series that gets no points leaves the memory; 600 */
 };
 
 /** Open the database at `path`, or make it. Errors: those of database_open(); DATA if the spool is damaged. */
@@ -60,6 +70,21 @@ weft_status metric_store_close(struct metric_store *store, struct error *error);
  */
 weft_status metric_store_append(struct metric_store *store, const struct metric_key *key,
                                 const struct metric_point *points, size_t count, struct error *error);
+
+/** The number of the last record of `source` that was taken; 0: none. Errors: those of the database; MEMORY. */
+weft_status metric_store_mark(struct metric_store *store, const struct metric_source *source, uint64_t *sequence,
+                              struct error *error);
+
+/**
+ * Begin to take a record: nothing is written until metric_store_end(), so that its points and its number are kept
+ * together or not at all, and metric_store_append() refuses none of them because too much waits: that is refused here.
+ * To append no points of a series makes that, so that whatever the database may refuse can be asked for first.
+ */
+weft_status metric_store_begin(struct metric_store *store, struct error *error);
+
+/** End it: record `sequence` of `source` has been taken, and all before it. Errors: as metric_store_mark(). */
+weft_status metric_store_end(struct metric_store *store, const struct metric_source *source, uint64_t sequence,
+                             struct error *error);
 
 /** Seconds from `now` (clock_now()) to when metric_store_tick() is to be called; 0: at once. */
 double metric_store_due(const struct metric_store *store, uint64_t now);

@@ -165,8 +165,10 @@ static bool makes_sense(const struct journal_record *record)
     if (record->kind == JOURNAL_EXITED)
         return record->exited.code <= 255 && record->exited.signal <= 64 && record->exited.cause < JOURNAL_CAUSES &&
                record->exited.killed <= 1;
-    if (record->kind == JOURNAL_OUTPUT || record->kind == JOURNAL_METRICS)
-        return record->output.stream >= 1 && record->output.stream <= 3;
+    if (record->kind == JOURNAL_OUTPUT)
+        return record->output.stream == 1 || record->output.stream == 2;
+    if (record->kind == JOURNAL_METRICS)
+        return record->output.stream >= 1 && record->output.stream <= JOURNAL_EVENTS;
     if (record->kind == JOURNAL_DROPPED)
         return record->dropped.first <= record->dropped.last && record->dropped.last <= record->sequence;
     return true;

@@ -30,6 +30,9 @@
 #define JOURNAL_TEXT_MOST     ((size_t)256 << 10)        /**< bytes of a text */
 #define JOURNAL_PAYLOAD_MOST  (JOURNAL_TEXT_MOST + 256u) /**< bytes of a payload */
 #define JOURNAL_NO_RANK       UINT32_MAX                 /**< a line that names no rank */
+#define JOURNAL_FILE          3                          /**< the stream of lines from the file of metrics */
+#define JOURNAL_MEASURED      4                          /**< and of those that the agent has measured */
+#define JOURNAL_EVENTS        5                          /**< and of those that it found in TensorBoard's files */
 #define JOURNAL_SENTENCE_MOST 1000                       /**< bytes of a sentence; longer ones are cut */
 
 enum journal_kind {
@@ -66,7 +69,7 @@ struct journal_record {
             int64_t process; /**< of the command, on its host */
         } started;
         struct {
-            uint32_t stream; /**< 1: standard output, 2: standard error, 3: the metrics file */
+            uint32_t stream; /**< 1: standard output, 2: standard error; of metrics 3 to 5 too, see above */
             uint32_t rank;   /**< that the line names, or JOURNAL_NO_RANK */
         } output;
         struct {

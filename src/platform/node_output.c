@@ -15,7 +15,6 @@
 #define LINE_MOST       ((size_t)64 << 10)
 #define WAIT_SECONDS    0.5
 #define METRICS_SECONDS 0.5
-#define METRICS_STREAM  3
 
 uint32_t node_output_rank(const char *line, size_t size, size_t *prefix)
 {
@@ -160,7 +159,7 @@ static bool take_metrics(struct node_output *output)
                (size = buffer_size(&output->metrics_line)) > 0 && (end = memchr(text, '\n', size))) {
             size_t length = (size_t)(end - text), prefix;
             uint32_t rank = node_output_rank(text, length, &prefix);
-            any |= append(output, JOURNAL_METRICS, METRICS_STREAM, rank, text + prefix, length - prefix);
+            any |= append(output, JOURNAL_METRICS, JOURNAL_FILE, rank, text + prefix, length - prefix);
             buffer_consume(&output->metrics_line, length + 1);
         }
         if (buffer_size(&output->metrics_line) >= LINE_MOST) /* no line */

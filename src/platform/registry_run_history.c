@@ -49,6 +49,21 @@ weft_status registry_nodes(struct database *database, int64_t run, int64_t epoch
     return registry_list_end(&nodes, select, list, count, error);
 }
 
+weft_status registry_dealt_each(struct database *database, registry_dealt_take *take, void *state, struct error *error)
+{
+    struct error here = {0};
+    weft_status status = WEFT_OK;
+    struct statement *select =
+        database_prepare(database, "SELECT run, epoch, node, sequence FROM nodes WHERE sequence > 0");
+    while (status == WEFT_OK && statement_next(select)) {
+        const struct registry_dealt dealt = {statement_integer(select, 0), statement_integer(select, 1),
+                                             statement_integer(select, 2), statement_integer(select, 3)};
+        status = take(state, &dealt, &here);
+    }
+    const weft_status ended = statement_end(select, error);
+    return ended != WEFT_OK || status == WEFT_OK ? ended : error_set(error, status, "%s", here.text);
+}
+
 weft_status registry_run_events(struct database *database, int64_t run, int64_t after, size_t most,
                                 struct registry_event **list, size_t *count, struct error *error)
 {

@@ -151,6 +151,15 @@ weft_status registry_attempts(struct database *database, int64_t run, struct reg
 weft_status registry_nodes(struct database *database, int64_t run, int64_t epoch, struct registry_node **list,
                            size_t *count, struct error *error);
 
+/** How far the journal of a node has been dealt with. */
+struct registry_dealt {
+    int64_t run, epoch, node, sequence;
+};
+
+/** Pass on how far every journal has been dealt with, those of runs that have ended too; an error ends it. */
+typedef weft_status registry_dealt_take(void *state, const struct registry_dealt *dealt, struct error *error);
+weft_status registry_dealt_each(struct database *database, registry_dealt_take *take, void *state, struct error *error);
+
 /** Up to `most` events of a run after event number `after` (0: from the first), oldest first; *list is to be freed. */
 weft_status registry_run_events(struct database *database, int64_t run, int64_t after, size_t most,
                                 struct registry_event **list, size_t *count, struct error *error);
