@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Event files are found below a program's folder, read as they grow, and their curves get names. */
+#include "insight/events_folder.h"
+
+#include "temporary.h"
+#include "train/event_file.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *parent;
+static char folder[FILE_PATH_BYTES];
+static char taken[1 << 16]; /* "name step value\n" of all that was passed on */
+static size_t refuse_after;
+
+static weft_status take(void *state, const struct events_scalar *scalar, struct error *error)
+{
+    const size_t used = strlen(taken);
+    if (refuse_after-- == 0)
+        return error_set(error, WEFT_ERROR_MEMORY, "no more");
+    snprintf(taken + used, sizeof taken - used, "%s %d %g\n", scalar->name, (int)scalar->step, scalar->value);
+    return WEFT_OK;
+}
+
+static int begin(void **state)
+{
+    static unsigned tests;
+    snprintf(folder, sizeof folder, "%s/%u", parent, ++tests);
+    taken[0] = 0;
+    refuse_after = SIZE_MAX;
+    return file_make_folder(folder, NULL) != WEFT_OK;
+}
+
+static struct events_folder *open_folder(const char *chosen)
+{
+    struct events_folder *opened;
+    struct error error = {0};
+    if (events_folder_open(folder, chosen, &opened, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return opened;
+}
+
+static struct event_file new_file(const char *below)
+{
+    struct event_file file;
+    struct error error = {0};
+    if (event_file_open(&file, temporary_path(folder, below), 1700000000, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return file;
+}
+
+static void put(struct event_file *file, const char *tag, int step, double value)
+{
+    assert_int_equal(
+        event_file_put(file, 1700000000 + step, (uint64_t)step, &(struct event_value){tag, value}, 1, NULL), WEFT_OK);
+}
+
+/* A file with one scalar, closed. */
+static void write_one(const char *below, const char *tag, int step, double value)
+{
+    struct event_file file = new_file(below);
+    put(&file, tag, step, value);
+    event_file_close(&file);
+}
+
+static void look(struct events_folder *opened, const char *expected)
+{
+    struct error error = {0};
+    taken[0] = 0;
+    if (events_folder_look(opened, take, NULL, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    assert_string_equal(taken, expected);
+}
+
+static void files_are_read_as_they_grow(void **state)
+{
+    struct events_folder *opened = open_folder(NULL);
+    look(opened, "");
+    struct event_file file = new_file("runs/Nov23_host");
+    put(&file, "loss", 1, 4);
+    look(opened, "loss 1 4\n");
+    look(opened, "");
+    put(&file, "loss", 2, 3);
+    put(&file, "loss", 3, 2);
+    look(opened, "loss 2 3\nloss 3 2\n");
+    event_file_close(&file);
+    write_one("runs/Nov23_host", "loss", 4, 1); /* another file of the same folder */
+    look(opened, "loss 4 1\n");
+    assert_string_equal(events_folder_trouble(opened), "");
+    events_folder_close(opened);
+}
+
+static void what_was_there_before_is_passed_by(void **state)
+{
+    struct event_file file = new_file("logs/old");
+    put(&file, "loss", 1, 4);
+    write_one("logs/older", "loss", 1, 9);
+    struct events_folder *opened = open_folder(NULL);
+    look(opened, "");
+    write_one("logs/new", "loss", 1, 7); /* has the plain name: the old ones have given none */
+    look(opened, "loss 1 7\n");
+    put(&file, "loss", 2, 3); /* and one of them goes on */
+    look(opened, "logs/old/loss 2 3\n");
+    event_file_close(&file);
+    events_folder_close(opened);
+}
+
+static void folders_give_names_where_they_have_to(void **state)
+{
+    struct events_folder *opened = open_folder(NULL);
+    write_one("logs/train", "epoch_loss", 1, 1);
+    write_one("logs/validation", "epoch_loss", 1, 2);
+    look(opened, "train/epoch_loss 1 1\nvalidation/epoch_loss 1 2\n");
+    events_folder_close(opened);
+    opened = open_folder(NULL);
+    write_one("runs/a", "Loss", 1, 3);
+    write_one("runs/a/Loss_train", "Loss", 1, 4);
+    write_one("runs/b", "Loss", 1, 5);
+    write_one("runs/b/deep/er", "Loss", 1, 6);
+    look(opened, "Loss 1 3\nLoss_train/Loss 1 4\nb/Loss 1 5\nb/deep/er/Loss 1 6\n");
+    events_folder_close(opened);
+}
+
+static void the_usual_folders_are_looked_in_and_others_are_not(void **state)
+{
+    struct events_folder *opened = open_folder(NULL);
+    write_one("output/runs/one", "a", 1, 1);
+    write_one("lightning_logs/version_0", "b", 1, 2);
+    write_one("elsewhere", "c", 1, 3);
+    write_one("runs/1/2/3/4/5", "d", 1, 4);
+    write_one("runs/1/2/3/4/5/6", "e", 1, 5);
+    write_one("runs/.hidden", "f", 1, 6);
+    assert_int_equal(symlink("../elsewhere", temporary_path(folder, "runs/link")), 0);
+    look(opened, "d 1 4\nversion_0/b 1 2\none/a 1 1\n");
+    events_folder_close(opened);
+    opened = open_folder("elsewhere");
+    write_one("elsewhere", "c", 2, 3);
+    write_one("runs/more", "a", 2, 3);
+    look(opened, "c 2 3\n");
+    events_folder_close(opened);
+    opened = open_folder(temporary_path(folder, "absolute"));
+    write_one("absolute", "c", 3, 3);
+    look(opened, "c 3 3\n");
+    events_folder_close(opened);
+}
+
+static void damage_and_links_stop_nothing(void **state)
+{
+    struct events_folder *opened = open_folder(NULL);
+    write_one("runs", "good", 1, 1);
+    temporary_file(folder, "runs/events.out.tfevents.bad", "this is no event file", 21);
+    assert_int_equal(symlink("/etc/hostname", temporary_path(folder, "runs/tfevents.link")), 0);
+    assert_int_equal(mkfifo(temporary_path(folder, "runs/tfevents.pipe"), 0600), 0);
+    look(opened, "good 1 1\n");
+    write_one("runs", "good", 2, 2);
+    look(opened, "good 2 2\n");
+    events_folder_close(opened);
+}
+
+static void too_many_files_are_told(void **state)
+{
+    struct events_folder *opened = open_folder(NULL);
+    char name[64];
+    assert_int_equal(file_make_folder(temporary_path(folder, "runs"), NULL), WEFT_OK);
+    for (int i = 0; i < EVENTS_FOLDER_FILES + 10; i++) {
+        snprintf(name, sizeof name, "runs/tfevents.%d", i);
+        temporary_file(folder, name, "", 0);
+    }
+    look(opened, "");
+    assert_non_null(strstr(events_folder_trouble(opened), "more than 500 event files"));
+    events_folder_close(opened);
+}
+
+static void a_refusal_is_passed_up_and_nothing_is_lost(void **state)
+{
+    struct events_folder *opened = open_folder(NULL);
+    struct event_file file = new_file("runs");
+    for (int step = 1; step <= 3; step++)
+        put(&file, "loss", step, step);
+    event_file_close(&file);
+    refuse_after = 1;
+    assert_int_equal(events_folder_look(opened, take, NULL, NULL), WEFT_ERROR_MEMORY);
+    assert_string_equal(taken, "loss 1 1\n");
+    refuse_after = SIZE_MAX;
+    look(opened, "loss 2 2\nloss 3 3\n");
+    events_folder_close(opened);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(files_are_read_as_they_grow, begin),
+        cmocka_unit_test_setup(what_was_there_before_is_passed_by, begin),
+        cmocka_unit_test_setup(folders_give_names_where_they_have_to, begin),
+        cmocka_unit_test_setup(the_usual_folders_are_looked_in_and_others_are_not, begin),
+        cmocka_unit_test_setup(damage_and_links_stop_nothing, begin),
+        cmocka_unit_test_setup(too_many_files_are_told, begin),
+        cmocka_unit_test_setup(a_refusal_is_passed_up_and_nothing_is_lost, begin),
+    };
+    parent = temporary_folder();
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    file_remove_tree(parent, NULL);
+    return failed;
+}
