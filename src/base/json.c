@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
 #include "base/file.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -319,17 +320,9 @@ void json_put_integer(struct json_writer *writer, const char *key, int64_t value
 
 void json_put_number(struct json_writer *writer, const char *key, double value)
 {
-    static const int precisions[] = {6, 9, 15, 17};
-    char digits[32] = "null";
-    if (isfinite(value)) {
-        for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
-            snprintf(digits, sizeof digits, "%.*g", precisions[i], value);
-            if (strtod(digits, NULL) == value)
-                break;
-        }
-    }
+    char digits[TEXT_NUMBER_BYTES];
     lead(writer, key);
-    append_text(writer, digits);
+    append_text(writer, isfinite(value) ? text_number(value, digits) : "null");
 }
 
 void json_put_unsigned(struct json_writer *writer, const char *key, uint64_t value)

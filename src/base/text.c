@@ -230,3 +230,16 @@ char *text_seconds(double seconds, char *buffer, size_t size)
     snprintf(buffer, size, value < 9.95 ? "%.1f %s" : "%.0f %s", value, units[i].name);
     return buffer;
 }
+
+char *text_number(double value, char buffer[TEXT_NUMBER_BYTES])
+{
+    static const int precisions[] = {6, 9, 15, 17};
+    if (!isfinite(value))
+        return strcpy(buffer, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+    for (size_t i = 0; i < sizeof precisions / sizeof *precisions; i++) {
+        snprintf(buffer, TEXT_NUMBER_BYTES, "%.*g", precisions[i], value);
+        if (strtod(buffer, NULL) == value)
+            break;
+    }
+    return buffer;
+}

@@ -49,4 +49,10 @@ char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 /** Write a duration as people read it ("3.2 us", "41 ms", "8.1 s", "12 min", "3 h"); returns `buffer`. */
 char *text_seconds(double seconds, char *buffer, size_t size);
 
+#define TEXT_NUMBER_BYTES 32
+
+/** Write a number in the fewest of 6, 9, 15 or 17 digits that are the same double again; "nan", "inf", "-inf"; returns
+ * `buffer`. */
+char *text_number(double value, char buffer[TEXT_NUMBER_BYTES]);
+
 #endif

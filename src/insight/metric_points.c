@@ -12,36 +12,72 @@ static weft_status pass_on(const struct metric_point *points, size_t count, cons
     return status;
 }
 
-static weft_status each_of(struct metric_store *store, int64_t run, const char *name,
-                           const struct metric_chosen *chosen, metric_points_take *take, void *state,
-                           struct error *error)
+/* The points of a series from number `*next` on; stops behind a block once `*left` are passed on. */
+static weft_status page_of(struct metric_store *store, int64_t run, const char *name,
+                           const struct metric_chosen *chosen, uint64_t *next, size_t *left, metric_points_take *take,
+                           void *state, struct error *error)
 {
     struct metric_point tail[METRIC_BLOCK_POINTS], points[METRIC_BLOCK_POINTS];
     struct metric_part part;
-    size_t count;
     weft_status status = metric_choice_part(store, run, name, chosen, tail, &part, error);
-    for (int64_t block = 0; status == WEFT_OK && block < part.blocks; block++) {
-        status = metric_rows_block(metric_store_database(store), part.number, block, points, &count, error);
-        if (status == WEFT_OK)
-            status = pass_on(points, count, chosen, take, state, error);
+    while (status == WEFT_OK && *left > 0) {
+        const int64_t block = (int64_t)(*next / METRIC_BLOCK_POINTS);
+        const size_t skip = (size_t)(*next % METRIC_BLOCK_POINTS);
+        const struct metric_point *from = points;
+        size_t count = 0;
+        if (block < part.blocks) {
+            status = metric_rows_block(metric_store_database(store), part.number, block, points, &count, error);
+        } else if (block == part.blocks) {
+            from = part.tail;
+            count = part.count;
+        }
+        if (status != WEFT_OK || count <= skip)
+            break;
+        status = pass_on(from + skip, count - skip, chosen, take, state, error);
+        *next += count - skip;
+        *left -= count - skip < *left ? count - skip : *left;
     }
-    return status == WEFT_OK ? pass_on(part.tail, part.count, chosen, take, state, error) : status;
+    return status;
+}
+
+/* Whether the series comes before the place: ranks rise, then attempts. */
+static bool is_behind(const struct metric_place *place, const struct metric_chosen *chosen)
+{
+    return place->begun &&
+           (chosen->rank < place->rank || (chosen->rank == place->rank && chosen->attempt < place->attempt));
+}
+
+weft_status metric_points_page(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
+                               struct metric_place *place, size_t most, metric_points_take *take, void *state,
+                               bool *done, struct error *error)
+{
+    struct metric_choice choice = {0};
+    metric_store_put_blocks(store);
+    weft_status status = metric_choose(store, run, name, rank, attempt, &choice, error);
+    *done = false;
+    for (size_t first = 0, end; first < choice.count && status == WEFT_OK && most > 0; first = end) {
+        for (end = first; end < choice.count && choice.series[end].rank == choice.series[first].rank;)
+            end++;
+        for (size_t i = end; i-- > first && status == WEFT_OK && most > 0;) { /* attempts fall in a choice */
+            const struct metric_chosen *chosen = &choice.series[i];
+            if (is_behind(place, chosen))
+                continue;
+            if (!place->begun || chosen->rank != place->rank || chosen->attempt != place->attempt)
+                *place = (struct metric_place){true, chosen->rank, chosen->attempt, 0};
+            status = page_of(store, run, name, chosen, &place->next, &most, take, state, error);
+        }
+    }
+    metric_choice_free(&choice);
+    *done = most > 0;
+    return status;
 }
 
 weft_status metric_points_each(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
                                metric_points_take *take, void *state, struct error *error)
 {
-    struct metric_choice choice = {0};
-    metric_store_put_blocks(store);
-    weft_status status = metric_choose(store, run, name, rank, attempt, &choice, error);
-    for (size_t first = 0, end; first < choice.count && status == WEFT_OK; first = end) {
-        for (end = first; end < choice.count && choice.series[end].rank == choice.series[first].rank;)
-            end++;
-        for (size_t i = end; i-- > first && status == WEFT_OK;) /* attempts fall in a choice */
-            status = each_of(store, run, name, &choice.series[i], take, state, error);
-    }
-    metric_choice_free(&choice);
-    return status;
+    struct metric_place place = {0};
+    bool done;
+    return metric_points_page(store, run, name, rank, attempt, &place, SIZE_MAX, take, state, &done, error);
 }
 
 /* The newest point of a series. */

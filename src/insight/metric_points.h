@@ -18,6 +18,21 @@ typedef weft_status metric_points_take(void *state, int64_t rank, int64_t attemp
 weft_status metric_points_each(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
                                metric_points_take *take, void *state, struct error *error);
 
+/** Where a reader of a metric's points is. A zeroed struct is the beginning. */
+struct metric_place {
+    bool begun;
+    int64_t rank, attempt; /**< of the point that comes next, */
+    uint64_t next;         /**< and its number in its series */
+};
+
+/**
+ * The same, `most` points at most (rounded up to a block), from `place` on, which moves: so that others get their turn
+ * in between. `*done`: that was the last one for now.
+ */
+weft_status metric_points_page(struct metric_store *store, int64_t run, const char *name, int64_t rank, int64_t attempt,
+                               struct metric_place *place, size_t most, metric_points_take *take, void *state,
+                               bool *done, struct error *error);
+
 /** The point that came last in the newest attempt of the rank (METRIC_ANY: of the lowest rank); `*found`: there is one.
  */
 weft_status metric_points_last(struct metric_store *store, int64_t run, const char *name, int64_t rank,

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "insight/metric_text.h"
 
+#include "base/text.h"
 #include "insight/metric_lines.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_BYTES 32
-#define NAME_BYTES   (6 * METRIC_NAME_MOST) /* every byte escaped */
+#define NAME_BYTES (6 * METRIC_NAME_MOST) /* every byte escaped */
 
 void metric_text_begin(struct metric_text *text, int64_t step, int64_t time)
 {
@@ -24,19 +23,11 @@ void metric_text_begin(struct metric_text *text, int64_t step, int64_t time)
     buffer_put(&text->bytes, head, (size_t)length);
 }
 
-/* The fewest digits that are the same number again. */
-static void write_number(double value, char number[NUMBER_BYTES])
+static const char *write_number(double value, char number[TEXT_NUMBER_BYTES])
 {
-    static const int digits[] = {6, 9, 15, 17};
-    if (!isfinite(value)) {
-        snprintf(number, NUMBER_BYTES, "%s", isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
-        return;
-    }
-    for (size_t i = 0; i < sizeof digits / sizeof *digits; i++) {
-        snprintf(number, NUMBER_BYTES, "%.*g", digits[i], value);
-        if (strtod(number, NULL) == value)
-            return;
-    }
+    if (isfinite(value))
+        return text_number(value, number);
+    return isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
 }
 
 static size_t escape(const char *name, char *to)
@@ -56,12 +47,11 @@ static size_t escape(const char *name, char *to)
 
 bool metric_text_put(struct metric_text *text, const char *name, double value)
 {
-    char member[NAME_BYTES + NUMBER_BYTES + 8] = ",\"", number[NUMBER_BYTES];
+    char member[NAME_BYTES + TEXT_NUMBER_BYTES + 8] = ",\"", number[TEXT_NUMBER_BYTES];
     if (text->count == METRIC_LINE_VALUES || strnlen(name, METRIC_NAME_MOST + 1) > METRIC_NAME_MOST)
         return false;
     size_t length = 2 + escape(name, member + 2);
-    write_number(value, number);
-    length += (size_t)sprintf(member + length, "\":%s", number);
+    length += (size_t)sprintf(member + length, "\":%s", write_number(value, number));
     if (buffer_size(&text->bytes) + length + 1 > METRIC_LINE_MOST)
         return false;
     buffer_put(&text->bytes, member, length);

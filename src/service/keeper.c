@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/keeper.h"
 
-#include "base/clock.h"
 #include "base/file.h"
 #include "platform/registry_runs.h"
 #include "service/announcements.h"
+#include "service/collector.h"
 #include "service/complaint.h"
 
 #include <errno.h>
@@ -26,6 +26,8 @@
 /* Something that a request asks for. */
 struct work {
     struct work *next;
+    keeper_task *task; /* NULL: it is a call */
+    void *context;
     struct route_call *call;
     keeper_work *function;
     keeper_done *done; /* NULL: the usual answer */
@@ -40,9 +42,9 @@ struct keeper {
     struct controller_folders folders;
     struct keeper_slots slots;
     struct database *registry;
-    struct metric_store *metrics;
+    struct collector *collector;
     struct controller *controller; /* NULL: in trouble */
-    struct complaint trouble, metrics_trouble;
+    struct complaint trouble;
     struct announcements announcements;
     struct http_server *server;
     pthread_t thread;
@@ -68,9 +70,14 @@ struct engine *keeper_engine(struct keeper *keeper)
     return keeper->config.engine;
 }
 
+struct collector *keeper_collector(struct keeper *keeper)
+{
+    return keeper->collector;
+}
+
 struct metric_store *keeper_metrics(struct keeper *keeper)
 {
-    return keeper->metrics;
+    return collector_store(keeper->collector);
 }
 
 struct keeper_slots keeper_slots(const struct keeper *keeper)
@@ -119,14 +126,8 @@ static weft_status open_controller(struct keeper *keeper, struct error *error)
                                        .personal_runs_most = (uint32_t)policy->personal_runs,
                                        .classes = policy->class_count ? policy->classes : NULL,
                                        .class_count = policy->class_count};
+    config.sink = collector_sink(keeper->collector, &config.context);
     return controller_open(&config, keeper_now(), &keeper->controller, error);
-}
-
-static weft_status open_metrics(struct keeper *keeper, struct error *error)
-{
-    char path[FILE_PATH_BYTES];
-    weft_status status = file_join(path, keeper->folder, "metrics.db", error);
-    return status == WEFT_OK ? metric_store_open(path, &(struct metric_options){0}, &keeper->metrics, error) : status;
 }
 
 weft_status keeper_open(const struct keeper_config *config, struct keeper **keeper, struct error *error)
@@ -152,7 +153,8 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     if (status == WEFT_OK)
         status = registry_open(made->folder, DATABASE_WRITER, &made->registry, error);
     if (status == WEFT_OK)
-        status = open_metrics(made, error);
+        status = collector_open(&(struct collector_config){made->folder, made->registry, config->engine},
+                                &made->collector, error);
     if (status == WEFT_OK)
         status = open_controller(made, error);
     if (status == WEFT_OK)
@@ -167,13 +169,11 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
 
 void keeper_close(struct keeper *keeper)
 {
-    struct error error = {0};
     if (!keeper)
         return;
     keeper_stop(keeper);
     controller_close(keeper->controller);
-    if (metric_store_close(keeper->metrics, &error) != WEFT_OK)
-        fprintf(stderr, "weft: the newest metrics are lost: %s\n", error.text);
+    collector_close(keeper->collector);
     keeper->config.engine->close(keeper->config.engine);
     database_close(keeper->registry);
     if (keeper->bell >= 0)
@@ -208,6 +208,34 @@ static void answer(void *context)
     free(work);
 }
 
+/* False: it is stopping, and has not taken the work. */
+static bool give(struct keeper *keeper, struct work *work)
+{
+    pthread_mutex_lock(&keeper->mutex);
+    bool taken = !keeper->stopping;
+    if (taken) {
+        *keeper->last = work;
+        keeper->last = &work->next;
+    }
+    pthread_mutex_unlock(&keeper->mutex);
+    if (taken)
+        ring(keeper);
+    return taken;
+}
+
+bool keeper_post(struct keeper *keeper, keeper_task *task, void *context)
+{
+    struct work *work = calloc(1, sizeof *work);
+    if (work) {
+        work->task = task;
+        work->context = context;
+        if (give(keeper, work))
+            return true;
+    }
+    free(work);
+    return false;
+}
+
 void keeper_do(struct keeper *keeper, struct route_call *call, keeper_work *function)
 {
     keeper_do_then(keeper, call, function, NULL);
@@ -216,23 +244,13 @@ void keeper_do(struct keeper *keeper, struct route_call *call, keeper_work *func
 void keeper_do_then(struct keeper *keeper, struct route_call *call, keeper_work *function, keeper_done *done)
 {
     struct work *work = calloc(1, sizeof *work);
-    bool taken = false;
     if (work) {
         work->call = call;
         work->function = function;
         work->done = done;
         json_begin(&work->answer, JSON_LINE);
-        pthread_mutex_lock(&keeper->mutex);
-        taken = !keeper->stopping;
-        if (taken) {
-            *keeper->last = work;
-            keeper->last = &work->next;
-        }
-        pthread_mutex_unlock(&keeper->mutex);
-    }
-    if (taken) {
-        ring(keeper);
-        return;
+        if (give(keeper, work))
+            return;
     }
     free(work);
     http_fail(call->request, 503, "the server is %s", work ? "stopping" : "out of memory at the moment");
@@ -268,7 +286,9 @@ static void do_works(struct keeper *keeper, struct work *works)
     struct error error = {0};
     database_group_begin(keeper->registry, DATABASE_DURABLE);
     for (struct work *work = works; work; work = work->next)
-        if (keeper->controller)
+        if (work->task)
+            work->task(keeper, work->context);
+        else if (keeper->controller)
             work->status = work->function(keeper, work->call, &work->answer, &work->error);
         else
             work->status =
@@ -280,7 +300,10 @@ static void do_works(struct keeper *keeper, struct work *works)
         struct work *next = works->next;
         if (status != WEFT_OK && works->status == WEFT_OK)
             works->status = error_set(&works->error, status, "%s", error.text);
-        http_post(keeper->server, answer, works);
+        if (works->task)
+            free(works);
+        else
+            http_post(keeper->server, answer, works);
         works = next;
     }
 }
@@ -300,17 +323,6 @@ static int64_t step(struct keeper *keeper)
     else
         complain_no_more(&keeper->trouble, "things can be started and changed again");
     return status == WEFT_OK ? next : now + RETRY_PERIOD;
-}
-
-/* Returns milliseconds until the store wants its next tick. */
-static int64_t keep_metrics(struct keeper *keeper)
-{
-    struct error error = {0};
-    if (metric_store_tick(keeper->metrics, clock_now(), &error) != WEFT_OK)
-        complain(&keeper->metrics_trouble, "metrics cannot be kept at the moment", &error);
-    else
-        complain_no_more(&keeper->metrics_trouble, "metrics are kept again");
-    return (int64_t)(metric_store_due(keeper->metrics, clock_now()) * 1000) + 1;
 }
 
 static void wait_for_something(struct keeper *keeper, int64_t milliseconds)
@@ -344,7 +356,7 @@ static void *keep(void *context)
         if (works)
             do_works(keeper, works);
         int64_t next = step(keeper), wait = next - keeper_now();
-        int64_t metrics_due = keep_metrics(keeper);
+        int64_t metrics_due = collector_tick(keeper->collector);
         int64_t announced = announcements_make(&keeper->announcements, keeper_now());
         wait = wait < metrics_due ? wait : metrics_due;
         wait = wait < announced ? wait : announced;
@@ -379,6 +391,11 @@ void keeper_stop(struct keeper *keeper)
     do {
         for (struct work *works = take_works(keeper, &more), *next; works; works = next) {
             next = works->next;
+            if (works->task) {
+                works->task(NULL, works->context);
+                free(works);
+                continue;
+            }
             works->status = error_set(&works->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again later");
             http_post(keeper->server, answer, works);
         }

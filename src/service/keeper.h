@@ -22,6 +22,7 @@
 #include "service/policy.h"
 
 struct keeper;
+struct collector;
 
 struct keeper_config {
     const char *folder;                  /**< absolute, of all that is kept; it exists */
@@ -57,12 +58,20 @@ void keeper_do(struct keeper *keeper, struct route_call *call, keeper_work *work
 typedef void keeper_done(struct route_call *call, weft_status status, const struct error *error);
 void keeper_do_then(struct keeper *keeper, struct route_call *call, keeper_work *work, keeper_done *done);
 
+/** What is done on the keeper's thread for somebody who answers by himself, such as a stream. `keeper` is NULL where
+ * the server is stopping: only what is held may be let go of then. */
+typedef void keeper_task(struct keeper *keeper, void *context);
+
+/** Have the keeper do `task` soon. From any thread. False: it never will, as memory ran out or it is stopping. */
+bool keeper_post(struct keeper *keeper, keeper_task *task, void *context);
+
 /* ---- for works -------------------------------------------------------------------------------------------------- */
 
 struct database *keeper_registry(struct keeper *keeper);
 struct controller *keeper_controller(struct keeper *keeper);
 struct engine *keeper_engine(struct keeper *keeper);
-struct metric_store *keeper_metrics(struct keeper *keeper);
+struct collector *keeper_collector(struct keeper *keeper);
+struct metric_store *keeper_metrics(struct keeper *keeper); /**< the collector's */
 
 /** Milliseconds since 1970. */
 int64_t keeper_now(void);
