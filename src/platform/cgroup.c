@@ -14,10 +14,12 @@
 
 #define TEXT_MOST ((size_t)1 << 20)
 
+static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+#define MOUNTS (sizeof mounts / sizeof *mounts)
+
 /* The folder of this process's own group; false: there is no version 2. */
 static bool own_group(char path[FILE_PATH_BYTES])
 {
-    static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
     char *text, *rest = NULL, own[FILE_PATH_BYTES] = "";
     size_t size;
     if (file_read("/proc/self/cgroup", TEXT_MOST, &text, &size, NULL) != WEFT_OK)
@@ -26,7 +28,7 @@ static bool own_group(char path[FILE_PATH_BYTES])
         if (strncmp(line, "0::/", 4) == 0)
             snprintf(own, sizeof own, "%s", line + 3);
     free(text);
-    for (size_t i = 0; *own && i < sizeof mounts / sizeof *mounts; i++) {
+    for (size_t i = 0; *own && i < MOUNTS; i++) {
         char probe[FILE_PATH_BYTES];
         if (snprintf(path, FILE_PATH_BYTES, "%s%s", mounts[i], own) < FILE_PATH_BYTES &&
             file_join(probe, path, "cgroup.procs", NULL) == WEFT_OK && access(probe, W_OK) == 0)
@@ -102,15 +104,10 @@ void cgroup_remove(const char *path)
         rmdir(path);
 }
 
-uint64_t cgroup_processor_time(const char *path)
+const char *cgroup_in_tree(const char *path)
 {
-    char file[FILE_PATH_BYTES], *text;
-    size_t size;
-    if (!*path || file_join(file, path, "cpu.stat", NULL) != WEFT_OK ||
-        file_read(file, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
-        return 0;
-    const char *value = strstr(text, "usage_usec ");
-    uint64_t used = value ? strtoull(value + 11, NULL, 10) : 0;
-    free(text);
-    return used;
+    for (size_t i = MOUNTS; i-- > 0;) /* the longer one first */
+        if (strncmp(path, mounts[i], strlen(mounts[i])) == 0 && path[strlen(mounts[i])] == '/')
+            return path + strlen(mounts[i]);
+    return NULL;
 }

@@ -24,7 +24,7 @@ bool cgroup_kill(const char *path, double seconds);
 /** Remove the group, which must be empty. */
 void cgroup_remove(const char *path);
 
-/** Microseconds of processor time that its processes have used, those that have ended too; 0 if that is not known. */
-uint64_t cgroup_processor_time(const char *path);
+/** The group as /proc/PID/cgroup names it, which is a part of `path`; NULL: there is none. */
+const char *cgroup_in_tree(const char *path);
 
 #endif

@@ -9,6 +9,7 @@
 #include "platform/node_life.h"
 #include "platform/node_output.h"
 #include "platform/node_process.h"
+#include "platform/node_sampler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,9 +25,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LOOK_SECONDS  1.0 /* between two looks at the orders, if nobody wakes the agent */
-#define DRAIN_SECONDS 1.0 /* for output after the end: a process that could not be killed may hold a pipe */
-#define KILL_SECONDS  5.0
+#define LOOK_SECONDS    1.0 /* between two looks at the orders, if nobody wakes the agent */
+#define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may hold a pipe */
+#define KILL_SECONDS    5.0
+#define SAMPLER_SECONDS 1.0 /* for the last look at what the node has used */
+#define SAMPLE_MOST     4.0 /* seconds between two samples of what the node uses; less where heartbeats are faster */
 
 struct agent {
     const char *folder;
@@ -38,10 +41,11 @@ struct agent {
     struct journal_writer journal;
     struct node_output output;
     struct node_connections connections;
-    pid_t command; /* 0: none is run, or it has been reaped */
-    bool ended;    /* there is nothing to wait for any more */
-    int status;    /* the command's wait status */
-    bool more;     /* the journal has got something since the last nudge */
+    struct node_sampler *sampler; /* NULL: it could not be had */
+    pid_t command;                /* 0: none is run, or it has been reaped */
+    bool ended;                   /* there is nothing to wait for any more */
+    int status;                   /* the command's wait status */
+    bool more;                    /* the journal has got something since the last nudge */
 
     uint64_t look_at, beat_at;
     uint64_t limit_at, lease_at; /* 0: never */
@@ -69,14 +73,9 @@ static void note(struct agent *agent, const char *sentence)
     record(agent, &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = (uint32_t)strlen(sentence)});
 }
 
-static void record_usage(struct agent *agent)
+static void record_sample(void *context, struct journal_record *what)
 {
-    struct journal_record usage = {.kind = JOURNAL_USAGE};
-    node_process_usage(&usage.usage.memory, &usage.usage.processes, &usage.usage.processor_time);
-    uint64_t all = cgroup_processor_time(agent->cgroup); /* with those that have ended */
-    if (all)
-        usage.usage.processor_time = all;
-    record(agent, &usage);
+    record(context, what);
 }
 
 static uint64_t after(uint64_t milliseconds)
@@ -157,7 +156,6 @@ static void keep_time(struct agent *agent)
     if (now >= agent->beat_at) {
         agent->beat_at = after(agent->order.heartbeat);
         record(agent, &(struct journal_record){.kind = JOURNAL_HEARTBEAT});
-        record_usage(agent);
     }
     if (agent->order.lease && node_connections_watched(&agent->connections))
         agent->lease_at = after(agent->order.lease);
@@ -227,11 +225,12 @@ static int until_next(const struct agent *agent)
 
 static void turn(struct agent *agent, int limit)
 {
-    struct pollfd polls[3 + 1 + NODE_CONNECTIONS_MOST];
+    struct pollfd polls[4 + 1 + NODE_CONNECTIONS_MOST];
     polls[0] = (struct pollfd){agent->signals, POLLIN, 0};
     for (int i = 0; i < 2; i++)
         polls[1 + i] = (struct pollfd){agent->output.streams[i].descriptor, POLLIN, 0};
-    node_connections_watch(&agent->connections, polls + 3);
+    polls[3] = (struct pollfd){agent->sampler ? node_sampler_descriptor(agent->sampler) : -1, POLLIN, 0};
+    node_connections_watch(&agent->connections, polls + 4);
     if (poll(polls, sizeof polls / sizeof *polls, limit) < 0)
         return;
     for (int i = 0; i < 2; i++)
@@ -239,7 +238,9 @@ static void turn(struct agent *agent, int limit)
             agent->more |= node_output_read(&agent->output, i);
     if (polls[0].revents)
         hear_signals(agent);
-    node_connections_turn(&agent->connections, polls + 3);
+    if (polls[3].revents)
+        node_sampler_take(agent->sampler, record_sample, agent);
+    node_connections_turn(&agent->connections, polls + 4);
     agent->more |= node_output_tick(&agent->output);
     if (agent->more)
         node_connections_nudge(&agent->connections);
@@ -277,12 +278,26 @@ static weft_status start_command(struct agent *agent, struct error *error)
     return status;
 }
 
+/* Runs go on without. */
+static void start_sampler(struct agent *agent)
+{
+    const double beats = (double)agent->order.heartbeat * 1e-3;
+    struct error error = {0};
+    const struct node_sampler_config config = {.order = &agent->order,
+                                               .cgroup = agent->cgroup,
+                                               .ancestor = (int32_t)getpid(),
+                                               .seconds = beats < SAMPLE_MOST ? beats : SAMPLE_MOST};
+    if (node_sampler_start(&config, &agent->sampler, &error) != WEFT_OK)
+        note(agent, error.text);
+}
+
 static void begin(struct agent *agent)
 {
     struct error error = {0};
     look(agent);
     if (agent->ended)
         return;
+    start_sampler(agent);
     if (agent->order.command.count > 0 && start_command(agent, &error) != WEFT_OK) {
         agent->cause = JOURNAL_NOT_STARTED;
         snprintf(agent->why, sizeof agent->why, "%s", error.text);
@@ -306,13 +321,12 @@ static void drain(struct agent *agent)
 static void finish(struct agent *agent)
 {
     struct journal_record exited = {.kind = JOURNAL_EXITED, .text = agent->why, .size = (uint32_t)strlen(agent->why)};
-    uint64_t used = cgroup_processor_time(agent->cgroup);
+    node_sampler_stop(agent->sampler, SAMPLER_SECONDS, record_sample, agent); /* before descendants_kill(): a thread */
+    agent->sampler = NULL;
     cgroup_kill(agent->cgroup, KILL_SECONDS);
     descendants_kill(KILL_SECONDS);
     drain(agent);
     node_output_close(&agent->output);
-    if (used)
-        record(agent, &(struct journal_record){.kind = JOURNAL_USAGE, .usage = {.processor_time = used}});
     if (agent->cause == JOURNAL_NOT_STARTED)
         exited.exited.code = 127;
     else if (WIFEXITED(agent->status))

@@ -39,7 +39,7 @@ struct node_order {
     uint64_t grace;             /**< from a wish to end to its enforcement (30,000) */
     uint64_t time_limit;        /**< from the start on; then the node ends as if told to stop */
     uint64_t lease;             /**< without contact to whoever started it; then likewise */
-    uint64_t heartbeat;         /**< between two JOURNAL_HEARTBEAT, and two JOURNAL_USAGE (10,000) */
+    uint64_t heartbeat;         /**< between two JOURNAL_HEARTBEAT, and the most between two JOURNAL_USAGE (10,000) */
     uint64_t output_bytes;      /**< of output that the journal keeps (journal_file.h) */
     char boot[NODE_BOOT_BYTES]; /**< of the machine, when it was written */
     char *folder;               /**< where the command runs; every path is absolute */

@@ -21,7 +21,6 @@
 
 #define FOLDER_VARIABLE  "WEFT_NODE_FOLDER="
 #define ENVIRONMENT_MOST ((size_t)8 << 20)
-#define PROCESSES_MOST   65536
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
 
@@ -59,6 +58,8 @@ static void set_environment(const struct node_place *place, char *const *more, c
     setenv("WEFT_NODE_HOSTS", order->hosts, 1);
     setenv("WEFT_SLOTS", order->slots, 1);
     setenv("CUDA_VISIBLE_DEVICES", order->gpus ? order->slots : "", 1);
+    if (order->gpus)
+        setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
     snprintf(text, sizeof text, "%.1f", (double)order->grace * 0.8e-3);
     setenv("WEFT_GRACE", text, 0);
     setenv("WEFT_NODE_FOLDER", place->folder, 1);
@@ -189,52 +190,4 @@ int node_process_sweep(const char *folder)
             break;
     }
     return killed;
-}
-
-/* Append the children of `process` to `list`. */
-static void add_children(int process, int *list, uint32_t *count)
-{
-    char path[64], *text, *rest = NULL;
-    size_t size;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", process, process);
-    if (file_read(path, ENVIRONMENT_MOST, &text, &size, NULL) != WEFT_OK)
-        return;
-    for (char *word = strtok_r(text, " ", &rest); word && *count < PROCESSES_MOST; word = strtok_r(NULL, " ", &rest))
-        list[(*count)++] = atoi(word);
-    free(text);
-}
-
-static void add_usage(int process, uint64_t *memory, uint64_t *processor_time)
-{
-    char path[64], *text;
-    size_t size;
-    unsigned long user = 0, system = 0, resident = 0;
-    snprintf(path, sizeof path, "/proc/%d/stat", process);
-    if (file_read(path, 4096, &text, &size, NULL) == WEFT_OK) {
-        const char *fields = strrchr(text, ')'); /* behind a name that may hold anything */
-        if (fields && sscanf(fields + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2)
-            *processor_time += (user + system) * 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
-        free(text);
-    }
-    snprintf(path, sizeof path, "/proc/%d/statm", process);
-    if (file_read(path, 4096, &text, &size, NULL) == WEFT_OK) {
-        if (sscanf(text, "%*u %lu", &resident) == 1)
-            *memory += resident * (uint64_t)sysconf(_SC_PAGESIZE);
-        free(text);
-    }
-}
-
-void node_process_usage(uint64_t *memory, uint32_t *processes, uint64_t *processor_time)
-{
-    *memory = *processor_time = 0;
-    *processes = 0;
-    int *list = malloc(PROCESSES_MOST * sizeof *list);
-    if (!list)
-        return;
-    add_children(getpid(), list, processes);
-    for (uint32_t i = 0; i < *processes; i++) {
-        add_usage(list[i], memory, processor_time);
-        add_children(list[i], list, processes);
-    }
-    free(list);
 }

@@ -25,6 +25,7 @@ struct node_place {
  *     WEFT_NODE_HOSTS             "a:8,b:8": hosts and slots of all nodes, as `weft run --hosts` takes them
  *     WEFT_SLOTS                  "0,1": the slots of this node on its host
  *     CUDA_VISIBLE_DEVICES        the same if they are GPUs, otherwise empty
+ *     CUDA_DEVICE_ORDER           "PCI_BUS_ID" if they are: slot n is GPU n of that order
  *     WEFT_GRACE                  seconds to write a checkpoint in (four fifths of the grace period), unless given
  *     WEFT_METRICS                a file: lines of metrics appended to it are collected
  *     WEFT_NODE_FOLDER            the node's folder: what its processes are known by
@@ -39,8 +40,5 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
  * killed itself. A process that has cleared its environment escapes this, not a cgroup. Returns how many there were.
  */
 int node_process_sweep(const char *folder);
-
-/** What the processes below this one use now: bytes of memory, their number, and microseconds of processor time. */
-void node_process_usage(uint64_t *memory, uint32_t *processes, uint64_t *processor_time);
 
 #endif

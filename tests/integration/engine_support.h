@@ -27,7 +27,7 @@ struct heard {
     int64_t process; /* of the command */
     uint32_t code, signal, cause, killed;
     char sentence[2048];
-    char output[LINES_BYTES], metrics[LINES_BYTES], notes[LINES_BYTES];
+    char output[LINES_BYTES], metrics[LINES_BYTES], measured[LINES_BYTES], notes[LINES_BYTES];
     uint32_t starts, beats, ranks[8];
     uint64_t processor_time;
 };
@@ -53,7 +53,7 @@ static inline bool hear_record(void *context, const struct journal_record *recor
     } else if (record->kind == JOURNAL_METRICS) {
         char rank[32];
         snprintf(rank, sizeof rank, "|%d\n", (int)record->output.rank);
-        add_text(heard->metrics, record, rank);
+        add_text(record->output.stream == JOURNAL_MEASURED ? heard->measured : heard->metrics, record, rank);
     } else if (record->kind == JOURNAL_NOTE) {
         add_text(heard->notes, record, "\n");
     } else if (record->kind == JOURNAL_HEARTBEAT) {

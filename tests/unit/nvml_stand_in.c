@@ -107,7 +107,8 @@ int nvmlDeviceGetTemperature(struct nvml_device *device, int sensor, unsigned *c
 
 int nvmlDeviceGetTotalEnergyConsumption(struct nvml_device *device, unsigned long long *millijoules)
 {
-    const struct nvml_scripted_gpu *gpu = asked(device);
+    struct nvml_scripted_gpu *gpu = asked(device);
     *millijoules = gpu->millijoules;
+    gpu->millijoules += gpu->growth;
     return gpu->energy;
 }

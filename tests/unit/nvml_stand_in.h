@@ -17,8 +17,8 @@ struct nvml_scripted_gpu {
     struct nvml_utilization shares;
     struct nvml_memory bytes;
     unsigned milliwatts, celsius;
-    unsigned long long millijoules;
-    unsigned questions; /* asked of it, all functions together */
+    unsigned long long millijoules, growth; /* by which that grows with each question */
+    unsigned questions;                     /* asked of it, all functions together */
 };
 
 struct nvml_script {

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the thread of an agent finds: the use of its node, its GPUs, its energy, and its program's event files. */
+#include "platform/node_sampler.h"
+
+#include "base/clock.h"
+#include "insight/metric_lines.h"
+#include "machine_tree.h"
+#include "nvml_stand_in.h"
+#include "train/event_file.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *parent;
+static char folder[300];
+static struct nvml_script *script;
+static struct metric_line line;
+
+/* What was passed on. */
+static struct {
+    unsigned usages, measured, events;
+    double processor_time, memory;
+    uint32_t processes;
+    char notes[4096], event_lines[65536];
+    struct metric_line last; /* that was measured */
+} found;
+
+static void take(void *context, struct journal_record *record)
+{
+    if (record->kind == JOURNAL_USAGE) {
+        found.usages++;
+        found.processor_time = (double)record->usage.processor_time * 1e-6;
+        found.memory = (double)record->usage.memory;
+        found.processes = record->usage.processes;
+    } else if (record->kind == JOURNAL_NOTE) {
+        const size_t used = strlen(found.notes);
+        snprintf(found.notes + used, sizeof found.notes - used, "%.*s\n", (int)record->size, record->text);
+    } else {
+        assert_int_equal(record->kind, JOURNAL_METRICS);
+        assert_int_equal(record->output.rank, JOURNAL_NO_RANK);
+        assert_true(metric_line_read(record->text, record->size, &line));
+        if (record->output.stream == JOURNAL_MEASURED) {
+            found.measured++;
+            found.last = line;
+        } else {
+            const size_t used = strlen(found.event_lines);
+            assert_int_equal(record->output.stream, JOURNAL_EVENTS);
+            found.events++;
+            snprintf(found.event_lines + used, sizeof found.event_lines - used, "%.*s\n", (int)record->size,
+                     record->text);
+        }
+    }
+}
+
+/* NaN: it was not measured. */
+static double value_of(const char *name)
+{
+    for (size_t i = 0; i < found.last.count; i++)
+        if (strcmp(found.last.values[i].name, name) == 0)
+            return found.last.values[i].value;
+    return NAN;
+}
+
+static int begin(void **state)
+{
+    static unsigned tests;
+    snprintf(folder, sizeof folder, "%s/%u", parent, ++tests);
+    memset(&found, 0, sizeof found);
+    return file_make_folder(folder, NULL) != WEFT_OK;
+}
+
+static struct node_sampler *start(const struct node_sampler_config *config)
+{
+    struct node_sampler *sampler;
+    struct error error = {0};
+    if (node_sampler_start(config, &sampler, &error) != WEFT_OK)
+        fail_msg("%s", error.text);
+    return sampler;
+}
+
+/* Take what comes until `enough` samples, or `lines` of event files, have come. */
+static void hear(struct node_sampler *sampler, unsigned enough, unsigned lines)
+{
+    const uint64_t end = clock_after(30);
+    while ((found.measured < enough || found.events < lines) && clock_now() < end) {
+        struct pollfd polled = {node_sampler_descriptor(sampler), POLLIN, 0};
+        poll(&polled, 1, 1000);
+        node_sampler_take(sampler, take, NULL);
+    }
+    assert_true(found.measured >= enough && found.events >= lines);
+}
+
+static void a_node_s_processes_are_measured(void **state)
+{
+    const struct node_order order = {.slots = (char *)"0", .folder = folder};
+    struct node_sampler *sampler =
+        start(&(struct node_sampler_config){.order = &order, .cgroup = "", .ancestor = getpid(), .seconds = 0.05});
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        volatile uint64_t turns = 0;
+        while (clock_process_cpu() < 400000000u)
+            turns++;
+        pause();
+        _exit(0);
+    }
+    for (unsigned i = 0; i < 200 && found.processor_time < 0.4; i++) /* the machine is shared */
+        hear(sampler, found.measured + 1, 0);
+    assert_true(found.processor_time >= 0.3 && found.processor_time < 10);
+    assert_int_equal(found.processes, 1);
+    assert_true(found.memory > 0 && found.memory < 1e9);
+    assert_true(value_of("system/node/cpu") >= 0);
+    assert_true(value_of("system/machine/memory/total") > 1e6);
+    assert_true(value_of("system/machine/cpu/used") >= 0);
+    assert_true(isnan(value_of("system/node/processes"))); /* told once */
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    node_sampler_stop(sampler, 10, take, NULL);
+    assert_int_equal(found.processes, 0);
+    assert_int_equal(found.usages, found.measured);
+    assert_string_equal(found.notes, "");
+}
+
+static void put_machine(const char *root, uint64_t ticks, uint64_t group, uint64_t microjoules)
+{
+    tree_put(root, "proc/stat",
+             "cpu  %" PRIu64 " 0 0 1000 0 0 0 0 0 0\ncpu0 1 0 0 0 0 0 0 0 0 0\ncpu1 1 0 0 0 0 0 0 0 0 0\n", ticks);
+    tree_put(root, "proc/meminfo", "MemTotal: 1000 kB\nMemAvailable: 400 kB\n");
+    tree_put(root, "sys/fs/cgroup/weft/n/cpu.stat", "usage_usec %" PRIu64 "\n", group);
+    tree_put(root, "sys/fs/cgroup/weft/n/memory.current", "5000\n");
+    tree_put(root, "sys/class/powercap/intel-rapl:0/name", "package-0\n");
+    tree_put(root, "sys/class/powercap/intel-rapl:0/energy_uj", "%" PRIu64 "\n", microjoules);
+    tree_put(root, "sys/class/powercap/intel-rapl:0/max_energy_range_uj", "262143328850\n");
+}
+
+static void energy_is_its_gpus_and_its_part_of_the_processors(void **state)
+{
+    char root[FILE_PATH_BYTES];
+    snprintf(root, sizeof root, "%s/machine", folder);
+    put_machine(root, 1000, 0, 1000000);
+    *script = (struct nvml_script){.count = 3};
+    for (unsigned i = 0; i < 3; i++) {
+        struct nvml_scripted_gpu *gpu = &script->gpus[i];
+        snprintf(gpu->name_text, sizeof gpu->name_text, "Stand-in");
+        gpu->shares = (struct nvml_utilization){25 * i, 0};
+        gpu->bytes = (struct nvml_memory){100, 90, 10};
+        gpu->milliwatts = 300000;
+        gpu->celsius = 50 + i;
+        gpu->millijoules = 1000000;
+        gpu->growth = i == 0 ? 1000000 : 3000 + 2000 * i; /* 5 and 7 J from one sample to the next */
+    }
+    const struct node_order order = {.slots = (char *)"1,2", .gpus = 1, .folder = folder, .node = 1};
+    struct node_sampler *sampler = start(&(struct node_sampler_config){.order = &order,
+                                                                       .cgroup = "/sys/fs/cgroup/weft/n",
+                                                                       .ancestor = getpid(),
+                                                                       .seconds = 0.3,
+                                                                       .root = root,
+                                                                       .nvml = NVML_STAND_IN});
+    hear(sampler, 1, 0);
+    assert_true(isnan(value_of("system/gpu/0/used"))); /* another node's */
+    assert_true(value_of("system/gpu/1/used") == 0.25);
+    assert_true(value_of("system/gpu/2/used") == 0.5);
+    assert_true(value_of("system/gpu/2/temperature") == 52);
+    assert_true(value_of("system/gpu/2/power") == 300);
+    assert_true(value_of("system/gpu/1/memory/used") == 10);
+    assert_true(value_of("system/node/memory/group") == 5000);
+    /* In a round the node uses 0.1 s of the machine's 0.2 s, in which the package takes 80 J, beside the 12 J of its
+     * GPUs in each sample. One that falls between two of the files sees something else, which the next round does not.
+     */
+    double beside = NAN;
+    for (uint64_t round = 1; round <= 20 && !(fabs(beside - 40) < 1e-6); round++) {
+        hear(sampler, found.measured + 1, 0);
+        const double before = value_of("system/node/energy");
+        const unsigned samples = found.measured;
+        put_machine(root, 1000 + round * (uint64_t)sysconf(_SC_CLK_TCK) / 5, round * 100000,
+                    (80 * round + 1) * 1000000);
+        hear(sampler, samples + 2, 0);
+        beside = value_of("system/node/energy") - before - 12.0 * (found.measured - samples);
+    }
+    assert_true(fabs(beside - 40) < 1e-6);
+    node_sampler_stop(sampler, 10, take, NULL);
+    assert_int_equal(script->users, 0);
+}
+
+static void gpus_that_cannot_be_reached_are_told_of_once(void **state)
+{
+    *script = (struct nvml_script){.count = 1};
+    script->gpus[0].utilization = script->gpus[0].memory = script->gpus[0].power = script->gpus[0].temperature = 15;
+    const struct node_order order = {.slots = (char *)"0", .gpus = 1, .folder = folder};
+    struct node_sampler *sampler = start(&(struct node_sampler_config){
+        .order = &order, .cgroup = "", .ancestor = getpid(), .seconds = 0.02, .nvml = NVML_STAND_IN});
+    hear(sampler, 5, 0);
+    node_sampler_stop(sampler, 10, take, NULL);
+    assert_true(isnan(value_of("system/gpu/0/used")));
+    const char *first = strchr(found.notes, '\n');
+    assert_non_null(first);
+    assert_string_equal(first, "\n");
+}
+
+static void event_files_become_lines(void **state)
+{
+    char work[FILE_PATH_BYTES];
+    snprintf(work, sizeof work, "%s/work", folder);
+    struct node_order order = {.slots = (char *)"0", .folder = work};
+    assert_int_equal(file_make_folder(work, NULL), WEFT_OK);
+    assert_true(texts_add(&order.environment, "WEFT_TENSORBOARD_DIR=curves"));
+    struct node_sampler *sampler =
+        start(&(struct node_sampler_config){.order = &order, .cgroup = "", .ancestor = getpid(), .seconds = 0.05});
+    struct event_file file;
+    struct error error = {0};
+    const struct event_value two[] = {{"loss", 0.5}, {"rate", NAN}};
+    assert_int_equal(event_file_open(&file, temporary_path(work, "curves"), 1700000000, &error), WEFT_OK);
+    assert_int_equal(event_file_put(&file, 1700000001.5, 7, two, 2, &error), WEFT_OK);
+    hear(sampler, 0, 1);
+    assert_string_equal(found.event_lines, "{\"step\":7,\"time\":1700000001.500000,\"loss\":0.5,\"rate\":NaN}\n");
+    for (unsigned step = 8; step < 8 + 3000; step++)
+        assert_int_equal(event_file_put(&file, 1700000002, step, two, 1, &error), WEFT_OK);
+    event_file_close(&file);
+    found.event_lines[0] = 0;
+    node_sampler_stop(sampler, 30, take, NULL); /* looks once more */
+    assert_int_equal(found.events, 3001);
+    texts_free(&order.environment);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_node_s_processes_are_measured, begin),
+        cmocka_unit_test_setup(energy_is_its_gpus_and_its_part_of_the_processors, begin),
+        cmocka_unit_test_setup(gpus_that_cannot_be_reached_are_told_of_once, begin),
+        cmocka_unit_test_setup(event_files_become_lines, begin),
+    };
+    parent = temporary_folder();
+    void *loaded = dlopen(NVML_STAND_IN, RTLD_NOW | RTLD_LOCAL);
+    script = loaded ? dlsym(loaded, "nvml_script") : NULL;
+    const int failed = script ? cmocka_run_group_tests(tests, NULL, NULL) : 1;
+    file_remove_tree(parent, NULL);
+    return failed;
+}
