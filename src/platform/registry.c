@@ -111,6 +111,9 @@ static const char *const migrations[] = {
     "CREATE INDEX holds_open ON holds (run, epoch) WHERE settled = 0;",
 
     "ALTER TABLE projects ADD COLUMN personal INTEGER NOT NULL DEFAULT 0;",
+
+    /* What overlaps a time: attempts that are under way (0), and those that ended after its beginning. */
+    "CREATE INDEX attempts_by_end ON attempts (ended);",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

@@ -161,6 +161,47 @@ weft_status registry_placements(struct database *database, struct registry_place
     return registry_list_end(&placements, select, list, count, error);
 }
 
+size_t registry_placements_on(const struct registry_placement *placements, size_t count, const char *host)
+{
+    size_t from = 0, to = count;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (strcmp(placements[middle].host, host) < 0)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+weft_status registry_timeline(struct database *database, int64_t from, int64_t to, size_t most,
+                              struct registry_bar **list, size_t *count, struct error *error)
+{
+    struct registry_list bars = {0};
+    struct statement *select = database_prepare(
+        database, "SELECT a.run, a.epoch, n.node, n.host, r.project, r.owner, n.slots, a.placed, a.ended, n.ended, "
+                  "a.cause FROM attempts a JOIN nodes n ON n.run = a.run AND n.epoch = a.epoch JOIN runs r ON r.run = "
+                  "a.run WHERE (a.ended = 0 OR a.ended >= ?) AND a.placed <= ? AND (n.ended = 0 OR n.ended >= ?) "
+                  "ORDER BY a.placed DESC, a.run, n.node LIMIT ?");
+    statement_bind_integer(select, from);
+    statement_bind_integer(select, to);
+    statement_bind_integer(select, from);
+    statement_bind_integer(select, (int64_t)most);
+    for (struct registry_bar *bar; statement_next(select) && (bar = registry_list_add(&bars, sizeof *bar));) {
+        bar->run = statement_integer(select, 0);
+        bar->epoch = statement_integer(select, 1);
+        bar->node = statement_integer(select, 2);
+        statement_copy_text(select, 3, bar->host, sizeof bar->host);
+        statement_copy_text(select, 4, bar->project, sizeof bar->project);
+        statement_copy_text(select, 5, bar->owner, sizeof bar->owner);
+        statement_copy_text(select, 6, bar->slots, sizeof bar->slots);
+        bar->from = statement_integer(select, 7);
+        bar->to = statement_integer(select, 9) ? statement_integer(select, 9) : statement_integer(select, 8);
+        bar->over = run_cause_find(statement_text(select, 10), &bar->cause);
+    }
+    return registry_list_end(&bars, select, list, count, error);
+}
+
 weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error)
 {
     struct statement *select = database_prepare(

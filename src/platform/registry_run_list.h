@@ -51,6 +51,23 @@ struct registry_placement {
 weft_status registry_placements(struct database *database, struct registry_placement **list, size_t *count,
                                 struct error *error);
 
+/** The place of the first of `count` placements, as they come from there, that is on `host` or behind it. */
+size_t registry_placements_on(const struct registry_placement *placements, size_t count, const char *host);
+
+/** A node of an attempt, as a bar over the time that it had its slots. */
+struct registry_bar {
+    int64_t run, epoch, node;
+    char host[PLATFORM_NAME_BYTES], project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES];
+    char slots[REGISTRY_SLOTS_BYTES];
+    int64_t from, to; /**< milliseconds; to is 0 where it has them still */
+    bool over;        /**< its attempt has ended, by: */
+    enum run_cause cause;
+};
+
+/** Those of attempts that overlap the time from `from` to `to`, the newest `most`; *list is to be freed. */
+weft_status registry_timeline(struct database *database, int64_t from, int64_t to, size_t most,
+                              struct registry_bar **list, size_t *count, struct error *error);
+
 /** How many slots the waiting runs ask for together. */
 weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error);
 

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOUCHED_MOST 4096
+
 #define AT_ONCE 20000 /* records that are read again at a tick: some 50 ms */
 
 /* A node of whose records the store lacks some. */
@@ -25,9 +27,23 @@ struct run_metrics {
     struct run_metrics_counts counts;
     struct behind *behind;
     size_t count, room;
+    size_t next_touched;
+    int64_t touched[TOUCHED_MOST]; /* runs, by their numbers; 0: none. Another one in its place has to wait */
     bool kept[METRIC_LINE_VALUES]; /* of the line that is being taken: the values that the store has a curve for */
     struct metric_line line;
 };
+
+size_t run_metrics_touched(struct run_metrics *metrics, int64_t *runs, size_t most)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < TOUCHED_MOST && count < most; i++) {
+        int64_t *run = &metrics->touched[metrics->next_touched++ % TOUCHED_MOST]; /* everybody's turn comes */
+        if (*run)
+            runs[count++] = *run;
+        *run = 0;
+    }
+    return count;
+}
 
 struct run_metrics_counts run_metrics_counts(const struct run_metrics *metrics)
 {
@@ -141,6 +157,7 @@ static weft_status take_line(struct run_metrics *metrics, const struct target *t
         status = metric_store_begin(store, error);
     if (status != WEFT_OK)
         return status;
+    metrics->touched[(uint64_t)target->source->run % TOUCHED_MOST] = target->source->run;
     for (size_t i = 0; i < line->count; i++) {
         const struct metric_key key = {target->source->run, target->source->attempt, target->rank,
                                        line->values[i].name};

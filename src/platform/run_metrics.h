@@ -67,6 +67,9 @@ controller_sink run_metrics_take;
  */
 weft_status run_metrics_tick(struct run_metrics *metrics, uint64_t now, uint32_t *behind, struct error *error);
 
+/** The runs that points have come of since the last call, `most` at most of them. How many. */
+size_t run_metrics_touched(struct run_metrics *metrics, int64_t *runs, size_t most);
+
 /** What has been counted since it was opened. */
 struct run_metrics_counts {
     uint64_t records, points;

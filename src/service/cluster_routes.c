@@ -24,27 +24,14 @@ static void put_host(struct json_writer *writer, const struct registry_host *hos
     json_put_time(writer, "changed", host->changed);
 }
 
-/* The first of the placements, which are in the order of hosts, that is on this one or behind it. */
-static size_t first_on(const char *host, const struct registry_placement *placements, size_t count)
-{
-    size_t from = 0, to = count;
-    while (from < to) {
-        size_t middle = from + (to - from) / 2;
-        if (strcmp(placements[middle].host, host) < 0)
-            from = middle + 1;
-        else
-            to = middle;
-    }
-    return from;
-}
-
 /* What nodes have of a host: the caller sees whose they are only where the project is theirs to see. */
 static int64_t put_taken(struct json_writer *writer, struct route_call *call, const char *host,
                          const struct registry_placement *placements, size_t count)
 {
     int64_t taken = 0;
     json_open_array(writer, "taken");
-    for (size_t i = first_on(host, placements, count); i < count && strcmp(placements[i].host, host) == 0; i++) {
+    for (size_t i = registry_placements_on(placements, count, host); i < count && strcmp(placements[i].host, host) == 0;
+         i++) {
         const struct registry_placement *placement = &placements[i];
         bool seen = route_role(call, placement->project) >= ROLE_VIEWER;
         taken += placement->slot_count;

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What is measured, kept: the metrics of runs (platform/run_metrics.h) in the database of metrics. Of the keeper's
- * thread.
+ * What is measured, kept in the database of metrics: what runs report and use (platform/run_metrics.h); every few
+ * seconds how full the cluster is (platform/cluster_history.h) and what this machine does (insight/machine_watch.h,
+ * under the names that are told there and CLUSTER_RUN). Who listens hears of runs that have new points, once a second
+ * at most:
+ *
+ *     event: metrics    data: {"run":12}    topic: its project
+ *
+ * Of the keeper's thread.
  */
 #ifndef WEFT_SERVICE_COLLECTOR_H
 #define WEFT_SERVICE_COLLECTOR_H
 
+#include "insight/machine_watch.h"
 #include "platform/run_metrics.h"
+#include "server/events_stream.h"
 
 struct collector;
 
@@ -14,6 +22,7 @@ struct collector_config {
     const char *folder;        /**< of the state: metrics.db is there */
     struct database *registry; /**< outlives it, as the engine does */
     struct engine *engine;
+    struct events_stream *events; /**< likewise */
 };
 
 /** Errors: those of the database of metrics, and of run_metrics_open(). */
@@ -26,9 +35,17 @@ void collector_close(struct collector *collector);
 controller_sink *collector_sink(struct collector *collector, void **context);
 
 struct metric_store *collector_store(struct collector *collector);
-struct run_metrics_counts collector_counts(const struct collector *collector);
+struct machine_watch *collector_machine(struct collector *collector); /**< NULL: it cannot be watched */
 
-/** Do what is due. Returns milliseconds until it is to be called again. */
-int64_t collector_tick(struct collector *collector);
+/** For who watches it. */
+struct collector_counts {
+    struct run_metrics_counts runs;
+    uint32_t behind; /**< nodes of which metrics are to be read again */
+    bool failing;    /**< the last flush has failed */
+};
+struct collector_counts collector_counts(const struct collector *collector);
+
+/** Do what is due; `now` is milliseconds since 1970. Returns milliseconds until it is to be called again. */
+int64_t collector_tick(struct collector *collector, int64_t now);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/keeper.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "platform/registry_runs.h"
 #include "service/announcements.h"
@@ -45,6 +46,7 @@ struct keeper {
     struct collector *collector;
     struct controller *controller; /* NULL: in trouble */
     struct complaint trouble;
+    struct keeper_counts counts;
     struct announcements announcements;
     struct http_server *server;
     pthread_t thread;
@@ -78,6 +80,13 @@ struct collector *keeper_collector(struct keeper *keeper)
 struct metric_store *keeper_metrics(struct keeper *keeper)
 {
     return collector_store(keeper->collector);
+}
+
+struct keeper_counts keeper_counts(const struct keeper *keeper)
+{
+    struct keeper_counts counts = keeper->counts;
+    counts.troubled = !keeper->controller;
+    return counts;
 }
 
 struct keeper_slots keeper_slots(const struct keeper *keeper)
@@ -153,8 +162,9 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     if (status == WEFT_OK)
         status = registry_open(made->folder, DATABASE_WRITER, &made->registry, error);
     if (status == WEFT_OK)
-        status = collector_open(&(struct collector_config){made->folder, made->registry, config->engine},
-                                &made->collector, error);
+        status =
+            collector_open(&(struct collector_config){made->folder, made->registry, config->engine, config->events},
+                           &made->collector, error);
     if (status == WEFT_OK)
         status = open_controller(made, error);
     if (status == WEFT_OK)
@@ -285,7 +295,8 @@ static void do_works(struct keeper *keeper, struct work *works)
 {
     struct error error = {0};
     database_group_begin(keeper->registry, DATABASE_DURABLE);
-    for (struct work *work = works; work; work = work->next)
+    for (struct work *work = works; work; work = work->next) {
+        keeper->counts.works++;
         if (work->task)
             work->task(keeper, work->context);
         else if (keeper->controller)
@@ -293,6 +304,7 @@ static void do_works(struct keeper *keeper, struct work *works)
         else
             work->status =
                 error_set(&work->error, WEFT_ERROR_SYSTEM, "the server is in trouble: %s", keeper->trouble.told.text);
+    }
     weft_status status = database_group_end(keeper->registry, &error);
     if (status != WEFT_OK)
         give_up_controller(keeper, &error);
@@ -315,6 +327,7 @@ static int64_t step(struct keeper *keeper)
 {
     struct error error = {0};
     int64_t now = keeper_now(), next = now + RETRY_PERIOD;
+    const uint64_t began = clock_now();
     weft_status status = keeper->controller ? WEFT_OK : open_controller(keeper, &error);
     if (status == WEFT_OK)
         status = controller_step(keeper->controller, now, &next, &error);
@@ -322,6 +335,10 @@ static int64_t step(struct keeper *keeper)
         give_up_controller(keeper, &error);
     else
         complain_no_more(&keeper->trouble, "things can be started and changed again");
+    const double seconds = (double)(clock_now() - began) * 1e-9;
+    keeper->counts.steps++;
+    keeper->counts.step_seconds += seconds;
+    keeper->counts.longest_step = seconds > keeper->counts.longest_step ? seconds : keeper->counts.longest_step;
     return status == WEFT_OK ? next : now + RETRY_PERIOD;
 }
 
@@ -356,7 +373,7 @@ static void *keep(void *context)
         if (works)
             do_works(keeper, works);
         int64_t next = step(keeper), wait = next - keeper_now();
-        int64_t metrics_due = collector_tick(keeper->collector);
+        int64_t metrics_due = collector_tick(keeper->collector, keeper_now());
         int64_t announced = announcements_make(&keeper->announcements, keeper_now());
         wait = wait < metrics_due ? wait : metrics_due;
         wait = wait < announced ? wait : announced;

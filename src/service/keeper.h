@@ -73,6 +73,14 @@ struct engine *keeper_engine(struct keeper *keeper);
 struct collector *keeper_collector(struct keeper *keeper);
 struct metric_store *keeper_metrics(struct keeper *keeper); /**< the collector's */
 
+/** What it has done since it began. */
+struct keeper_counts {
+    uint64_t works, steps;
+    double step_seconds, longest_step; /**< all steps of the controller, passes of the scheduler among them */
+    bool troubled;                     /**< nothing can be started or changed at the moment */
+};
+struct keeper_counts keeper_counts(const struct keeper *keeper);
+
 /** Milliseconds since 1970. */
 int64_t keeper_now(void);
 

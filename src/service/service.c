@@ -16,6 +16,7 @@
 #define FIRST_PROJECT "default"
 
 static const struct route_table *const resources[] = {
+static const struct route_table *const resources[] = {
     &server_routes,
     &run_routes,
     &run_order_routes,
@@ -29,6 +30,8 @@ static const struct route_table *const resources[] = {
     &log_routes,
     &exec_routes,
     &metric_routes,
+    &history_routes,
+    &prometheus_routes,
 };
 #define RESOURCES (sizeof resources / sizeof *resources)
 
