@@ -12,17 +12,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEHIND_MS       10 /* until more is read again of what the store lacks */
-#define CENSUS_SECONDS  5.0
-#define MACHINE_SECONDS 5.0
-#define TELL_SECONDS    1.0
-#define TOLD_MOST       100 /* runs with new points that are told of at a time */
+#define BEHIND_MS         10 /* until more is read again of what the store lacks */
+#define CENSUS_SECONDS    5.0
+#define MACHINE_SECONDS   5.0
+#define FORGOTTEN_SECONDS 86400.0 /* a run that nothing was heard of */
+#define TELL_SECONDS      1.0
+#define TOLD_MOST         100 /* runs with new points that are told of at a time */
 
 struct collector {
     struct database *registry;
     struct events_stream *events;
     struct metric_store *store;
     struct run_metrics *runs;
+    struct run_use *use;
     struct machine_watch *machine;
     struct measured_values values; /* of the machine, while they are kept */
     uint64_t machine_sample;       /* the last that was kept */
@@ -43,8 +45,14 @@ weft_status collector_open(const struct collector_config *config, struct collect
     weft_status status = file_join(path, config->folder, "metrics.db", error);
     if (status == WEFT_OK)
         status = metric_store_open(path, &(struct metric_options){0}, &made->store, error);
-    const struct run_metrics_config runs = {
-        .store = made->store, .registry = config->registry, .engine = config->engine};
+    if (status == WEFT_OK)
+        status =
+            run_use_open(&(struct run_use_config){config->registry, config->idle, config->context}, &made->use, error);
+    const struct run_metrics_config runs = {.store = made->store,
+                                            .registry = config->registry,
+                                            .engine = config->engine,
+                                            .measured = run_use_measured,
+                                            .context = made->use};
     if (status == WEFT_OK)
         status = run_metrics_open(&runs, &made->runs, error);
     if (status != WEFT_OK) {
@@ -65,6 +73,7 @@ void collector_close(struct collector *collector)
     machine_watch_stop(collector->machine);
     measured_values_free(&collector->values);
     run_metrics_close(collector->runs);
+    run_use_close(collector->use);
     if (metric_store_close(collector->store, &error) != WEFT_OK)
         fprintf(stderr, "weft: the newest metrics are not kept yet: %s\n", error.text);
     free(collector);
@@ -79,6 +88,11 @@ controller_sink *collector_sink(struct collector *collector, void **context)
 struct metric_store *collector_store(struct collector *collector)
 {
     return collector->store;
+}
+
+struct run_use *collector_use(struct collector *collector)
+{
+    return collector->use;
 }
 
 struct machine_watch *collector_machine(struct collector *collector)
@@ -139,6 +153,7 @@ int64_t collector_tick(struct collector *collector, int64_t now)
     if (moment >= collector->tell_at) {
         collector->tell_at = clock_after(TELL_SECONDS);
         tell_runs(collector);
+        run_use_forget(collector->use, (uint64_t)now * 1000, FORGOTTEN_SECONDS);
     }
     if (run_metrics_tick(collector->runs, moment, &collector->behind, &error) != WEFT_OK)
         complain(&collector->trouble, "metrics cannot be kept at the moment", &error);

@@ -14,6 +14,7 @@
 
 #include "insight/machine_watch.h"
 #include "platform/run_metrics.h"
+#include "platform/run_use.h"
 #include "server/events_stream.h"
 
 struct collector;
@@ -23,6 +24,8 @@ struct collector_config {
     struct database *registry; /**< outlives it, as the engine does */
     struct engine *engine;
     struct events_stream *events; /**< likewise */
+    run_use_policy *idle;         /**< how idle a run may be, with its context; NULL: as run_use.h has it */
+    void *context;
 };
 
 /** Errors: those of the database of metrics, and of run_metrics_open(). */
@@ -35,6 +38,7 @@ void collector_close(struct collector *collector);
 controller_sink *collector_sink(struct collector *collector, void **context);
 
 struct metric_store *collector_store(struct collector *collector);
+struct run_use *collector_use(struct collector *collector);           /**< the watch over what runs use */
 struct machine_watch *collector_machine(struct collector *collector); /**< NULL: it cannot be watched */
 
 /** For who watches it. */

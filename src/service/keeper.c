@@ -7,6 +7,7 @@
 #include "service/announcements.h"
 #include "service/collector.h"
 #include "service/complaint.h"
+#include "service/idle_runs.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -139,6 +140,13 @@ static weft_status open_controller(struct keeper *keeper, struct error *error)
     return controller_open(&config, keeper_now(), &keeper->controller, error);
 }
 
+static void limit_idle(void *context, int64_t run, struct usage_policy *policy)
+{
+    const struct keeper *keeper = context;
+    if (keeper->controller)
+        idle_runs_limits(keeper->controller, run, policy);
+}
+
 weft_status keeper_open(const struct keeper_config *config, struct keeper **keeper, struct error *error)
 {
     struct keeper *made = calloc(1, sizeof *made);
@@ -162,9 +170,9 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     if (status == WEFT_OK)
         status = registry_open(made->folder, DATABASE_WRITER, &made->registry, error);
     if (status == WEFT_OK)
-        status =
-            collector_open(&(struct collector_config){made->folder, made->registry, config->engine, config->events},
-                           &made->collector, error);
+        status = collector_open(
+            &(struct collector_config){made->folder, made->registry, config->engine, config->events, limit_idle, made},
+            &made->collector, error);
     if (status == WEFT_OK)
         status = open_controller(made, error);
     if (status == WEFT_OK)
@@ -329,6 +337,8 @@ static int64_t step(struct keeper *keeper)
     int64_t now = keeper_now(), next = now + RETRY_PERIOD;
     const uint64_t began = clock_now();
     weft_status status = keeper->controller ? WEFT_OK : open_controller(keeper, &error);
+    if (status == WEFT_OK)
+        status = idle_runs_heed(collector_use(keeper->collector), keeper->controller, now, &error);
     if (status == WEFT_OK)
         status = controller_step(keeper->controller, now, &next, &error);
     if (status != WEFT_OK)

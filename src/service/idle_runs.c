@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/idle_runs.h"
+
+#define WARNING 0.25 /* of the time that a run may be idle: between the flag and the stop */
+
+void idle_runs_limits(const struct controller *controller, int64_t run, struct usage_policy *policy)
+{
+    int64_t limit;
+    controller_idle_limits(controller, run, &limit, &policy->stops);
+    policy->idle_seconds = (double)limit;
+    policy->stop_seconds = WARNING * policy->idle_seconds;
+}
+
+weft_status idle_runs_heed(struct run_use *use, struct controller *controller, int64_t now, struct error *error)
+{
+    struct run_use_told told;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && run_use_next(use, &told)) {
+        bool stopped;
+        if (told.verdict == USAGE_ZOMBIE)
+            status = controller_flag_idle(controller, told.run, told.sentence, now, error);
+        else if (told.verdict == USAGE_STOP)
+            status = controller_stop_idle(controller, told.run, told.sentence, now, &stopped, error);
+    }
+    return status;
+}
