@@ -192,6 +192,8 @@ static void line_of_usage(struct metric_line *line, const struct journal_record 
 {
     *line = (struct metric_line){.step = (int64_t)(record->time / 1000000u), .time = -1, .rank = -1};
     put_value(line, "processor_time", (double)record->usage.processor_time * 1e-6);
+    if (record->usage.processes == 0) /* they have ended: so much time they took, and that is all */
+        return;
     put_value(line, "memory/resident", (double)record->usage.memory);
     put_value(line, "processes", (double)record->usage.processes);
 }

@@ -9,7 +9,7 @@
  *     JOURNAL_OUTPUT    the same, where a program ends without ending its last line
  *     JOURNAL_METRICS   of the stream JOURNAL_MEASURED: what the agent has measured (node_sampler.h)
  *     JOURNAL_USAGE     system/node/processor_time (seconds so far), system/node/memory/resident (bytes),
- *                       system/node/processes
+ *                       system/node/processes; the first alone where no process is left
  *
  * The attempt of a point is the epoch. Its rank is that which the line says, or else what stands before it ("[rank
  * 3]"), or else the number of the node; of measured values it is always the number of the node. Its time is what the

@@ -270,8 +270,12 @@ static void what_is_measured_cannot_be_forged(void **state)
     assert_true(last_of(&world, "system/node/processes", 1).value == 3);
     assert_int_equal(last_of(&world, "system/node/processes", 1).step,
                      last_of(&world, "system/node/processes", 1).time / 1000000);
+    write_record(&world, 1, &(struct journal_record){.kind = JOURNAL_USAGE, .usage = {3500000, 0, 0}}); /* the end */
+    assert_int_equal(deal(&world, 1, 100, true), 1);
+    assert_true(last_of(&world, "system/node/processor_time", 1).value == 3.5);
+    assert_true(last_of(&world, "system/node/processes", 1).value == 3);
     assert_int_equal(run_metrics_counts(world.metrics).refused, 1);
-    assert_int_equal(world.measured, 2);
+    assert_int_equal(world.measured, 3);
     assert_true(world.cpu == 1.5);
     close_world(&world);
 }
