@@ -394,7 +394,7 @@ static void no_kill_loses_or_doubles_a_point(void **state)
     int64_t written = 0;
     open_world(&world);
     close_metrics(&world);
-    world.options.flush_seconds = 0.002;
+    world.options = (struct metric_options){.flush_seconds = 0.002, .waiting_bytes = 20000}; /* early flushes, too */
     for (uint64_t round = 0; round < 25; round++) {
         int status;
         write_many(&world, written, 150);
