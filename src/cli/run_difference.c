@@ -286,6 +286,12 @@ static const char *ran_text(const cJSON *run, char buffer[MOMENT_BYTES])
     return field_number(run, "served_ms") >= 100 ? moment_span(field_integer(run, "served_ms"), buffer) : NULL;
 }
 
+/* What the machines measure of any run differs always, and is no result of it. */
+static bool is_measured(const char *name)
+{
+    return strncmp(name, "system/", strlen("system/")) == 0;
+}
+
 static const cJSON *metric_called(const cJSON *metrics, const char *name)
 {
     const cJSON *metric;
@@ -326,13 +332,15 @@ static void compare_results(struct run_differences *differences, const struct ru
     cJSON_ArrayForEach(metric, left->metrics)
     {
         const char *name = field_text(metric, "name");
+        if (is_measured(name))
+            continue;
         note(differences, "result", name, last_text(metric, texts[0], sizeof texts[0]),
              last_text(metric_called(right->metrics, name), texts[1], sizeof texts[1]));
     }
     cJSON_ArrayForEach(metric, right->metrics)
     {
         const char *name = field_text(metric, "name");
-        if (!metric_called(left->metrics, name))
+        if (!is_measured(name) && !metric_called(left->metrics, name))
             note(differences, "result", name, NULL, last_text(metric, texts[1], sizeof texts[1]));
     }
 }

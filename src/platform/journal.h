@@ -56,7 +56,7 @@ enum journal_cause {
     JOURNAL_TIME_LIMIT,   /**< the attempt's time was over */
     JOURNAL_LEASE,        /**< nobody has renewed the lease */
     JOURNAL_HOST,         /**< the host is shutting down */
-    JOURNAL_NOT_STARTED,  /**< the command could not be run; the sentence says why */
+    JOURNAL_NOT_STARTED,  /**< the host could not start it; the sentence says why */
     JOURNAL_CAUSES,       /**< how many there are */
 };
 

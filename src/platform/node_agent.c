@@ -25,6 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define CODE_NOT_RUN    127 /* as shells have it */
 #define LOOK_SECONDS    1.0 /* between two looks at the orders, if nobody wakes the agent */
 #define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may hold a pipe */
 #define KILL_SECONDS    5.0
@@ -299,7 +300,9 @@ static void begin(struct agent *agent)
         return;
     start_sampler(agent);
     if (agent->order.command.count > 0 && start_command(agent, &error) != WEFT_OK) {
-        agent->cause = JOURNAL_NOT_STARTED;
+        /* A command that cannot be run is its author's affair, as for a shell; all else is the host's. */
+        agent->cause = error.status == WEFT_ERROR_DATA ? JOURNAL_BY_ITSELF : JOURNAL_NOT_STARTED;
+        agent->status = W_EXITCODE(CODE_NOT_RUN, 0);
         snprintf(agent->why, sizeof agent->why, "%s", error.text);
         agent->ended = true;
         return;
@@ -327,9 +330,7 @@ static void finish(struct agent *agent)
     descendants_kill(KILL_SECONDS);
     drain(agent);
     node_output_close(&agent->output);
-    if (agent->cause == JOURNAL_NOT_STARTED)
-        exited.exited.code = 127;
-    else if (WIFEXITED(agent->status))
+    if (WIFEXITED(agent->status))
         exited.exited.code = (uint32_t)WEXITSTATUS(agent->status);
     else
         exited.exited.signal = (uint32_t)WTERMSIG(agent->status);

@@ -117,11 +117,11 @@ static weft_status hear_report(const struct node_place *place, const char *progr
         return error_set(error, WEFT_ERROR_ARGUMENT, "cannot become the user '%s' on host %s: %s", place->order->user,
                          host, strerror(code));
     if (code == ENOENT && !strchr(program, '/'))
-        return error_set(error, WEFT_ERROR_ARGUMENT,
+        return error_set(error, WEFT_ERROR_DATA,
                          "cannot run '%s' on host %s: no program of that name is in PATH; write ./%s if it is in the "
                          "folder that was submitted",
                          program, host, program);
-    return error_set(error, WEFT_ERROR_ARGUMENT, "cannot run '%s' on host %s: %s", program, host, strerror(code));
+    return error_set(error, WEFT_ERROR_DATA, "cannot run '%s' on host %s: %s", program, host, strerror(code));
 }
 
 weft_status node_process_start(const struct node_place *place, char *const *command, char *const *more, bool terminal,

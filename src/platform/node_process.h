@@ -30,7 +30,7 @@ struct node_place {
  *     WEFT_METRICS                a file: lines of metrics appended to it are collected
  *     WEFT_NODE_FOLDER            the node's folder: what its processes are known by
  *
- * Errors: SYSTEM; ARGUMENT when the command cannot be run, or there is no such user or folder.
+ * Errors: SYSTEM; DATA when the command itself cannot be run; ARGUMENT when there is no such user or folder.
  */
 weft_status node_process_start(const struct node_place *place, char *const *command, char *const *more, bool terminal,
                                const int descriptors[3], pid_t *process, struct error *error);

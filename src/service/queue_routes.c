@@ -72,6 +72,13 @@ static bool may_see(struct viewer *viewer, const char *project)
     return viewer->sees;
 }
 
+static void put_name(struct json_writer *writer, const struct viewer *viewer, int64_t number, bool seen)
+{
+    struct registry_run run;
+    bool known = seen && registry_run_get(viewer->registry, number, &run, NULL) == WEFT_OK;
+    json_put_text(writer, "name", known ? run.name : NULL);
+}
+
 /* What everybody may know of a run that waits or runs; whose it is only where the project is theirs to see. */
 static void put_planned(struct json_writer *writer, struct viewer *viewer, const struct controller_plan_run *planned)
 {
@@ -83,6 +90,7 @@ static void put_planned(struct json_writer *writer, struct viewer *viewer, const
         json_put_tree(writer, "run", NULL);
     json_put_text(writer, "project", seen ? planned->project : NULL);
     json_put_text(writer, "owner", seen ? planned->owner : NULL);
+    put_name(writer, viewer, planned->run, seen);
     json_put_integer(writer, "nodes", planned->nodes);
     json_put_integer(writer, "slots", planned->slots);
     json_put_integer(writer, "size", (int64_t)planned->nodes * planned->slots);
@@ -169,9 +177,9 @@ static const struct schema schemas[] = {
         "running": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}}}})},
     {"Planned", SCHEMA({"type": "object", "required": ["nodes", "slots"], "properties": {
         "run": {"type": "integer", "nullable": true,
-                "description": "null, as the next two, where you may not see the project."},
+                "description": "null, as the next three, where you may not see the project."},
         "project": {"type": "string", "nullable": true}, "owner": {"type": "string", "nullable": true},
-        "nodes": {"type": "integer"}, "slots": {"type": "integer"}, "size": {"type": "integer"},
+        "name": {"type": "string", "nullable": true}, "nodes": {"type": "integer"}, "slots": {"type": "integer"}, "size": {"type": "integer"},
         "since": {"type": "integer", "nullable": true, "description": "It waits, or runs."},
         "place": {"type": "integer"}, "reason": {"type": "string"},
         "expected_start": {"type": "integer", "nullable": true, "description": "A plan, not a promise."},

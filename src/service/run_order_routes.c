@@ -66,9 +66,7 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
     weft_status status = read_wanted(keeper, submission, &specification, error);
     if (status != WEFT_OK)
         return status;
-    status = controller_check(keeper_controller(keeper), &specification, error);
-    if (status == WEFT_OK)
-        status = run_origin_check(keeper_folders(keeper), &specification, error);
+    status = run_origin_check(keeper_folders(keeper), &specification, error);
     if (status == WEFT_OK)
         status = database_begin(registry, DATABASE_DURABLE, error);
     if (status == WEFT_OK) {
@@ -76,6 +74,8 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
             status = registry_project_personal(registry, submission->owner, now, error);
         else if (!service_of(call)->tokens)
             status = make_project(keeper, submission, error);
+        if (status == WEFT_OK)
+            status = controller_check(keeper_controller(keeper), &specification, error);
         if (status == WEFT_OK)
             status = registry_run_submit(registry, &specification, call->idempotency_key, now, &submission->run,
                                          &submission->again, error);

@@ -16,23 +16,9 @@
 #define FIRST_PROJECT "default"
 
 static const struct route_table *const resources[] = {
-static const struct route_table *const resources[] = {
-    &server_routes,
-    &run_routes,
-    &run_order_routes,
-    &queue_routes,
-    &cluster_routes,
-    &project_routes,
-    &budget_routes,
-    &user_routes,
-    &snapshot_routes,
-    &run_file_routes,
-    &log_routes,
-    &exec_routes,
-    &metric_routes,
-    &history_routes,
-    &prometheus_routes,
-};
+    &server_routes,  &run_routes,    &run_order_routes, &queue_routes,    &cluster_routes,
+    &project_routes, &budget_routes, &user_routes,      &snapshot_routes, &run_file_routes,
+    &log_routes,     &exec_routes,   &metric_routes,    &history_routes,  &prometheus_routes};
 #define RESOURCES (sizeof resources / sizeof *resources)
 
 /* ---- for resources ---------------------------------------------------------------------------------------------- */
