@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's interface, /api/v1: what is asked for comes as an object, what goes wrong as a sentence.
+
+const root = "/api/v1";
+
+/** What the server refused, or that it did not answer (status 0). `message` is a sentence for people. */
+export class RequestError extends Error {
+    constructor(status, message, parameter = null) {
+        super(message);
+        this.name = "RequestError";
+        this.status = status;
+        this.parameter = parameter;
+    }
+}
+
+function address(path, query) {
+    const words = new URLSearchParams();
+    for (const [key, value] of Object.entries(query ?? {}))
+        if (value !== null && value !== undefined && value !== "") words.set(key, value);
+    const text = words.toString();
+    return root + path + (text ? `?${text}` : "");
+}
+
+async function failure(response) {
+    try {
+        const { error } = await response.json();
+        return new RequestError(response.status, sentence(error.message), error.parameter ?? null);
+    } catch {
+        return new RequestError(response.status, `The server answered with status ${response.status}.`);
+    }
+}
+
+/** As a sentence on a page: it begins with a capital and ends with a full stop. */
+export function sentence(text) {
+    const trimmed = String(text ?? "").trim();
+    if (trimmed === "") return "";
+    return trimmed[0].toUpperCase() + trimmed.slice(1) + (/[.!?…]$/.test(trimmed) ? "" : ".");
+}
+
+async function request(method, path, { query, body, headers, signal, stay } = {}) {
+    const where = address(path, query);
+    const sent = {
+        method,
+        signal,
+        credentials: "same-origin",
+        headers: { ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
+        body: body === undefined ? undefined : JSON.stringify(body),
+    };
+    let response = await send(where, sent);
+    for (let tries = 0; isForLater(response.status) && method === "GET" && tries < 3; tries++) {
+        await pause(Number(response.headers.get("Retry-After")) || 1);
+        response = await send(where, sent);
+    }
+    if (response.status === 401 && !stay) signIn();
+    if (!response.ok) throw await failure(response);
+    if (response.status === 204) return null;
+    return response.json();
+}
+
+async function send(where, sent) {
+    try {
+        return await fetch(where, sent);
+    } catch (error) {
+        if (error.name === "AbortError") throw error;
+        throw new RequestError(0, "The server does not answer. Is “weft serve” running?");
+    }
+}
+
+/* Too many requests, or no room at the moment: the server says when to try again. */
+function isForLater(status) {
+    return status === 429 || status === 503;
+}
+
+function pause(seconds) {
+    return new Promise((resolve) => setTimeout(resolve, Math.min(seconds, 10) * 1000));
+}
+
+/** Go to the page where one signs in, and from there back to here. */
+export function signIn() {
+    if (location.pathname !== "/sign-in.html")
+        location.assign(
+            `/sign-in.html?next=${encodeURIComponent(location.pathname + location.search + location.hash)}`,
+        );
+}
+
+/** Ask. `query`: empty, null and undefined values are left out. `stay`: do not go to sign in. */
+export function get(path, query, { signal, stay } = {}) {
+    return request("GET", path, { query, signal, stay });
+}
+
+/** `once`: the server does it once, however often it comes. */
+export function post(path, body = undefined, { once = false } = {}) {
+    return request("POST", path, { body, headers: once ? { "Idempotency-Key": crypto.randomUUID() } : {} });
+}
+
+export function put(path, body) {
+    return request("PUT", path, { body });
+}
+
+export function remove(path) {
+    return request("DELETE", path);
+}
+
+/** The path of a project. */
+export function pathOf(project) {
+    return `/projects/${encodeURIComponent(project.project)}`;
+}
+
+/** The address of something to download. */
+export function download(path, query) {
+    return address(path, query);
+}
+
+/** What the server is and who asks; asked for once. */
+let asked = null;
+export function server() {
+    asked ??= get("/server");
+    return asked;
+}

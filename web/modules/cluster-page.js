@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster: its slots, its queue, and how it came to that.
+import { get, sentence } from "./api.js";
+import { choice, wrongPlace } from "./components.js";
+import { Gantt } from "./cluster-gantt.js";
+import { histories } from "./cluster-history.js";
+import { openHost } from "./cluster-host.js";
+import { queueTable } from "./cluster-queue.js";
+import { slotKeys, slotMap } from "./cluster-slots.js";
+import { atMostEvery, fill, make } from "./dom.js";
+import { share, several, whole } from "./format.js";
+import { frame } from "./frame.js";
+import * as live from "./live.js";
+
+const minute = 60000;
+const hour = 3600000;
+const spans = [
+    [hour, "Hour"],
+    [6 * hour, "6 h"],
+    [24 * hour, "Day"],
+    [7 * 24 * hour, "Week"],
+];
+let about = null;
+let cluster = null;
+let span = 24 * hour;
+let first = null; // when the first run of the last week began here
+const place = {};
+
+async function begin() {
+    const made = await frame("cluster", "Cluster");
+    if (!made) return;
+    about = made.server;
+    build(made.main);
+    try {
+        cluster = await get("/cluster");
+    } catch (error) {
+        fill(made.main, wrongPlace(error));
+        return;
+    }
+    drawSpans();
+    drawCluster();
+    drawQueue();
+    drawPast();
+    live.on("cluster", atMostEvery(1000, refresh));
+    live.on("queue", atMostEvery(1000, drawQueue));
+    live.on("cluster", atMostEvery(5000, drawPast));
+    live.on("again", () => {
+        refresh();
+        drawQueue();
+        drawPast();
+    });
+}
+
+function build(main) {
+    place.figures = make("dl.card.figures");
+    place.pods = make("div");
+    place.keys = make("div.right");
+    place.queue = make("div", { style: { "margin-top": "8px" } });
+    place.waiting = make("span.soft");
+    place.spans = make("div.right");
+    place.gantt = new Gantt();
+    place.histories = histories();
+    fill(
+        main,
+        make("div.head", {}, make("h1", {}, "Cluster"), make("span.soft", {}, sentence(about.isolation))),
+        make(
+            "div.stack",
+            {},
+            place.figures,
+            make(
+                "section.card",
+                {},
+                make("header", {}, make("h2", {}, about.slot_kind === "gpu" ? "GPUs" : "Slots"), place.keys),
+                make("div.inside", {}, place.pods),
+            ),
+            make("section.card", {}, make("header", {}, make("h2", {}, "Queue"), place.waiting), place.queue),
+            make(
+                "section.card",
+                {},
+                make("header", {}, make("h2", {}, "What ran where"), place.spans),
+                make("div", { style: { "margin-top": "12px" } }, place.gantt.element),
+            ),
+            make(
+                "div.two",
+                {},
+                place.histories.map((history) => history.element),
+            ),
+        ),
+    );
+}
+
+async function refresh() {
+    try {
+        cluster = await get("/cluster");
+        drawCluster();
+    } catch {
+        // The next event asks again.
+    }
+}
+
+function drawCluster() {
+    const hosts = cluster.pods.flatMap((pod) => pod.hosts);
+    const up = hosts.filter((host) => host.state === "up");
+    const free = Math.max(0, up.reduce((sum, host) => sum + host.slots, 0) - cluster.taken);
+    const figures = [
+        [
+            "Taken",
+            whole(cluster.taken),
+            ` of ${whole(cluster.slots)}, ${share(cluster.slots ? cluster.taken / cluster.slots : NaN)}`,
+        ],
+        ["Free", whole(free), free === 1 ? " slot" : " slots"],
+        ["Waited for", whole(cluster.waiting_slots), cluster.waiting_slots === 1 ? " slot" : " slots"],
+        ["Hosts in use", whole(up.length), ` of ${whole(hosts.length)}`],
+        place.past &&
+            Number.isFinite(place.past.idle_while_queued) && [
+                "Idle while queued",
+                share(place.past.idle_while_queued),
+                "",
+            ],
+    ];
+    fill(
+        place.figures,
+        figures
+            .filter(Boolean)
+            .map(([term, value, more]) =>
+                make("div", {}, make("dt", {}, term), make("dd", {}, value, make("small", {}, more))),
+            ),
+    );
+    fill(place.keys, slotKeys(cluster));
+    fill(
+        place.pods,
+        slotMap(cluster, (host) => openHost(host, about.administrator)),
+    );
+}
+
+async function drawQueue() {
+    try {
+        const { queue } = await get("/queue");
+        fill(place.waiting, queue.length ? several(queue.length, "run") : "");
+        fill(place.queue, queueTable(queue));
+    } catch (error) {
+        fill(place.queue, wrongPlace(error));
+    }
+}
+
+/* A young cluster's past is shown as large as can be. */
+async function beginningOfPast(now) {
+    const { bars } = await get("/cluster/timeline", { from: now - spans.at(-1)[0], to: now }).catch(() => ({
+        bars: [],
+    }));
+    return bars.reduce((least, bar) => Math.min(least, bar.from), now - minute);
+}
+
+function drawSpans() {
+    const choose = (chosen) => {
+        span = chosen;
+        drawPast();
+    };
+    fill(place.spans, choice("Span", spans, span, choose));
+}
+
+async function drawPast() {
+    const to = Date.now();
+    first ??= await beginningOfPast(to);
+    const from = Math.floor(Math.max(to - span, first - (to - first) / 50));
+    const hosts = cluster.pods.flatMap((pod) => pod.hosts);
+    await Promise.all([
+        get("/cluster/timeline", { from, to })
+            .then(({ bars }) => place.gantt.show(hosts, bars, from, to))
+            .catch(() => {}),
+        get("/cluster/history", { from, to, most: 1000 })
+            .then((past) => {
+                place.past = { ...past, free: past.slots.map((slots, index) => slots - past.taken[index]) };
+                place.histories.forEach((history) => history.show(place.past));
+                drawCluster();
+            })
+            .catch(() => {}),
+    ]);
+}
+
+begin();

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+// One metric of a run as a card with its curve: mean with a band from the lowest to the highest rank, or a line for
+// each rank. Dragging over it asks the server for that part, in all its detail.
+/* global uPlot */
+import { download, get } from "./api.js";
+import { drawing } from "./components.js";
+import { fill, make, token } from "./dom.js";
+import { figure, scaleFigure, seconds, several, timeLabel, whole } from "./format.js";
+
+const ranksMost = 32; // lines at once
+
+/** Exponential smoothing as far as `weight` says (0: none), without its pull to the first value. */
+export function smooth(values, weight) {
+    let sum = 0;
+    let factor = 1;
+    return values.map((value) => {
+        if (value === null || value === undefined) return value;
+        sum = sum * weight + (1 - weight) * value;
+        factor *= weight;
+        return sum / (1 - factor);
+    });
+}
+
+function axes(time) {
+    const font = `11px ${token("--sans")}`;
+    const shared = {
+        stroke: token("--soft"),
+        font,
+        grid: { stroke: token("--line"), width: 1 },
+        ticks: { show: false },
+    };
+    return [
+        {
+            ...shared,
+            grid: { show: false },
+            size: 26,
+            gap: 4,
+            space: 70,
+            values: (plot, values) =>
+                values.map((value) => (time ? timeLabel(value, values[1] - values[0]) : whole(value))),
+        },
+        {
+            ...shared,
+            size: 54,
+            gap: 6,
+            space: 34,
+            values: (plot, values) => values.map((value) => (value === null ? "" : scaleFigure(value))),
+        },
+    ];
+}
+
+/** The options that all plots of these pages share; `time`: x is milliseconds since 1970. */
+export function plotOptions(box, time, more) {
+    return {
+        width: Math.max(120, box.clientWidth),
+        height: box.clientHeight,
+        ms: 1,
+        legend: { show: false },
+        padding: [10, 8, 0, 0],
+        axes: axes(time),
+        ...more,
+        scales: { x: { time }, ...more.scales },
+        cursor: { y: false, points: { size: 6 }, drag: { x: true, y: false, setScale: false }, ...more.cursor },
+    };
+}
+
+export class Curve {
+    /**
+     * `options` are shared by all curves of a page: {axis: "steps" or "times", smoothing, logarithmic, attempt, range,
+     * zoom}: `range` is the part that is shown ({axis, from, to}, null: all), `zoom` is called with another that
+     * somebody wants. `run` is a number, `metric` as the server lists it.
+     */
+    constructor(run, metric, options) {
+        this.run = run;
+        this.options = options;
+        this.drill = false;
+        this.hidden = new Set();
+        this.ofMachine = metric.name.startsWith("system/");
+        this.build(metric);
+        this.update(metric);
+        this.sizes = new ResizeObserver(() =>
+            this.plot?.setSize({ width: this.box.clientWidth, height: this.box.clientHeight }),
+        );
+        this.sizes.observe(this.box);
+        this.sight = new IntersectionObserver(
+            (entries) => {
+                this.seen = entries.at(-1).isIntersecting;
+                if (this.seen && this.stale) this.load();
+            },
+            { rootMargin: "200px" },
+        );
+        this.stale = true;
+        this.sight.observe(this.element);
+    }
+
+    build(metric) {
+        const tool = (name, label, work) =>
+            make(
+                "button.plain",
+                {
+                    type: "button",
+                    title: label,
+                    "aria-label": `${label}: ${metric.name}`,
+                    "aria-pressed": "false",
+                    onclick: work,
+                },
+                drawing(name),
+            );
+        this.read = make("span.read");
+        this.ranksTool = tool("ranks", "Every rank by itself", () => this.toggleRanks());
+        this.largerTool = tool("larger", "Larger", () => {
+            this.element.classList.toggle("wide");
+            this.largerTool.setAttribute("aria-pressed", String(this.element.classList.contains("wide")));
+        });
+        this.box = make("div.plot", { ondblclick: () => this.options.zoom(null) });
+        this.rankBar = make("div.ranks", { hidden: true });
+        const short = this.ofMachine
+            ? metric.name.replace(/^system\/(machine\/)?/, "")
+            : metric.group
+              ? metric.name.slice(metric.group.length + 1)
+              : metric.name;
+        this.element = make(
+            "section.card.curve",
+            { "data-metric": metric.name, "aria-label": metric.name },
+            make(
+                "div.title",
+                {},
+                make("h3.cut", { title: metric.name }, short.replaceAll(/[_/]/g, " ")),
+                this.read,
+                make("div.tools", {}, this.ranksTool, this.pointsTool(metric), this.largerTool),
+            ),
+            this.rankBar,
+            this.box,
+        );
+    }
+
+    pointsTool(metric) {
+        const href = download(`/runs/${this.run}/metrics/points`, { name: metric.name, format: "csv" });
+        const label = `Every point as CSV: ${metric.name}`;
+        const name = `run-${this.run}-${metric.name.replaceAll("/", "-")}.csv`;
+        return make(
+            "a.plain",
+            { href, download: name, title: "Every point as CSV", "aria-label": label },
+            drawing("download"),
+        );
+    }
+
+    /** What it is drawn over: machines know no steps. */
+    get axis() {
+        return this.ofMachine ? "times" : this.options.axis;
+    }
+
+    /** [from, to] of what is shown, or null: all. */
+    get range() {
+        const { range } = this.options;
+        return range && range.axis === this.axis ? [range.from, range.to] : null;
+    }
+
+    /** The metric as it is listed now. */
+    update(metric) {
+        this.metric = metric;
+        this.ranksTool.hidden = metric.ranks < 2;
+        this.readLast();
+    }
+
+    /** Forget what is drawn, and draw anew as soon as it is seen. */
+    renew() {
+        this.stale = true;
+        if (this.seen) this.load();
+    }
+
+    /** Forget it for good. */
+    remove() {
+        this.sizes.disconnect();
+        this.sight.disconnect();
+        this.plot?.destroy();
+        this.element.remove();
+    }
+
+    toggleRanks() {
+        this.drill = !this.drill;
+        this.ranksTool.setAttribute("aria-pressed", String(this.drill));
+        this.renew();
+    }
+
+    ask(rank) {
+        const [from, to] = this.range ?? [null, null];
+        return get(`/runs/${this.run}/metrics/curve`, {
+            name: this.metric.name,
+            axis: this.axis,
+            attempt: this.options.attempt,
+            rank,
+            from: from === null ? null : Math.floor(from),
+            to: to === null ? null : Math.ceil(to),
+            most: Math.min(2000, Math.max(200, Math.round(this.box.clientWidth * devicePixelRatio))),
+        });
+    }
+
+    async load() {
+        this.stale = false;
+        const turn = (this.turn = {});
+        try {
+            const mean = await this.ask();
+            const ranks = this.drill ? mean.ranks.slice(0, ranksMost) : [];
+            const lines = await Promise.all(ranks.map((rank) => this.ask(rank)));
+            if (turn !== this.turn) return;
+            this.answer = { mean, ranks, lines };
+            this.draw();
+        } catch (error) {
+            if (turn === this.turn) this.tell(error.message);
+        }
+    }
+
+    tell(text) {
+        this.plot?.destroy();
+        this.plot = null;
+        fill(this.box, make("p.soft.small", {}, text));
+    }
+
+    /** Data and lines for what was answered: [x, series...] and their descriptions. */
+    lines() {
+        const { mean, ranks, lines } = this.answer;
+        const positive = (values) =>
+            this.options.logarithmic ? values.map((value) => (value > 0 ? value : null)) : values;
+        const weight = this.options.smoothing;
+        if (this.drill) {
+            const data = uPlot.join(
+                lines.map((line) => [line.x, weight ? smooth(positive(line.mean), weight) : positive(line.mean)]),
+            );
+            return {
+                data,
+                series: ranks.map((rank, index) => ({
+                    label: `${this.ofMachine ? "node" : "rank"} ${rank}`,
+                    rank,
+                    stroke: this.rankColour(index, ranks.length),
+                    width: 1.2,
+                    show: !this.hidden.has(rank),
+                    points: { show: false },
+                })),
+            };
+        }
+        const main = token("--running");
+        const faint = `color-mix(in srgb, ${main} 35%, transparent)`;
+        const data = [mean.x, positive(mean.highest), positive(mean.lowest), positive(mean.mean)];
+        const hidden = { width: 0, points: { show: false } };
+        const series = [
+            { ...hidden, stroke: "transparent" },
+            { ...hidden, stroke: "transparent" },
+            {
+                label: "mean",
+                stroke: weight ? faint : main,
+                width: weight ? 1 : 1.6,
+                points: { show: mean.x.length < 3, size: 5, fill: main },
+            },
+        ];
+        if (weight) {
+            data.push(smooth(positive(mean.mean), weight));
+            series.push({ label: "smoothed", stroke: main, width: 1.8, points: { show: false } });
+        }
+        return { data, series, bands: [{ series: [1, 2], fill: `color-mix(in srgb, ${main} 15%, transparent)` }] };
+    }
+
+    rankColour(index, count) {
+        return `oklch(${token("--run-lightness")} 0.13 ${(230 + (index * 360) / count) % 360})`;
+    }
+
+    draw() {
+        if (this.answer.mean.x.length === 0) {
+            this.tell("There is nothing in this part.");
+            return;
+        }
+        const { data, series, bands } = this.lines();
+        const time = this.axis === "times";
+        const kind = JSON.stringify([
+            time,
+            this.options.logarithmic,
+            series.map((line) => [line.label, line.stroke, line.show]),
+        ]);
+        if (this.plot && this.kind === kind) {
+            this.plot.setData(data);
+        } else {
+            this.plot?.destroy();
+            fill(this.box);
+            this.kind = kind;
+            this.plot = new uPlot(
+                plotOptions(this.box, time, {
+                    series: [{}, ...series],
+                    bands,
+                    scales: {
+                        x: {
+                            time,
+                            range: (plot, least, most) =>
+                                this.range ?? (least === most ? [least - 1, most + 1] : [least, most]),
+                        },
+                        y: { distr: this.options.logarithmic ? 3 : 1 },
+                    },
+                    cursor: {
+                        sync: {
+                            key: `curves-${this.axis}`,
+                            filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+                        },
+                        focus: { prox: this.drill ? 24 : -1 },
+                    },
+                    focus: { alpha: 0.2 },
+                    hooks: {
+                        setCursor: [(plot) => this.readAt(plot)],
+                        setSeries: [
+                            (plot, index) => {
+                                this.near = index;
+                            },
+                        ],
+                        setSelect: [(plot) => this.selected(plot)],
+                    },
+                }),
+                data,
+                this.box,
+            );
+        }
+        this.drawRanks(series);
+    }
+
+    drawRanks(series) {
+        this.rankBar.hidden = !this.drill;
+        fill(
+            this.rankBar,
+            this.drill &&
+                series.map((line) =>
+                    make(
+                        "button",
+                        {
+                            type: "button",
+                            "aria-pressed": String(line.show),
+                            onclick: () => {
+                                if (!this.hidden.delete(line.rank)) this.hidden.add(line.rank);
+                                this.draw();
+                            },
+                        },
+                        make("i", { style: { background: line.stroke } }),
+                        line.rank,
+                    ),
+                ),
+            this.drill &&
+                this.answer.mean.ranks.length > ranksMost &&
+                make("span.soft", {}, `and ${several(this.answer.mean.ranks.length - ranksMost, "more rank")}`),
+        );
+    }
+
+    selected(plot) {
+        if (plot.select.width < 4) return;
+        const { left, width } = plot.select;
+        const range = { axis: this.axis, from: plot.posToVal(left, "x"), to: plot.posToVal(left + width, "x") };
+        plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+        this.options.zoom(range);
+    }
+
+    readLast() {
+        const last = this.metric.last;
+        fill(
+            this.read,
+            last && [
+                make("b", {}, figure(last.value)),
+                this.ofMachine ? ` at ${seconds(last.time)}` : ` at ${whole(last.step)}`,
+            ],
+        );
+    }
+
+    readAt(plot) {
+        const at = plot.cursor.idx;
+        if (at === null || at === undefined || plot.cursor.left < 0) {
+            this.readLast();
+            return;
+        }
+        const x = plot.data[0][at];
+        const where = this.axis === "times" ? seconds(x) : whole(x);
+        if (this.drill) {
+            const line = plot.series[this.near ?? -1];
+            fill(
+                this.read,
+                line?.label && this.near > 0 ? [make("b", {}, figure(plot.data[this.near][at])), ` ${line.label}`] : "",
+                ` at ${where}`,
+            );
+            return;
+        }
+        const [, highest, lowest, mean] = plot.data;
+        const spread =
+            this.metric.ranks > 1 && highest[at] !== lowest[at]
+                ? ` (${figure(lowest[at])} to ${figure(highest[at])})`
+                : "";
+        fill(this.read, make("b", {}, figure((plot.data[4] ?? mean)[at])), `${spread} at ${where}`);
+    }
+}

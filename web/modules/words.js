@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Command lines: lists of words as a shell reads and people write them.
+
+/** As one line for a shell: words are quoted where they have to be. */
+export function join(words) {
+    return words.map(quoted).join(" ");
+}
+
+export function quoted(word) {
+    return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+/** The words of such a line. Throws an Error with a sentence where a quote has no end. */
+export function split(line) {
+    const words = [];
+    let word = null;
+    for (let at = 0; at < line.length; at++) {
+        const letter = line[at];
+        if (letter === "'" || letter === '"') {
+            word ??= "";
+            for (at++; at < line.length && line[at] !== letter; at++) {
+                if (letter === '"' && line[at] === "\\" && '"\\$`\n'.includes(line[at + 1] ?? " ")) at++;
+                word += line[at];
+            }
+            if (at >= line.length) throw new Error(`A quote (${letter}) has no end.`);
+        } else if (letter === "\\" && at + 1 < line.length) {
+            at++;
+            if (line[at] !== "\n") word = (word ?? "") + line[at];
+        } else if (/\s/.test(letter)) {
+            if (word !== null) words.push(word);
+            word = null;
+        } else {
+            word = (word ?? "") + letter;
+        }
+    }
+    if (word !== null) words.push(word);
+    return words;
+}
