@@ -22,7 +22,7 @@ weft_status pod_shape_parse(const char *text, struct pod_shape *shape, struct er
                              text);
         memcpy(part, at, length);
         part[length] = 0;
-        weft_status status = text_parse_integer(part, "each number of --pods", 1, most[i], &value, error);
+        weft_status status = text_parse_integer(part, "a number of --pods", 1, most[i], &value, error);
         if (status != WEFT_OK)
             return status;
         *parts[i] = (uint32_t)value;

@@ -10,7 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CODE_AGAIN 75 /* EX_TEMPFAIL: "run me again" */
+#define CODE_AGAIN     75      /* EX_TEMPFAIL: "run me again" */
+#define START_PERIOD   1000    /* milliseconds between two tries of starting what the machine refuses to start */
+#define START_PATIENCE 3600000 /* milliseconds of such tries */
 
 struct attempt controlled_attempt(const struct controlled_run *run)
 {
@@ -134,6 +136,18 @@ static weft_status give_order(struct controller *controller, struct controlled_r
     return status;
 }
 
+/*
+ * What the machine refuses at the moment (a full disk, no more processes) is no fault of the run, and ends by itself or
+ * by somebody's hand: until START_PATIENCE is over it is asked for again. What is started of an attempt stays so.
+ */
+static bool start_later(struct controlled_run *run, int64_t now)
+{
+    if (!run->start_failed)
+        run->start_failed = now;
+    run->start_due = now + START_PERIOD;
+    return !run->to_stop && now - run->start_failed < START_PATIENCE;
+}
+
 weft_status attempt_start(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
@@ -148,7 +162,10 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     run_specification_free(&specification);
     if (status == WEFT_OK && !made)
         return WEFT_OK;
+    if (status == WEFT_ERROR_SYSTEM && start_later(run, now))
+        return WEFT_OK;
     run->to_start = false;
+    run->start_due = run->start_failed = 0;
     run->first_leads = first_leads;
     run->slice_end = run->time_slice ? now + run->time_slice : INT64_MAX;
     if (status == WEFT_ERROR_MEMORY)

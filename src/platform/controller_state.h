@@ -49,11 +49,12 @@ struct controlled_run {
     uint32_t *promised;           /**< hosts that the scheduler gives it once they are free; NULL: none */
     int64_t member_due, pool_due; /**< what is set aside for it to begin with, of its owner's account or the pool */
 
-    struct controlled_node *node; /**< of its attempt under way; NULL: there is none */
-    bool to_start, started;       /**< the engine is to be told; was told */
-    bool first_leads;             /**< the nodes behind the first one only wait, until that has ended */
-    bool heard;                   /**< the engine has something to tell of it */
-    bool to_stop;                 /**< the engine is to be told to end it, so: */
+    struct controlled_node *node;    /**< of its attempt under way; NULL: there is none */
+    bool to_start, started;          /**< the engine is to be told; was told */
+    int64_t start_due, start_failed; /**< where the machine could not start it: not before that, since then; else 0 */
+    bool first_leads;                /**< the nodes behind the first one only wait, until that has ended */
+    bool heard;                      /**< the engine has something to tell of it */
+    bool to_stop;                    /**< the engine is to be told to end it, so: */
     enum engine_end how;
     int64_t slice_end;  /**< when its time slice is over; INT64_MAX: never */
     bool short_hold;    /**< what it holds of its budget does not last for its time limit */

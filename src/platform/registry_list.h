@@ -29,6 +29,14 @@ static inline void *registry_list_add(struct registry_list *list, size_t size)
     return __builtin_memset(list->items + list->count++ * size, 0, size);
 }
 
+/** End `select`, and free the items: what was read is of no use. Returns `status`. */
+static inline weft_status registry_list_drop(struct registry_list *list, struct statement *select, weft_status status)
+{
+    statement_end(select, NULL);
+    free(list->items);
+    return status;
+}
+
 /** End `select` and hand the items over, or free them if reading or memory failed. */
 static inline weft_status registry_list_end(struct registry_list *list, struct statement *select, void *items,
                                             size_t *count, struct error *error)

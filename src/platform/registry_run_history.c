@@ -88,13 +88,11 @@ weft_status registry_run_events(struct database *database, int64_t run, int64_t 
         statement_copy_text(select, 7, event->actor, sizeof event->actor);
         statement_copy_text(select, 8, event->detail, sizeof event->detail);
     }
-    weft_status status = registry_list_end(&events, select, list, count, error);
-    if (status == WEFT_OK && !known) {
-        free(*list);
-        status =
-            error_set(error, WEFT_ERROR_DATA, "run %lld has an event that this program does not know", (long long)run);
-    }
-    return status;
+    if (!known)
+        return registry_list_drop(
+            &events, select,
+            error_set(error, WEFT_ERROR_DATA, "run %lld has an event that this program does not know", (long long)run));
+    return registry_list_end(&events, select, list, count, error);
 }
 
 weft_status registry_last_event(struct database *database, int64_t *event, struct error *error)

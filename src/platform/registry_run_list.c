@@ -109,10 +109,9 @@ weft_status registry_run_list(struct database *database, const struct registry_f
             break;
         status = registry_run_row(select, run, error);
     }
-    weft_status ended = registry_list_end(&runs, select, list, count, status == WEFT_OK ? error : NULL);
-    if (status != WEFT_OK && ended == WEFT_OK)
-        free(*list);
-    status = status != WEFT_OK ? status : ended;
+    if (status != WEFT_OK)
+        return registry_list_drop(&runs, select, status);
+    status = registry_list_end(&runs, select, list, count, error);
     if (status == WEFT_OK)
         *more = further;
     return status;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct tls {
     SSL_CTX *context;
@@ -42,6 +43,10 @@ weft_status tls_server(const char *certificate, const char *key, struct tls **tl
     struct tls *made = NULL;
     char reason[256];
     ERR_clear_error();
+    const char *files[] = {certificate, key};
+    for (size_t i = 0; i < 2; i++) /* OpenSSL does not say that a file is not there */
+        if (access(files[i], R_OK) != 0)
+            return error_system(error, "cannot read the %s '%s'", i == 0 ? "certificate" : "key", files[i]);
     weft_status status = make(TLS_server_method(), &made, error);
     if (status != WEFT_OK)
         return status;

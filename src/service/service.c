@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -144,13 +145,17 @@ static bool note_token(void *context, const struct token_record *record)
 static weft_status open_access(struct service *service, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    bool any = false;
     weft_status status = file_join(path, service->folder, "access.db", error);
-    if (status == WEFT_OK)
-        status = access_open(path, &service->access, error);
-    if (status != WEFT_OK || !service->tokens)
-        return status;
-    status = access_list_tokens(service->access, NULL, note_token, &any, error);
+    return status == WEFT_OK ? access_open(path, &service->access, error) : status;
+}
+
+/* The first administrator's token. After all that may fail, for it is shown but once. */
+static weft_status make_first_token(struct service *service, struct error *error)
+{
+    bool any = false;
+    if (!service->tokens)
+        return WEFT_OK;
+    weft_status status = access_list_tokens(service->access, NULL, note_token, &any, error);
     if (status != WEFT_OK || any)
         return status;
     struct token_store store = access_tokens(service->access);
@@ -210,6 +215,37 @@ static weft_status open_router(struct service *service, struct error *error)
     return status == WEFT_OK ? router_finish(service->router, error) : status;
 }
 
+/* The folder of the state, which is this user's: whoever can write to it can have programs started as this user. */
+static weft_status open_folder(struct service *service, const char *folder, struct error *error)
+{
+    struct stat found;
+    weft_status status = file_make_folder(folder, error);
+    if (status != WEFT_OK)
+        return status;
+    if (!realpath(folder, service->folder) || stat(service->folder, &found) != 0)
+        return error_system(error, "cannot find the folder '%s'", folder);
+    if (found.st_uid == geteuid())
+        return WEFT_OK;
+    const struct passwd *owner = getpwuid(found.st_uid);
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "the folder '%s' belongs to user %s%.63s%s (%u), and this is user '%s' (%u): serve as its owner, "
+                     "or choose another folder by --state",
+                     service->folder, owner ? "'" : "", owner ? owner->pw_name : "of no name", owner ? "'" : "",
+                     (unsigned)found.st_uid, service->user, (unsigned)geteuid());
+}
+
+static weft_status open_server(struct service *service, const struct service_config *config, struct error *error)
+{
+    struct http_config http = {.host = config->host,
+                               .port = config->port,
+                               .certificate = config->certificate,
+                               .key = config->key,
+                               .tokens = config->tokens,
+                               .application = router_application(service->router)};
+    return http_open(&http, &service->server, error);
+}
+
+/* What cannot be served, or read, is refused before anything is changed. */
 weft_status service_open(const struct service_config *config, struct service **service, struct error *error)
 {
     struct service *made = calloc(1, sizeof *made);
@@ -218,11 +254,17 @@ weft_status service_open(const struct service_config *config, struct service **s
     made->tokens = config->tokens;
     made->started = keeper_now();
     name_user(made->user);
-    weft_status status = file_make_folder(config->folder, error);
-    if (status == WEFT_OK && !realpath(config->folder, made->folder))
-        status = error_system(error, "cannot find the folder '%s'", config->folder);
+    weft_status status = events_new(&(struct events_config){0}, &made->events, error);
     if (status == WEFT_OK)
-        status = events_new(&(struct events_config){0}, &made->events, error);
+        status = open_pages(made, error);
+    if (status == WEFT_OK)
+        status = open_router(made, error);
+    if (status == WEFT_OK)
+        status = open_server(made, config, error);
+    if (status == WEFT_OK)
+        status = open_folder(made, config->folder, error);
+    if (status == WEFT_OK)
+        status = open_access(made, error);
     if (status == WEFT_OK)
         status = open_keeper(made, config, error);
     if (status == WEFT_OK)
@@ -230,20 +272,7 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = registry_open(made->folder, DATABASE_READER, &made->reader, error);
     if (status == WEFT_OK)
-        status = open_access(made, error);
-    if (status == WEFT_OK)
-        status = open_pages(made, error);
-    if (status == WEFT_OK)
-        status = open_router(made, error);
-    if (status == WEFT_OK) {
-        struct http_config http = {.host = config->host,
-                                   .port = config->port,
-                                   .certificate = config->certificate,
-                                   .key = config->key,
-                                   .tokens = config->tokens,
-                                   .application = router_application(made->router)};
-        status = http_open(&http, &made->server, error);
-    }
+        status = make_first_token(made, error);
     if (status != WEFT_OK) {
         service_close(made);
         return status;

@@ -31,6 +31,11 @@ static weft_status ask_text(struct database *database, const char *sql, char ans
 {
     *answer = '\0';
     int code = sqlite3_exec(database->handle, sql, keep_answer, answer, NULL);
+    if ((code & 0xff) == SQLITE_ERROR) /* what is asked for is in every database: it is the file */
+        return error_set(error, WEFT_ERROR_DATA,
+                         "'%s' cannot be read: it is damaged, or of a newer SQLite (%s); nothing was changed in it; "
+                         "bring back a copy of it, or move it away to begin anew",
+                         database->path, sqlite3_errmsg(database->handle));
     return code == SQLITE_OK ? WEFT_OK : database_error(database, code, "cannot open", error);
 }
 
@@ -88,8 +93,9 @@ static weft_status open_handle(struct database *database, enum database_access a
     sqlite3_busy_timeout(database->handle, DATABASE_BUSY_MS);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         sqlite3_db_config(database->handle, options[i].option, options[i].value, NULL);
-    return database_script(database, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384",
-                           "cannot open", error);
+    char nothing[ANSWER_BYTES];
+    return ask_text(database, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384", nothing,
+                    error);
 }
 
 /* Refuse what is not ours or too new; the version found, 0 for an empty database. */
@@ -124,6 +130,17 @@ static weft_status check_schema(struct database *database, const struct database
     return WEFT_OK;
 }
 
+/* SQLite tells a problem in lines, the first of which says which of its databases; a sentence is one line. */
+static const char *one_line(char *problem)
+{
+    char *text = strncmp(problem, "***", 3) == 0 ? strchr(problem, '\n') : NULL;
+    text = text ? text + 1 : problem;
+    for (char *c = text; *c; c++)
+        if (*c == '\n')
+            *c = ' ';
+    return text;
+}
+
 /* quick_check and integrity_check tell one problem a row, or "ok". */
 static weft_status check_pages(struct database *database, const char *pragma, struct error *error)
 {
@@ -133,7 +150,7 @@ static weft_status check_pages(struct database *database, const char *pragma, st
         status = error_set(error, WEFT_ERROR_DATA,
                            "'%s' is damaged (%s); nothing was changed in it; bring back a copy of it, or move it away "
                            "to begin anew",
-                           database->path, problem);
+                           database->path, one_line(problem));
     return status;
 }
 

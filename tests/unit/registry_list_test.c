@@ -153,12 +153,45 @@ static void counts_by_state(void **state)
     }
 }
 
+static void set_cause(const char *table, int64_t run, const char *cause)
+{
+    char sql[96];
+    snprintf(sql, sizeof sql, "UPDATE %s SET cause = ? WHERE run = ?", table);
+    struct statement *update = database_prepare(database, sql);
+    statement_bind_text(update, cause);
+    statement_bind_integer(update, run);
+    CHANGE(database, statement_run(update, &error));
+}
+
+/* Such as a row of a newer version: it is told, and nothing is handed out. */
+static void what_is_not_known_is_told(void **state)
+{
+    struct registry_run *page = NULL;
+    struct registry_event *events = NULL;
+    size_t count = 77;
+    bool more = false;
+    struct error error = {0};
+    int64_t run = all[RUNS - 20].run;
+    set_cause("runs", run, "sneezed");
+    set_cause("run_events", run, "sneezed");
+    assert_int_equal(registry_run_list(database, &(struct registry_filter){.most = 100}, &page, &count, &more, &error),
+                     WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "does not know"));
+    assert_int_equal(registry_run_events(database, run, 0, 100, &events, &count, NULL), WEFT_ERROR_DATA);
+    assert_null(page);
+    assert_null(events);
+    assert_int_equal(count, 77);
+    set_cause("runs", run, run_cause_name(all[RUNS - 20].cause));
+    check((struct registry_filter){.most = 100});
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_filter),
         cmocka_unit_test(a_page_has_bounds),
         cmocka_unit_test(counts_by_state),
+        cmocka_unit_test(what_is_not_known_is_told),
     };
     return cmocka_run_group_tests(tests, make_runs, end_runs);
 }
