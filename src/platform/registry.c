@@ -114,6 +114,24 @@ static const char *const migrations[] = {
 
     /* What overlaps a time: attempts that are under way (0), and those that ended after its beginning. */
     "CREATE INDEX attempts_by_end ON attempts (ended);",
+
+    /* How many runs of a project are in a state, kept with each change: a history grows for years. */
+    "CREATE TABLE run_counts ("
+    "  project TEXT NOT NULL REFERENCES projects, state TEXT NOT NULL, runs INTEGER NOT NULL,"
+    "  PRIMARY KEY (project, state)"
+    ") STRICT, WITHOUT ROWID;"
+    "INSERT INTO run_counts SELECT project, state, count(*) FROM runs GROUP BY project, state;"
+    "CREATE TRIGGER runs_added AFTER INSERT ON runs BEGIN"
+    "  INSERT INTO run_counts VALUES (new.project, new.state, 1) ON CONFLICT DO UPDATE SET runs = runs + 1;"
+    "END;"
+    "CREATE TRIGGER runs_changed AFTER UPDATE OF state, project ON runs"
+    "  WHEN (old.project, old.state) != (new.project, new.state) BEGIN"
+    "  UPDATE run_counts SET runs = runs - 1 WHERE project = old.project AND state = old.state;"
+    "  INSERT INTO run_counts VALUES (new.project, new.state, 1) ON CONFLICT DO UPDATE SET runs = runs + 1;"
+    "END;"
+    "CREATE TRIGGER runs_removed AFTER DELETE ON runs BEGIN"
+    "  UPDATE run_counts SET runs = runs - 1 WHERE project = old.project AND state = old.state;"
+    "END;",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

@@ -124,9 +124,8 @@ weft_status registry_run_counts(struct database *database, const char *viewer, i
     if (status != WEFT_OK)
         return status;
     struct query query = {.length = 0};
-    append(&query, "SELECT state, count(*) FROM runs WHERE 1");
+    append(&query, "SELECT state, runs FROM run_counts WHERE 1");
     append_equal(&query, VIEWED, viewer);
-    append(&query, " GROUP BY project, state"); /* as the index is ordered, which is faster than by state alone */
     struct statement *select = database_prepare(database, query.sql);
     if (viewer)
         statement_bind_text(select, viewer);
