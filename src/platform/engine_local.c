@@ -94,8 +94,19 @@ static void stop_noticing(struct engine_local *local, struct local_node *node)
     node->notice = -1;
 }
 
+/* The process that was to start an agent has ended, or is at it: it must not stay a zombie. */
+static void wait_for_starter(struct local_node *node, int options)
+{
+    pid_t ended = -1;
+    while (node->starter && (ended = waitpid(node->starter, NULL, options)) < 0 && errno == EINTR)
+        ;
+    if (ended != 0)
+        node->starter = 0;
+}
+
 static void free_node(struct engine_local *local, struct local_node *node)
 {
+    wait_for_starter(node, 0);
     stop_watching(node);
     stop_noticing(local, node);
     journal_reader_close(&node->reader);
@@ -126,7 +137,7 @@ static void start_watching(struct engine_local *local, struct local_node *node)
 /* ---- starting --------------------------------------------------------------------------------------------------- */
 
 /* In a child: become the agent, in a session of its own, with nothing of this process but its environment. */
-static void become_agent(char *const *command, int nothing, int log, int report)
+static void become_agent(char *const *command, int nothing, int log)
 {
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* such as a port that another library listens at */
     setsid();
@@ -143,15 +154,19 @@ static void become_agent(char *const *command, int nothing, int log, int report)
         if (number != SIGKILL && number != SIGSTOP)
             signal(number, SIG_DFL);
     execvp(command[0], command);
-    int code = errno;
-    (void)!write(report, &code, sizeof code);
+    dprintf(STDERR_FILENO, "cannot run the agent '%s': %s\n", command[0], strerror(errno));
     _exit(127);
 }
 
+/*
+ * Start an agent. It is not waited for: on a busy machine it takes its time to become one, and others want to be
+ * started. One that cannot begin is found by look_after(), and what it said is in its log.
+ */
 static weft_status spawn_agent(struct engine_local *local, struct local_node *node, struct error *error)
 {
     char log[FILE_PATH_BYTES];
-    int report[2], code = 0, ended = 0;
+    if (strchr(local->agent.items[0], '/') && access(local->agent.items[0], X_OK) != 0)
+        return error_system(error, "cannot run the agent '%s'", local->agent.items[0]);
     char **command = calloc(local->agent.count + 2, sizeof *command);
     if (!command)
         return error_memory(error, sizeof *command, "an agent");
@@ -161,21 +176,17 @@ static weft_status spawn_agent(struct engine_local *local, struct local_node *no
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC), said = -1;
     if (status == WEFT_OK)
         said = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (status == WEFT_OK && (nothing < 0 || said < 0 || pipe2(report, O_CLOEXEC) != 0))
+    if (status == WEFT_OK && (nothing < 0 || said < 0))
         status = error_system(error, "cannot start an agent in '%s'", node->folder);
     if (status == WEFT_OK) {
+        wait_for_starter(node, 0);
         pid_t process = fork();
         if (process == 0)
-            become_agent(command, nothing, said, report[1]);
+            become_agent(command, nothing, said);
         if (process < 0)
             status = error_system(error, "cannot start an agent");
-        close(report[1]);
-        if (process > 0)
-            while (waitpid(process, &ended, 0) < 0 && errno == EINTR)
-                ;
-        if (status == WEFT_OK && read(report[0], &code, sizeof code) == sizeof code)
-            status = error_set(error, WEFT_ERROR_SYSTEM, "cannot run the agent '%s': %s", command[0], strerror(code));
-        close(report[0]);
+        else
+            node->starter = process;
     }
     if (nothing >= 0)
         close(nothing);
@@ -273,6 +284,7 @@ static bool machine_was_down(const struct engine_local *local, const struct loca
 static weft_status look_after(struct engine_local *local, struct local_node *node, struct error *error)
 {
     enum node_life life = node_agent_life(node->folder, NULL);
+    wait_for_starter(node, WNOHANG);
     if (life == NODE_LIVES) {
         start_watching(local, node);
         return WEFT_OK;

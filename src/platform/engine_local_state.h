@@ -18,6 +18,7 @@ struct local_node {
     bool ended;          /* its last record was read once */
     uint32_t starts;     /* agents that this engine has started for it */
     uint64_t started_at; /* when the last one was; 0: none, or by another engine */
+    pid_t starter;       /* the process that starts its agent, to be waited for; 0: none */
     struct local_node *next;
 };
 

@@ -24,6 +24,7 @@
 #define RETRY_PERIOD  1000 /* milliseconds from one controller that failed to the next */
 #define LONGEST_PAUSE 60000
 #define HOUR          3600000
+#define REST_MOST     50 /* milliseconds */
 
 /* Something that a request asks for. */
 struct work {
@@ -352,18 +353,21 @@ static int64_t step(struct keeper *keeper)
     return status == WEFT_OK ? next : now + RETRY_PERIOD;
 }
 
-static void wait_for_something(struct keeper *keeper, int64_t milliseconds)
+/* Whether the engine or the controller's threads have something to tell; who knows that already does not listen. */
+static bool wait_for_something(struct keeper *keeper, int64_t milliseconds, bool listen)
 {
     uint64_t rung;
+    bool threads = listen && keeper->controller;
     struct pollfd polled[3] = {
         {.fd = keeper->bell, .events = POLLIN},
-        {.fd = keeper->config.engine->descriptor, .events = POLLIN},
-        {.fd = keeper->controller ? controller_descriptor(keeper->controller) : -1, .events = POLLIN}};
+        {.fd = listen ? keeper->config.engine->descriptor : -1, .events = POLLIN},
+        {.fd = threads ? controller_descriptor(keeper->controller) : -1, .events = POLLIN}};
     if (milliseconds > LONGEST_PAUSE)
         milliseconds = LONGEST_PAUSE;
     poll(polled, 3, milliseconds > 0 ? (int)milliseconds : 0);
     if (read(keeper->bell, &rung, sizeof rung) < 0 && errno != EAGAIN)
         perror("weft: the keeper's descriptor");
+    return polled[1].revents || polled[2].revents;
 }
 
 static bool is_stopping(struct keeper *keeper)
@@ -374,20 +378,37 @@ static bool is_stopping(struct keeper *keeper)
     return stopping;
 }
 
+static int64_t clock_milliseconds(void)
+{
+    return (int64_t)(clock_now() / 1000000);
+}
+
+/* A step rests as long as it took, so that what is asked for meanwhile is answered at least half of the time: steps are
+ * long where thousands of runs have something to tell. */
 static void *keep(void *context)
 {
     struct keeper *keeper = context;
+    int64_t due = 0, rested = 0; /* milliseconds of clock_now() */
+    bool wanted = true;          /* something may have changed since the last step */
     while (!is_stopping(keeper)) {
         bool more;
         struct work *works = take_works(keeper, &more);
         if (works)
             do_works(keeper, works);
-        int64_t next = step(keeper), wait = next - keeper_now();
+        wanted = wanted || works;
+        int64_t now = clock_milliseconds();
+        if (now >= due || (wanted && now >= rested)) {
+            int64_t next = step(keeper), ended = clock_milliseconds();
+            due = ended + next - keeper_now();
+            rested = ended + (ended - now < REST_MOST ? ended - now : REST_MOST);
+            wanted = false;
+        }
+        int64_t wait = (wanted && rested < due ? rested : due) - clock_milliseconds();
         int64_t metrics_due = collector_tick(keeper->collector, keeper_now());
         int64_t announced = announcements_make(&keeper->announcements, keeper_now());
         wait = wait < metrics_due ? wait : metrics_due;
         wait = wait < announced ? wait : announced;
-        wait_for_something(keeper, more ? 0 : wait);
+        wanted = wait_for_something(keeper, more ? 0 : wait, !wanted) || wanted;
     }
     return NULL;
 }
