@@ -100,6 +100,7 @@ bench:
 	@bench/training --build $(BUILD)
 	@bench/scheduling --build $(BUILD)
 	@bench/http_load --build $(BUILD)
+	@bench/control_plane --build $(BUILD)
 	@bench/metrics --build $(BUILD) --repetitions 3
 
 bench-train:
