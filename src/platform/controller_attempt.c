@@ -162,7 +162,7 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     run_specification_free(&specification);
     if (status == WEFT_OK && !made)
         return WEFT_OK;
-    if (status == WEFT_ERROR_SYSTEM && start_later(run, now))
+    if (status == WEFT_ERROR_SYSTEM && controller->config.engine->one_machine && start_later(run, now))
         return WEFT_OK;
     run->to_start = false;
     run->start_due = run->start_failed = 0;

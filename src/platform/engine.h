@@ -106,6 +106,9 @@ typedef bool engine_heard_visit(void *context, const struct attempt *attempt, ui
 struct engine {
     const char *name; /**< "local", "simulated" */
 
+    /** All hosts are this machine: what start() cannot do (SYSTEM) it can do on none of them at the moment. */
+    bool one_machine;
+
     /**
      * A descriptor that becomes readable when poll() may have more to give, or -1 if there is none: then poll from time
      * to time (and with one, too: once a second). heard() names what has more, and poll() of that makes it quiet again.

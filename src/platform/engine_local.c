@@ -588,6 +588,7 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         return error_memory(error, sizeof *local, "the local engine");
     local->engine = (struct engine){
         .name = "local",
+        .one_machine = true,
         .descriptor = epoll_create1(EPOLL_CLOEXEC),
         .start = local_start,
         .stop = local_stop,
