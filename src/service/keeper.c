@@ -358,10 +358,9 @@ static bool wait_for_something(struct keeper *keeper, int64_t milliseconds, bool
 {
     uint64_t rung;
     bool threads = listen && keeper->controller;
-    struct pollfd polled[3] = {
-        {.fd = keeper->bell, .events = POLLIN},
-        {.fd = listen ? keeper->config.engine->descriptor : -1, .events = POLLIN},
-        {.fd = threads ? controller_descriptor(keeper->controller) : -1, .events = POLLIN}};
+    struct pollfd polled[3] = {{.fd = keeper->bell, .events = POLLIN},
+                               {.fd = listen ? keeper->config.engine->descriptor : -1, .events = POLLIN},
+                               {.fd = threads ? controller_descriptor(keeper->controller) : -1, .events = POLLIN}};
     if (milliseconds > LONGEST_PAUSE)
         milliseconds = LONGEST_PAUSE;
     poll(polled, 3, milliseconds > 0 ? (int)milliseconds : 0);
