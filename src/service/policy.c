@@ -9,6 +9,7 @@
 
 #define OTHER       "other"
 #define SECONDS_DAY INT64_C(86400)
+#define OWN_KEYS    2 /* of the outermost map that are no maps themselves */
 
 enum kind { KIND_WHOLE, KIND_SHARE, KIND_DURATION, KIND_BOOL };
 
@@ -117,23 +118,22 @@ static weft_status read_classes(const struct yaml_value *classes, struct service
 
 static weft_status read_root(const struct yaml_value *root, struct service_policy *policy, struct error *error)
 {
-    static const char *const names[] = {"personal", "failures", "classes", "grace", "budget_least", "keep"};
+    static const char *const names[] = {"personal", "failures", "classes", "grace", "budget_least"};
     const struct key personal[] = {{"share", KIND_SHARE, 0, 0, &policy->personal_share},
                                    {"slots", KIND_WHOLE, 0, RUN_SLOTS_MOST, &policy->personal_slots},
                                    {"runs", KIND_WHOLE, 0, 1000000, &policy->personal_runs}};
     const struct key failures[] = {{"attempts", KIND_WHOLE, 0, 1000, &policy->attempts},
                                    {"of_a_host", KIND_WHOLE, 1, 1000, &policy->host_failures}};
     const struct key own[] = {{"grace", KIND_DURATION, 1, SECONDS_DAY, &policy->grace},
-                              {"budget_least", KIND_DURATION, 0, RUN_TIME_MOST, &policy->budget_least},
-                              {"keep", KIND_DURATION, 0, RUN_TIME_MOST * 10, &policy->keep}};
+                              {"budget_least", KIND_DURATION, 0, RUN_TIME_MOST, &policy->budget_least}};
     weft_status status = WEFT_OK;
     if (root->kind != YAML_MAP)
         return yaml_value_fail(root, error, "a policy is a map: 'personal: ...', 'classes: ...' and so on");
     for (const struct yaml_value *value = root->child; value && status == WEFT_OK; value = value->next) {
         const struct key *key = own;
-        while (key < own + 3 && strcmp(key->name, value->key) != 0)
+        while (key < own + OWN_KEYS && strcmp(key->name, value->key) != 0)
             key++;
-        if (key < own + 3)
+        if (key < own + OWN_KEYS)
             status = read_value(value, key, error);
         else if (strcmp(value->key, "personal") == 0)
             status = read_map(value, personal, sizeof personal / sizeof *personal, error);

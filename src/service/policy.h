@@ -11,7 +11,6 @@
  *       of_a_host: 3             # within an hour drain it
  *     grace: 30s                 # to write a checkpoint and end
  *     budget_least: 10m          # for so long a budget must last, or a run does not begin
- *     keep: 30d                  # so long the output of runs that are over is kept; 0: for ever
  *     classes:                   # without this map, any class goes, without limits
  *       batch: {time_limit: 7d, time_slice: 12h, runs: 20, idle: 1h, idle_stops: false}
  *       night: {time_limit: 14h}
@@ -30,7 +29,7 @@ struct service_policy {
     double personal_share;
     int64_t personal_slots, personal_runs;
     int64_t attempts, host_failures;
-    int64_t grace, budget_least, keep; /**< seconds */
+    int64_t grace, budget_least; /**< seconds */
     struct controller_class classes[POLICY_CLASSES_MOST];
     char names[POLICY_CLASSES_MOST][PLATFORM_NAME_BYTES]; /**< of the classes */
     uint32_t class_count;

@@ -20,7 +20,7 @@ static void what_is_written_holds(void **state)
     struct error error = {0};
     const char *text = "personal: {share: 0.1, slots: 2, runs: 3}\n"
                        "failures:\n  attempts: 5\n  of_a_host: 2\n"
-                       "grace: 45s\nbudget_least: 0\nkeep: 30d\n"
+                       "grace: 45s\nbudget_least: 0\n"
                        "classes:\n"
                        "  batch: {time_limit: 7d, time_slice: 12h, runs: 20, idle: 2h, idle_stops: true}\n"
                        "  other: {time_limit: 1d}\n";
@@ -33,7 +33,6 @@ static void what_is_written_holds(void **state)
     assert_int_equal(policy.host_failures, 2);
     assert_int_equal(policy.grace, 45);
     assert_int_equal(policy.budget_least, 0);
-    assert_int_equal(policy.keep, 30 * 86400);
     assert_int_equal(policy.class_count, 2);
     assert_string_equal(policy.classes[0].name, "batch");
     assert_int_equal(policy.classes[0].time_limit, 7 * 86400);
@@ -48,7 +47,7 @@ static void what_is_written_holds(void **state)
 static void what_is_left_out_has_a_default(void **state)
 {
     struct service_policy policy;
-    assert_int_equal(parse("keep: 1d\n", &policy, NULL), WEFT_OK);
+    assert_int_equal(parse("budget_least: 1d\n", &policy, NULL), WEFT_OK);
     assert_int_equal(policy.attempts, 3);
     assert_int_equal(policy.grace, 30);
     assert_int_equal(policy.class_count, 0);
