@@ -10,15 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void put_project(struct json_writer *writer, const struct route_call *call,
-                        const struct registry_project *project)
+static void put_project(struct json_writer *writer, const struct registry_project *project, enum role role)
 {
     json_put_text(writer, "project", project->project);
     json_put_text(writer, "title", project->title);
     json_put_bool(writer, "personal", project->personal);
     json_put_time(writer, "created", project->created);
     json_put_time(writer, "closed", project->closed);
-    json_put_text(writer, "role", role_name(route_role(call, project->project)));
+    json_put_text(writer, "role", role_name(role));
 }
 
 static void list_projects(struct route_call *call)
@@ -32,10 +31,11 @@ static void list_projects(struct route_call *call)
     json_open_object(&writer, NULL);
     json_open_array(&writer, "projects");
     for (size_t i = 0; status == WEFT_OK && i < count; i++) {
-        if (route_role(call, projects[i].project) == ROLE_NONE)
+        enum role role = route_role(call, projects[i].project);
+        if (role == ROLE_NONE)
             continue; /* the token is for another one */
         json_open_object(&writer, NULL);
-        put_project(&writer, call, &projects[i]);
+        put_project(&writer, &projects[i], role);
         json_close(&writer);
     }
     json_close(&writer);
@@ -89,7 +89,7 @@ static void show_project(struct route_call *call)
     json_open_object(&writer, NULL);
     weft_status status = registry_project_get(reader, call->project, &project, &error);
     if (status == WEFT_OK) {
-        put_project(&writer, call, &project);
+        put_project(&writer, &project, route_role(call, call->project));
         status = put_members(&writer, reader, call->project, &error);
     }
     if (status == WEFT_OK)
@@ -120,7 +120,7 @@ static weft_status make(struct keeper *keeper, struct route_call *call, struct j
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
-    put_project(answer, call, &project);
+    put_project(answer, &project, ROLE_MANAGER); /* who makes it is its first */
     json_close(answer);
     return WEFT_OK;
 }

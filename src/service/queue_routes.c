@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits, why, and until when. */
-#include "platform/registry_projects.h"
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
@@ -61,14 +60,10 @@ struct viewer {
 
 static bool may_see(struct viewer *viewer, const char *project)
 {
-    enum role role;
     if (viewer->project && strcmp(viewer->project, project) == 0)
         return viewer->sees;
     viewer->project = project;
-    viewer->sees = (!*viewer->who->project || strcmp(viewer->who->project, project) == 0) &&
-                   (viewer->who->administrator ||
-                    (registry_role_get(viewer->registry, project, viewer->who->user, &role, NULL) == WEFT_OK &&
-                     role != ROLE_NONE));
+    viewer->sees = service_may_see(viewer->registry, viewer->who, project);
     return viewer->sees;
 }
 

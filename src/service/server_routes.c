@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server itself: what it is, and the events that it sends. */
-#include "platform/registry_projects.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
 
@@ -50,16 +49,6 @@ struct subscriber {
     unsigned next;
 };
 
-static bool ask_role(const struct subscriber *subscriber, const char *project)
-{
-    enum role role;
-    if (*subscriber->who.project && strcmp(subscriber->who.project, project) != 0)
-        return false;
-    return subscriber->who.administrator ||
-           (registry_role_get(subscriber->service->reader, project, subscriber->who.user, &role, NULL) == WEFT_OK &&
-            role >= ROLE_VIEWER);
-}
-
 static bool may_see(void *context, const char *topic, const char *kind)
 {
     struct subscriber *subscriber = context;
@@ -72,7 +61,7 @@ static bool may_see(void *context, const char *topic, const char *kind)
     unsigned slot = subscriber->next++ % KNOWN_PROJECTS;
     strncpy(subscriber->known[slot].project, topic, PLATFORM_NAME_BYTES - 1);
     subscriber->known[slot].until = now + KNOWN_FOR;
-    return subscriber->known[slot].seen = ask_role(subscriber, topic);
+    return subscriber->known[slot].seen = service_may_see(subscriber->service->reader, &subscriber->who, topic);
 }
 
 static void subscribe(struct route_call *call)

@@ -56,6 +56,15 @@ const char *service_viewer(const struct route_call *call)
     return call->who.administrator ? NULL : call->who.user;
 }
 
+bool service_may_see(struct database *registry, const struct identity *who, const char *project)
+{
+    enum role role;
+    if (*who->project && strcmp(who->project, project) != 0)
+        return false;
+    return who->administrator ||
+           (registry_role_get(registry, project, who->user, &role, NULL) == WEFT_OK && role != ROLE_NONE);
+}
+
 void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error)
 {
     if (status == WEFT_OK) {

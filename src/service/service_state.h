@@ -58,6 +58,10 @@ bool service_may_change(struct route_call *call, const struct registry_run *run)
 /** `viewer` for lists: whose projects are shown; NULL: all (an administrator asks). */
 const char *service_viewer(const struct route_call *call);
 
+/** Whether somebody may see a project, by what `registry` says: for other threads than the HTTP server's, and for
+ * subscribers, who have no call at work (else route_role()). */
+bool service_may_see(struct database *registry, const struct identity *who, const char *project);
+
 /** Answer with an object that was written, or with the error of writing it. Ends `writer`. */
 void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error);
 
