@@ -107,6 +107,16 @@ class Serve:
             assert time.monotonic() < end, f"run {run} is {found['state']}, not {states}: {found['reason']}"
             time.sleep(0.02)
 
+    def get_when(self, path, holds, seconds=30):
+        """The value of a GET, once it is as `holds` wants it: what the next pass of the controller brings."""
+        end = time.monotonic() + seconds
+        while True:
+            value = self.get(path)
+            if holds(value):
+                return value
+            assert time.monotonic() < end, (path, value)
+            time.sleep(0.02)
+
     def command(self, *words, code=0, **more):
         """What `weft WORDS` prints on its standard output, against this server; its standard error where it fails."""
         environment = {**os.environ, "WEFT_SERVER": self.address, "WEFT_TOKEN_FILE": os.path.join(self.folder, "token")}
