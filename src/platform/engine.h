@@ -151,7 +151,8 @@ struct engine {
 
     weft_status (*hosts)(struct engine *engine, engine_host_visit *visit, void *context, struct error *error);
 
-    /** Remove what is kept of an attempt whose nodes have all ended. Errors: STATE if one has not. */
+    /** Remove what is kept of an attempt whose nodes have all ended; of one that is not known nothing is kept. Errors:
+     * STATE if one has not ended. */
     weft_status (*forget)(struct engine *engine, const struct attempt *attempt, struct error *error);
 
     /** Free it; what runs goes on. */

@@ -496,7 +496,11 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     struct engine_local *local = local_of(engine);
     char folder[FILE_PATH_BYTES];
     uint32_t nodes;
-    weft_status status = count_nodes(local, attempt, &nodes, error);
+    weft_status status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
+    if (status == WEFT_OK && !file_is_folder(folder))
+        return WEFT_OK;
+    if (count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
+        nodes = ATTEMPT_NODES_MOST; /* this was begun before, and cut short */
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         status = node_folder(folder, local->folder, attempt, i, error);
         enum node_life life = status == WEFT_OK ? wait_for_end(folder) : NODE_HAS_ENDED;

@@ -450,7 +450,7 @@ static weft_status simulated_forget(struct engine *engine, const struct attempt 
     while (*at && !attempt_same(&(*at)->attempt, attempt))
         at = &(*at)->next;
     if (!*at)
-        return unknown(attempt, error);
+        return WEFT_OK;
     for (uint32_t i = 0; i < (*at)->count; i++)
         if ((*at)->nodes[i].progress != ENDED)
             return error_set(error, WEFT_ERROR_STATE,

@@ -132,6 +132,9 @@ static const char *const migrations[] = {
     "CREATE TRIGGER runs_removed AFTER DELETE ON runs BEGIN"
     "  UPDATE run_counts SET runs = runs - 1 WHERE project = old.project AND state = old.state;"
     "END;",
+
+    /* When it was decided that what a run has left is to go. */
+    "ALTER TABLE runs ADD COLUMN discarded INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

@@ -35,7 +35,8 @@ struct registry_run {
     int64_t submitted, waiting_since;            /**< milliseconds since 1970, as those below; 0: not yet */
     int64_t first_started, started;              /**< all nodes of the first, the last attempt */
     int64_t ended, changed;
-    int64_t served; /**< milliseconds that ended attempts have run */
+    int64_t served;    /**< milliseconds that ended attempts have run */
+    int64_t discarded; /**< when it was decided that what it has left on disk is to go */
     char detail[REGISTRY_DETAIL_BYTES];
 };
 

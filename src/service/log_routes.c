@@ -254,7 +254,7 @@ static void read_log(struct route_call *call)
     reading->call = call;
     call->kept = reading;
     call->release = release;
-    if (!service_run(call, &run) || !read_query(reading, &run))
+    if (!service_run(call, &run) || !service_has_files(call, &run) || !read_query(reading, &run))
         return;
     bool follow = route_value(call, "follow")->truth;
     if (!follow && route_value(call, "most")->integer == 0)

@@ -9,7 +9,8 @@
 
 #define OTHER       "other"
 #define SECONDS_DAY INT64_C(86400)
-#define OWN_KEYS    2 /* of the outermost map that are no maps themselves */
+#define KEEP_MOST   (36500 * SECONDS_DAY)
+#define OWN_KEYS    3 /* of the outermost map that are no maps themselves */
 
 enum kind { KIND_WHOLE, KIND_SHARE, KIND_DURATION, KIND_BOOL };
 
@@ -118,14 +119,15 @@ static weft_status read_classes(const struct yaml_value *classes, struct service
 
 static weft_status read_root(const struct yaml_value *root, struct service_policy *policy, struct error *error)
 {
-    static const char *const names[] = {"personal", "failures", "classes", "grace", "budget_least"};
+    static const char *const names[] = {"personal", "failures", "classes", "grace", "budget_least", "keep"};
     const struct key personal[] = {{"share", KIND_SHARE, 0, 0, &policy->personal_share},
                                    {"slots", KIND_WHOLE, 0, RUN_SLOTS_MOST, &policy->personal_slots},
                                    {"runs", KIND_WHOLE, 0, 1000000, &policy->personal_runs}};
     const struct key failures[] = {{"attempts", KIND_WHOLE, 0, 1000, &policy->attempts},
                                    {"of_a_host", KIND_WHOLE, 1, 1000, &policy->host_failures}};
     const struct key own[] = {{"grace", KIND_DURATION, 1, SECONDS_DAY, &policy->grace},
-                              {"budget_least", KIND_DURATION, 0, RUN_TIME_MOST, &policy->budget_least}};
+                              {"budget_least", KIND_DURATION, 0, RUN_TIME_MOST, &policy->budget_least},
+                              {"keep", KIND_DURATION, 0, KEEP_MOST, &policy->keep}};
     weft_status status = WEFT_OK;
     if (root->kind != YAML_MAP)
         return yaml_value_fail(root, error, "a policy is a map: 'personal: ...', 'classes: ...' and so on");

@@ -11,6 +11,7 @@
  *       of_a_host: 3             # within an hour drain it
  *     grace: 30s                 # to write a checkpoint and end
  *     budget_least: 10m          # for so long a budget must last, or a run does not begin
+ *     keep: 90d                  # what runs leave, after their end: folders, checkpoints, output. For ever without it
  *     classes:                   # without this map, any class goes, without limits
  *       batch: {time_limit: 7d, time_slice: 12h, runs: 20, idle: 1h, idle_stops: false}
  *       night: {time_limit: 14h}
@@ -30,6 +31,7 @@ struct service_policy {
     int64_t personal_slots, personal_runs;
     int64_t attempts, host_failures;
     int64_t grace, budget_least; /**< seconds */
+    int64_t keep;                /**< seconds after its end, what a run leaves is thrown away; 0: never */
     struct controller_class classes[POLICY_CLASSES_MOST];
     char names[POLICY_CLASSES_MOST][PLATFORM_NAME_BYTES]; /**< of the classes */
     uint32_t class_count;

@@ -41,7 +41,9 @@ static weft_status read_checkpoints(struct route_call *call, struct json_writer 
 
 static void list_checkpoints(struct route_call *call)
 {
-    background_do(service_of(call)->reading, call, read_checkpoints, NULL);
+    struct registry_run run;
+    if (service_run(call, &run) && service_has_files(call, &run))
+        background_do(service_of(call)->reading, call, read_checkpoints, NULL);
 }
 
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};

@@ -40,6 +40,7 @@ void run_json_put(struct json_writer *writer, const struct registry_run *run)
     json_put_time(writer, "ended", run->ended);
     json_put_time(writer, "changed", run->changed);
     json_put_integer(writer, "served_ms", run->served);
+    json_put_time(writer, "discarded", run->discarded);
     json_put_integer(writer, "program_failures", run->program_failures);
     json_put_integer(writer, "platform_failures", run->platform_failures);
 }

@@ -43,6 +43,8 @@ void run_json_put_event(struct json_writer *writer, const struct registry_event 
     "first_started": {"type": "integer", "nullable": true}, "started": {"type": "integer", "nullable": true},         \
     "ended": {"type": "integer", "nullable": true}, "changed": {"type": "integer", "nullable": true},                 \
     "served_ms": {"type": "integer", "description": "Milliseconds that its ended attempts have run."},                \
+    "discarded": {"type": "integer", "nullable": true,                                                                \
+                  "description": "When its folder, checkpoints and output were thrown away."},                        \
     "program_failures": {"type": "integer"}, "platform_failures": {"type": "integer"},                                \
     "specification": {"type": "object", "description": "All that was asked for; of a single run."},                   \
     "attempts": {"type": "array", "items": {"$ref": "#/components/schemas/Attempt"}}}})

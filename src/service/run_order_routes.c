@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is done to runs: submitted, stopped, forked, promoted. */
+/* What is done to runs: submitted, stopped, forked, promoted, discarded. */
 #include "platform/registry_projects.h"
+#include "platform/registry_run_discard.h"
+#include "service/run_json.h"
 #include "service/run_origin.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
@@ -166,13 +168,27 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
     return fits ? WEFT_OK : error_memory(error, 1024, "a run");
 }
 
+/* A checkpoint of the parent can be begun from as long as the parent has any. */
+static weft_status check_checkpoint(struct keeper *keeper, int64_t parent, const cJSON *body, struct error *error)
+{
+    struct registry_run run;
+    const cJSON *checkpoint = cJSON_GetObjectItemCaseSensitive(body, "checkpoint");
+    weft_status status = registry_run_get(keeper_registry(keeper), parent, &run, error);
+    if (status != WEFT_OK || !run.discarded || !cJSON_IsString(checkpoint) || !*checkpoint->valuestring)
+        return status;
+    return error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has no checkpoints any more: they were thrown away",
+                     parent);
+}
+
 /* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
 static weft_status derive(struct keeper *keeper, struct route_call *call, bool planned, struct json_writer *answer,
                           struct error *error)
 {
     int64_t parent = route_value(call, "run")->integer;
     struct submission submission = {.project = call->project, .owner = call->who.user};
-    weft_status status = read_parent(keeper, parent, &submission.wanted, error);
+    weft_status status = check_checkpoint(keeper, parent, call->body, error);
+    if (status == WEFT_OK)
+        status = read_parent(keeper, parent, &submission.wanted, error);
     if (status != WEFT_OK)
         return status;
     cJSON *wanted = submission.wanted, *interactive = cJSON_GetObjectItemCaseSensitive(wanted, "interactive");
@@ -239,6 +255,48 @@ static void stop_run(struct route_call *call)
         keeper_do(service_of(call)->keeper, call, stop);
 }
 
+/* ---- discard ---------------------------------------------------------------------------------------------------- */
+
+static weft_status discard(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                           struct error *error)
+{
+    int64_t number = route_value(call, "run")->integer;
+    struct database *registry = keeper_registry(keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status =
+        registry_run_discard(registry, number, call->who.user,
+                             "what it left was thrown away: its folder, checkpoints and output", keeper_now(), error);
+    return database_end(registry, status, error);
+}
+
+static void discarded(struct route_call *call, weft_status status, const struct error *error)
+{
+    struct registry_run run;
+    struct json_writer writer;
+    if (status != WEFT_OK) {
+        http_fail_error(call->request, error);
+        return;
+    }
+    retention_look(service_of(call)->retention);
+    if (!service_run(call, &run))
+        return;
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_integer(&writer, "run", run.run);
+    json_put_time(&writer, "discarded", run.discarded);
+    json_close(&writer);
+    route_reply(call, &writer);
+}
+
+static void discard_run(struct route_call *call)
+{
+    struct registry_run run;
+    if (service_run(call, &run) && service_may_change(call, &run))
+        keeper_do_then(service_of(call)->keeper, call, discard, discarded);
+}
+
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
 
 static const struct route_parameter submit_parameters[] = {
@@ -269,6 +327,18 @@ static const struct route routes[] = {
      .project_of = service_project_of_run,
      .response = "Stopped",
      .handler = stop_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/discard",
+     .operation = "discardRun",
+     .tag = "runs",
+     .summary =
+         "Throw away what an ended run has left on disk: its folder, checkpoints and output. Its metrics and events "
+         "stay.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .response = "Discarded",
+     .handler = discard_run},
     {.method = "POST",
      .path = "/api/v1/runs/{run}/fork",
      .operation = "forkRun",
@@ -332,6 +402,7 @@ static const struct schema schemas[] = {
         "run": {"type": "integer"},
         "again": {"type": "boolean", "description": "It was submitted before, with the same Idempotency-Key."},
         "project_made": {"type": "boolean", "description": "There was no such project until now."}}})},
+    {"Discarded", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "discarded": {"type": "integer"}}})},
     {"Stopped", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "state": {"type": "string"}}})},
 };
 /* clang-format on */

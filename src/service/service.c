@@ -51,6 +51,19 @@ bool service_may_change(struct route_call *call, const struct registry_run *run)
     return false;
 }
 
+bool service_has_files(struct route_call *call, const struct registry_run *run)
+{
+    char day[32];
+    const time_t when = (time_t)(run->discarded / 1000);
+    struct tm local;
+    if (!run->discarded)
+        return true;
+    strftime(day, sizeof day, "%Y-%m-%d", localtime_r(&when, &local));
+    http_fail(call->request, 410,
+              "what run %" PRId64 " has left was thrown away on %s: its folder, checkpoints and output", run->run, day);
+    return false;
+}
+
 const char *service_viewer(const struct route_call *call)
 {
     return call->who.administrator ? NULL : call->who.user;
@@ -261,6 +274,7 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (!made)
         return error_memory(error, sizeof *made, "the control plane");
     made->tokens = config->tokens;
+    made->keep = config->policy->keep;
     made->started = keeper_now();
     name_user(made->user);
     weft_status status = events_new(&(struct events_config){0}, &made->events, error);
@@ -298,6 +312,8 @@ weft_status service_start(struct service *service, struct error *error)
         status = background_open(service->server, 1, 64, &service->storing, error);
     if (status == WEFT_OK)
         status = keeper_start(service->keeper, service->server, error);
+    if (status == WEFT_OK)
+        status = retention_start(service->keeper, service->folder, service->keep, &service->retention, error);
     return status == WEFT_OK ? http_start(service->server, error) : status;
 }
 
@@ -317,6 +333,7 @@ void service_close(struct service *service)
         return;
     if (service->keeper)
         keeper_stop(service->keeper);
+    retention_stop(service->retention);
     background_close(service->reading);
     background_close(service->storing);
     if (service->server) {

@@ -11,6 +11,7 @@
 #include "service/background.h"
 #include "service/complaint.h"
 #include "service/keeper.h"
+#include "service/retention.h"
 #include "service/service.h"
 
 struct service {
@@ -25,12 +26,14 @@ struct service {
     struct background *reading;    /* threads that read what runs have written */
     struct background *storing;    /* the one that writes to stores of snapshots, and cleans them up */
     int64_t collected;             /* when that was begun last */
+    struct retention *retention;   /* what ended runs have left is thrown away */
     struct exec_session *sessions; /* commands that run in nodes for somebody: a list */
     unsigned session_count;
     char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
     struct complaint audit_trouble;
     bool tokens;
+    int64_t keep;    /* seconds; of the house rules */
     int64_t started; /* milliseconds since 1970 */
 };
 
@@ -48,6 +51,9 @@ bool service_run(struct route_call *call, struct registry_run *run);
 
 /** Whether the caller may change this run: its owner, or a manager of its project. False: answered. */
 bool service_may_change(struct route_call *call, const struct registry_run *run);
+
+/** Whether what the run has left on disk is there to be read. False: it was discarded, and the call is answered. */
+bool service_has_files(struct route_call *call, const struct registry_run *run);
 
 /** The declaration of {run} for tables of parameters. */
 #define SERVICE_RUN_PARAMETER                                                                                          \

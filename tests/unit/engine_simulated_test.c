@@ -141,6 +141,7 @@ static void the_rules_of_engines_hold(void **state)
     assert_string_equal(story(engine, "run", 1, 1), "10 started; 100 exited 0/9 fenced; ");
     assert_int_equal(start(engine, "run", 1, 3, 2, 1000), WEFT_OK); /* known, so nothing */
     assert_int_equal(engine->forget(engine, &attempt, NULL), WEFT_OK);
+    assert_int_equal(engine->forget(engine, &attempt, NULL), WEFT_OK); /* nothing is kept of it */
     assert_int_equal(start(engine, "run", 1, 3, 2, 1000), WEFT_ERROR_STATE);
     assert_int_equal(engine->poll(engine, &attempt, 0, 0, write_record, NULL, NULL), WEFT_ERROR_STATE);
     engine->close(engine);

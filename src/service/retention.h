@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What ended runs leave on disk is thrown away when somebody says so, or when the house rules do (`keep` of policy.h):
+ *
+ *     decided ──► the registry says so, durably ──► journals, then the folder of the run are removed
+ *
+ * The second arrow is done by a thread of its own, which compares the folders that there are with what was decided: at
+ * the start, once an hour, and when it is told to. So a removal that a kill or a full disk has cut short is completed.
+ */
+#ifndef WEFT_SERVICE_RETENTION_H
+#define WEFT_SERVICE_RETENTION_H
+
+#include "service/keeper.h"
+
+struct retention;
+
+/** Start the thread. `folder` is the state's; `keep` in seconds, 0: only what people discard. Errors: MEMORY, SYSTEM.
+ */
+weft_status retention_start(struct keeper *keeper, const char *folder, int64_t keep, struct retention **retention,
+                            struct error *error);
+
+/** End it; what is under way is completed at the next start. After keeper_stop(). NULL is allowed. */
+void retention_stop(struct retention *retention);
+
+/** Something was decided: look now. From any thread. */
+void retention_look(struct retention *retention);
+
+#endif
