@@ -185,6 +185,7 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
                           struct error *error)
 {
     int64_t parent = route_value(call, "run")->integer;
+    const char *code = planned ? call->kept : "";
     struct submission submission = {.project = call->project, .owner = call->who.user};
     weft_status status = check_checkpoint(keeper, parent, call->body, error);
     if (status == WEFT_OK)
@@ -196,7 +197,7 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
         status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is a planned one already: fork it", parent);
     if (planned && interactive)
         cJSON_ReplaceItemInObjectCaseSensitive(wanted, "interactive", cJSON_CreateFalse());
-    if (!set_text(wanted, "checkpoint", ""))
+    if (!set_text(wanted, "checkpoint", "") || (planned && *code && !set_text(wanted, "snapshot", code)))
         status = error_memory(error, 64, "a run");
     if (status == WEFT_OK)
         status = replace(wanted, call->body, parent, error);
@@ -225,9 +226,34 @@ static void fork_run(struct route_call *call)
     keeper_do(service_of(call)->keeper, call, fork_it);
 }
 
+/* What was tried by hand is in the folder of the interactive run: its code as it is now. */
+static weft_status take_code(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    return run_origin_take(keeper_folders(service_of(call)->keeper), call->project, route_value(call, "run")->integer,
+                           call->kept, error);
+}
+
+static void promote_taken(struct route_call *call, weft_status status, const struct error *error)
+{
+    if (status != WEFT_OK)
+        http_fail_error(call->request, error);
+    else
+        keeper_do(service_of(call)->keeper, call, promote_it);
+}
+
 static void promote_run(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, promote_it);
+    struct registry_run run;
+    call->kept = calloc(1, RUN_SNAPSHOT_BYTES);
+    call->release = free;
+    if (!call->kept)
+        http_fail(call->request, 503, "the server is out of memory at the moment");
+    else if (!service_run(call, &run))
+        return;
+    else if (run.interactive && !run.discarded)
+        background_do(service_of(call)->storing, call, take_code, promote_taken);
+    else
+        keeper_do(service_of(call)->keeper, call, promote_it);
 }
 
 /* ---- stop ------------------------------------------------------------------------------------------------------- */
@@ -357,7 +383,8 @@ static const struct route routes[] = {
      .path = "/api/v1/runs/{run}/promote",
      .operation = "promoteRun",
      .tag = "runs",
-     .summary = "Queue a planned run with the code and the settings of this interactive one.",
+     .summary = "Queue a planned run with the code, as it is in the folder now, and the settings of this interactive "
+                "one.",
      .permission = ROUTE_MEMBER,
      .parameters = run_parameters,
      .project_of = service_project_of_run,

@@ -3,7 +3,9 @@
 
 #include "platform/run_checkpoints.h"
 #include "platform/run_folder.h"
+#include "platform/snapshot.h"
 #include "platform/snapshot_receive.h"
+#include "service/snapshot_stores.h"
 
 #include <stdio.h>
 
@@ -30,5 +32,22 @@ weft_status run_origin_check(const struct controller_folders *folders, struct ru
         status = run_checkpoint_find(path, specification->checkpoint, found, error);
     if (status == WEFT_OK)
         snprintf(specification->checkpoint, sizeof specification->checkpoint, "%s", found);
+    return status;
+}
+
+weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,
+                            char snapshot[RUN_SNAPSHOT_BYTES], struct error *error)
+{
+    char store[FILE_PATH_BYTES], work[FILE_PATH_BYTES];
+    struct snapshot taken;
+    weft_status status = snapshot_store_of(folders, project, store, error);
+    *snapshot = '\0';
+    if (status == WEFT_OK)
+        status = run_folder_path(folders->runs, run, "work", work, error);
+    if (status != WEFT_OK || !file_is_folder(work))
+        return status;
+    status = snapshot_take(store, work, NULL, &taken, error);
+    if (status == WEFT_OK)
+        snprintf(snapshot, RUN_SNAPSHOT_BYTES, "%s", taken.id);
     return status;
 }
