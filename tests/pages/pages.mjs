@@ -226,6 +226,12 @@ async function forkAndStop(page, platform, known) {
     await page.getByRole("button", { name: "Stop it" }).click();
     await page.locator(".state.large", { hasText: "cancelled" }).waitFor();
     assert.equal(await page.getByRole("button", { name: "Stop …" }).count(), 0);
+    await page.getByRole("button", { name: "Discard …" }).click();
+    await page.getByRole("button", { name: "Throw it away" }).click();
+    await page.getByRole("button", { name: "Discard …" }).waitFor({ state: "detached" });
+    assert((await platform.get(`/runs/${made}`)).discarded > 0);
+    await page.getByRole("tab", { name: "Logs" }).click();
+    await page.locator(".empty", { hasText: "Thrown away" }).waitFor();
 }
 
 async function cluster(page, platform, known) {

@@ -25,6 +25,24 @@ export function stop(run) {
     });
 }
 
+/** Ask whether what an ended run has left on disk is to go, and throw it away. */
+export function discard(run) {
+    return dialog({
+        title: `Discard what run ${run.run} has left?`,
+        confirm: "Throw it away",
+        danger: true,
+        dismiss: "Keep it",
+        content: [
+            make("p.soft", {}, "Its folder, its checkpoints and what it has printed are removed. There is no way back."),
+            make("p.soft", {}, "Its curves, its events and its code stay."),
+        ],
+        act: async () => {
+            await post(`/runs/${run.run}/discard`);
+            tell(`What run ${run.run} has left is thrown away.`);
+        },
+    });
+}
+
 /** Ask how the new run is to differ, and make it; `checkpoint` is the name of one to begin from. */
 export function fork(run, checkpoint = "") {
     const before = join(run.specification.command);
@@ -34,7 +52,8 @@ export function fork(run, checkpoint = "") {
         { name: "checkpoint" },
         make("option", { value: checkpoint }, checkpoint || "Nothing: from the start"),
     );
-    get(`/runs/${run.run}/checkpoints`).then(
+    const left = run.discarded ? Promise.reject(new Error("discarded")) : get(`/runs/${run.run}/checkpoints`);
+    left.then(
         ({ checkpoints }) =>
             fill(
                 from,

@@ -6,10 +6,10 @@ import { atMostEvery, fill, make, query } from "./dom.js";
 import { clock, duration, moment, shape, since, slots, until } from "./format.js";
 import { entitle, frame } from "./frame.js";
 import * as live from "./live.js";
-import { fork, stop } from "./run-actions.js";
+import { discard, fork, stop } from "./run-actions.js";
 import { curvesPanel } from "./run-curves.js";
 import { logsPanel } from "./run-logs.js";
-import { checkpointsPanel, eventsPanel, nodesPanel, settingsPanel } from "./run-parts.js";
+import { checkpointsPanel, discardedPanel, eventsPanel, nodesPanel, settingsPanel } from "./run-parts.js";
 import { ran } from "./run-list.js";
 import { isFinal, isWaiting, stateBadge, tone } from "./states.js";
 
@@ -63,7 +63,7 @@ function buildParts() {
     parts = tabs(
         [
             ["curves", "Curves", () => curvesPanel(number, () => run)],
-            ["logs", "Logs", () => logsPanel(number, () => run)],
+            ["logs", "Logs", () => (run.discarded ? discardedPanel(run) : logsPanel(number, () => run))],
             [
                 "nodes",
                 "Nodes",
@@ -80,7 +80,11 @@ function buildParts() {
                     return events.element;
                 },
             ],
-            ["checkpoints", "Checkpoints", () => checkpointsPanel(run, (name) => fork(run, name))],
+            [
+                "checkpoints",
+                "Checkpoints",
+                () => (run.discarded ? discardedPanel(run) : checkpointsPanel(run, (name) => fork(run, name))),
+            ],
             ["settings", "Settings", () => settingsPanel(run)],
         ],
         "Parts of the run",
@@ -122,6 +126,9 @@ function draw() {
                         { type: "button", disabled: run.state === "stopping", onclick: () => stop(run) },
                         "Stop …",
                     ),
+                isFinal(run.state) &&
+                    !run.discarded &&
+                    make("button.button", { type: "button", onclick: () => discard(run) }, "Discard …"),
             ),
         ),
         notice(),

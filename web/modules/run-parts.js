@@ -220,6 +220,15 @@ function change(event) {
     );
 }
 
+/** In the place of what was thrown away. */
+export function discardedPanel(run) {
+    return make(
+        "div.card",
+        {},
+        emptyPlace("Thrown away", null, null, make("p", {}, "What the run left on disk is gone since ", moment(run.discarded), ".")),
+    );
+}
+
 /** Its checkpoints; `fork` is called with the name of one. */
 export function checkpointsPanel(run, fork) {
     const panel = make("div.card", {}, make("div.empty", {}, "…"));
