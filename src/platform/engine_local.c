@@ -72,10 +72,13 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
     return WEFT_OK;
 }
 
-static void stop_watching(struct local_node *node)
+static void stop_watching(struct engine_local *local, struct local_node *node)
 {
-    if (node->watch >= 0)
-        close(node->watch); /* which takes it out of the epoll set */
+    if (node->watch >= 0) {
+        /* Closing alone would not take it out of the set while a process that is being started has a copy. */
+        epoll_ctl(local->engine.descriptor, EPOLL_CTL_DEL, node->watch, NULL);
+        close(node->watch);
+    }
     node->watch = -1;
 }
 
@@ -107,7 +110,7 @@ static void wait_for_starter(struct local_node *node, int options)
 static void free_node(struct engine_local *local, struct local_node *node)
 {
     wait_for_starter(node, 0);
-    stop_watching(node);
+    stop_watching(local, node);
     stop_noticing(local, node);
     journal_reader_close(&node->reader);
     free(node);
@@ -129,7 +132,7 @@ static void start_watching(struct engine_local *local, struct local_node *node)
         return;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = node};
     if (epoll_ctl(local->engine.descriptor, EPOLL_CTL_ADD, node->watch, &event) != 0)
-        stop_watching(node);
+        stop_watching(local, node);
     else
         stop_noticing(local, node);
 }
@@ -289,7 +292,7 @@ static weft_status look_after(struct engine_local *local, struct local_node *nod
         start_watching(local, node);
         return WEFT_OK;
     }
-    stop_watching(node);
+    stop_watching(local, node);
     if (life == NODE_HAS_ENDED)
         return WEFT_OK;
     if (machine_was_down(local, node))
@@ -339,7 +342,7 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     if (status != WEFT_OK)
         return status;
     if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: what comes later nudges again */
-        stop_watching(node);
+        stop_watching(local, node);
     status = read_journal(node, after, visit, context, &stopped, error);
     if (status != WEFT_OK || stopped)
         return status;

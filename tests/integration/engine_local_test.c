@@ -455,6 +455,36 @@ static void what_is_forgotten_is_gone_and_stays_over(void **state)
     engine->close(engine);
 }
 
+static bool none_is_heard(void *context, const struct attempt *attempt, uint32_t node)
+{
+    fail_msg("node %u of %s has ended, and is heard of", node, attempt->run);
+    return true;
+}
+
+/* Its copies of descriptors are open until it begins. */
+static void a_process_that_is_being_started_keeps_nothing_awake(void **state)
+{
+    struct engine *engine = open_engine();
+    struct engine_order order = order_of("short", 1, "echo ready; sleep 0.5");
+    struct heard heard = {0};
+    start(engine, &order);
+    assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));
+    assert_int_equal(engine->poll(engine, &order.attempt, 0, heard.last, hear_record, &heard, NULL), WEFT_OK);
+    pid_t process = fork();
+    if (process == 0) {
+        pause();
+        _exit(0);
+    }
+    assert_true(hear_until(engine, &order.attempt, 0, &heard, has_ended));
+    poll(NULL, 0, 300); /* the agent ends, and closes its side */
+    assert_int_equal(engine->heard(engine, none_is_heard, NULL, NULL), WEFT_OK);
+    struct pollfd quiet = {engine->descriptor, POLLIN, 0};
+    assert_int_equal(poll(&quiet, 1, 0), 0);
+    kill(process, SIGKILL);
+    waitpid(process, NULL, 0);
+    engine->close(engine);
+}
+
 /* A stop that comes before the agent is there; and what ran when the machine went down. */
 static void orders_wait_for_agents_and_reboots_lose_nodes(void **state)
 {
@@ -602,6 +632,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(commands_run_in_the_node_s_context, make_place, remove_place),
         cmocka_unit_test_setup_teardown(rubbish_at_the_socket_is_shrugged_off, make_place, remove_place),
         cmocka_unit_test_setup_teardown(what_is_forgotten_is_gone_and_stays_over, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_process_that_is_being_started_keeps_nothing_awake, make_place, remove_place),
         cmocka_unit_test_setup_teardown(processes_belong_to_the_run_s_user, make_place, remove_place),
         cmocka_unit_test_setup_teardown(weft_run_reaches_every_node, make_place, remove_place),
         cmocka_unit_test_setup_teardown(it_begins_at_once, make_place, remove_place),
