@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -358,16 +357,4 @@ weft_status file_sync_folder(const char *path, struct error *error)
         result = error_system(error, "cannot sync the folder '%s'", path);
     close(descriptor);
     return result;
-}
-
-static int remove_visited(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-    return remove(path) != 0 && errno != ENOENT ? -1 : 0;
-}
-
-weft_status file_remove_tree(const char *path, struct error *error)
-{
-    if (nftw(path, remove_visited, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)
-        return error_system(error, "cannot remove '%s'", path);
-    return WEFT_OK;
 }

@@ -103,7 +103,10 @@ weft_status file_make_folder_of(const char *path, struct error *error);
 /** Sync the folder `path`, so that names made, renamed or removed in it survive a power cut. */
 weft_status file_sync_folder(const char *path, struct error *error);
 
-/** Remove the file or the folder `path` with all that is in it; nothing there is no error. Links are not followed. */
+/**
+ * Remove the file or the folder `path` with all that is in it; nothing there is no error. Links are not followed, nor
+ * any that others put in the place of a folder meanwhile. Folders more than 2048 deep are an error.
+ */
 weft_status file_remove_tree(const char *path, struct error *error);
 
 #endif

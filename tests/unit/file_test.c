@@ -4,8 +4,11 @@
 #include "temporary.h"
 
 #include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -145,6 +148,88 @@ static void folders_made_and_removed(void **state)
     assert_int_equal(file_make_folder("", NULL), WEFT_ERROR_ARGUMENT);
 }
 
+static atomic_bool enough;
+
+/* Put a link in the place of a folder, and the folder back, as fast as can be. */
+static void *swap(void *argument)
+{
+    char *inner = strdup(temporary_path(folder, "tree/inner")), *link = strdup(temporary_path(folder, "link"));
+    while (!atomic_load(&enough))
+        renameat2(AT_FDCWD, inner, AT_FDCWD, link, RENAME_EXCHANGE);
+    free(inner);
+    free(link);
+    return NULL;
+}
+
+/* Whoever can change what is removed cannot have something else removed. */
+static void what_is_removed_leads_nowhere(void **state)
+{
+    char name[64], outside[FILE_PATH_BYTES], tree[FILE_PATH_BYTES], link[FILE_PATH_BYTES];
+    pthread_t thread;
+    snprintf(tree, sizeof tree, "%s", temporary_path(folder, "tree"));
+    snprintf(link, sizeof link, "%s", temporary_path(folder, "link"));
+    snprintf(outside, sizeof outside, "%s", temporary_path(folder, "precious"));
+    for (int file = 0; file < 30; file++) {
+        snprintf(name, sizeof name, "precious/%d", file);
+        assert_int_equal(file_make_folder_of(temporary_path(folder, name), NULL), WEFT_OK);
+        temporary_file(folder, name, "x", 1);
+    }
+    atomic_store(&enough, false);
+    assert_int_equal(pthread_create(&thread, NULL, swap, NULL), 0);
+    for (int attempt = 0; attempt < 100; attempt++) {
+        while (file_remove_tree(link, NULL) != WEFT_OK || symlink(outside, link) != 0)
+            continue;
+        for (int file = 0; file < 30; file++) {
+            snprintf(name, sizeof name, "tree/inner/%d", file);
+            (void)file_make_folder_of(temporary_path(folder, name), NULL);
+            int made = open(temporary_path(folder, name), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+            if (made >= 0)
+                close(made);
+        }
+        (void)file_remove_tree(tree, NULL);
+        assert_int_equal(entries(outside), 30);
+    }
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    assert_int_equal(file_remove_tree(tree, NULL), WEFT_OK);
+}
+
+/* As a program may leave them. */
+static void deep_folders_are_removed(void **state)
+{
+    struct error error = {0};
+    for (int deep = 1; deep >= 0; deep--) {
+        assert_int_equal(mkdir(temporary_path(folder, "deep"), 0700), 0);
+        int at = open(temporary_path(folder, "deep"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        for (int depth = 0; depth < (deep ? 3000 : 600); depth++) {
+            assert_int_equal(mkdirat(at, "d", 0700), 0);
+            int inner = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            close(at);
+            at = inner;
+        }
+        close(at);
+        if (deep) {
+            assert_int_equal(file_remove_tree(temporary_path(folder, "deep"), &error), WEFT_ERROR_SYSTEM);
+            assert_non_null(strstr(error.text, "cannot remove"));
+            assert_int_equal(rename(temporary_path(folder, "deep"), temporary_path(folder, "left")), 0);
+        } else {
+            assert_int_equal(file_remove_tree(temporary_path(folder, "deep"), &error), WEFT_OK);
+        }
+    }
+    for (int part = 0; part < 3; part++) { /* in parts: 1500 of its folders lie in others by then */
+        char path[FILE_PATH_BYTES] = "", name[32];
+        for (int depth = 0; depth < 1000; depth++)
+            strcat(path, "d/");
+        snprintf(name, sizeof name, "part-%d", part);
+        int left = open(temporary_path(folder, "left"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        (void)renameat(left, path, AT_FDCWD, temporary_path(folder, name));
+        close(left);
+        (void)file_remove_tree(temporary_path(folder, "left"), NULL);
+        (void)rename(temporary_path(folder, name), temporary_path(folder, "left"));
+    }
+    assert_int_equal(file_remove_tree(temporary_path(folder, "left"), NULL), WEFT_OK);
+}
+
 static void paths(void **state)
 {
     char path[FILE_PATH_BYTES];
@@ -169,7 +254,8 @@ int main(void)
         cmocka_unit_test(written_and_read),         cmocka_unit_test(files_without_a_size),
         cmocka_unit_test(larger_than_allowed),      cmocka_unit_test(a_failed_write_leaves_the_old),
         cmocka_unit_test(a_name_without_a_folder),  cmocka_unit_test(a_full_disk_is_told),
-        cmocka_unit_test(folders_made_and_removed), cmocka_unit_test(paths),
+        cmocka_unit_test(folders_made_and_removed), cmocka_unit_test(what_is_removed_leads_nowhere),
+        cmocka_unit_test(deep_folders_are_removed), cmocka_unit_test(paths),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(folder, NULL);
