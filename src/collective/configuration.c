@@ -44,6 +44,8 @@ static const struct configuration_variable variables[] = {
     {"WEFT_METRICS", "a file, a pipe or a folder", "none",
      "where weft_report() writes metrics; in a folder, each rank writes a file of its own"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
+    {"WEFT_NODE_HOSTS", "HOST:SLOTS, several with commas between", "set by the platform",
+     "the hosts of a run's nodes, for weft run --hosts on one of them"},
     {"WEFT_PROJECT", "a project's name", "the server's", "the project of weft submit"},
     {"WEFT_RANK", "from 0", "set by weft run", "this rank's number"},
     {"WEFT_RANKS", "from 1", "set by weft run", "how many ranks the job has"},

@@ -62,6 +62,8 @@ struct controller_config {
     struct engine *engine; /**< its hosts are put into the registry; those of which it names no Pod are in this one: */
     const char *pod;
     struct controller_folders folders;
+    const char *own_user; /**< where this process is root: whose runs may be root's; those of all others belong to the
+                               accounts that the registry has for them (run_owner.h). NULL: all are this process's */
     struct scheduler_policy policy;
     int64_t platform_most; /**< attempts of a run that may fail by the platform's fault; one more is the last */
     int64_t cordon_most;   /**< such failures of a host within `cordon_window` that drain it */

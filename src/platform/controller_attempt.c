@@ -3,6 +3,7 @@
 #include "platform/controller_state.h"
 
 #include "platform/registry_hosts.h"
+#include "platform/run_owner.h"
 #include "platform/slot_set.h"
 
 #include <inttypes.h>
@@ -102,9 +103,17 @@ static weft_status give_order(struct controller *controller, struct controlled_r
 {
     char work[FILE_PATH_BYTES], checkpoints[FILE_PATH_BYTES];
     char variable[FILE_PATH_BYTES + sizeof "WEFT_CHECKPOINT_DIR="];
-    const struct run_folder_order folders = {run->run, specification->parent, specification->project,
-                                             specification->snapshot, specification->checkpoint};
-    weft_status status = run_folders_make(controller->folders, &folders, made, work, checkpoints, error);
+    char account[REGISTRY_ACCOUNT_BYTES];
+    const struct run_folder_order folders = {.run = run->run,
+                                             .parent = specification->parent,
+                                             .project = specification->project,
+                                             .snapshot = specification->snapshot,
+                                             .checkpoint = specification->checkpoint,
+                                             .account = account};
+    weft_status status = run_owner_of_user(controller->config.registry, specification->owner,
+                                           controller->config.own_user, account, error);
+    if (status == WEFT_OK)
+        status = run_folders_make(controller->folders, &folders, made, work, checkpoints, error);
     if (status != WEFT_OK || !*made)
         return status;
     snprintf(variable, sizeof variable, "WEFT_CHECKPOINT_DIR=%s", checkpoints);
@@ -124,6 +133,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .command = specification->arguments,
                                      .environment = environment,
                                      .folder = work,
+                                     .user = account,
                                      .gpus = specification->slot_kind == SLOT_GPU,
                                      .launch = launches[specification->launch],
                                      .grace = (uint64_t)controller->config.grace,

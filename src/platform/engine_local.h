@@ -8,7 +8,8 @@
  * with them. Two engines on one folder at a time do no harm, but each is told by its own polls alone.
  *
  * The folder is for the engine's user alone: it holds what programs print, and their environments. Where a run has
- * another user, that one's processes can reach the file of metrics in it, and nothing else.
+ * another user, that one's processes can reach the file of metrics in it, and the agent's socket for commands that are
+ * run as that user; nothing else.
  *
  * A node whose agent has not begun five seconds after it was started (or was not, as the engine's process died in
  * between) gets another one, by poll(); whichever takes the node's lock begins. What was running when the machine went

@@ -131,7 +131,7 @@ static weft_status make_node_folder(const char *folder, struct error *error)
     return status;
 }
 
-/* Let another user's processes come to the file of metrics, and see nothing on the way. */
+/* Let another user's processes come to the file of metrics and the socket, and see nothing on the way. */
 static weft_status let_user_in(const struct engine_local *local, const char *folder, struct error *error)
 {
     char path[FILE_PATH_BYTES];
@@ -144,6 +144,15 @@ static weft_status let_user_in(const struct engine_local *local, const char *fol
     return WEFT_OK;
 }
 
+/* What is written of a node is for nobody's eyes; its folder is a way for the run's user alone. */
+static weft_status open_node(const struct engine_local *local, const struct engine_order *order, const char *folder,
+                             const char *path, struct error *error)
+{
+    if (chmod(path, 0600) != 0)
+        return error_system(error, "cannot keep others from reading '%s'", path);
+    return order->user && *order->user ? let_user_in(local, folder, error) : WEFT_OK;
+}
+
 /* Write the order of one node, unless it is there. */
 static weft_status write_order(struct engine_local *local, const struct engine_order *order, uint32_t number,
                                char *hosts, struct error *error)
@@ -152,9 +161,10 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
     weft_status status = node_folder(folder, local->folder, &order->attempt, number, error);
     if (status == WEFT_OK)
         status = file_join(path, folder, "order", error);
-    if (status != WEFT_OK || file_exists(path))
-        return status;
-    status = make_node_folder(folder, error);
+    if (status == WEFT_OK && file_exists(path)) /* whoever wrote it may not have come further */
+        return open_node(local, order, folder, path, error);
+    if (status == WEFT_OK)
+        status = make_node_folder(folder, error);
     if (status != WEFT_OK)
         return status;
     struct node_order own = {
@@ -183,9 +193,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
     texts_free(&own.command);
     texts_free(&own.environment);
     free(own.slots);
-    if (status == WEFT_OK && chmod(path, 0600) != 0)
-        status = error_system(error, "cannot keep others from reading '%s'", path);
-    return status == WEFT_OK && *own.user ? let_user_in(local, folder, error) : status;
+    return status == WEFT_OK ? open_node(local, order, folder, path, error) : status;
 }
 
 weft_status local_order_write(struct engine_local *local, const struct engine_order *order, struct error *error)

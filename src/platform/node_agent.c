@@ -257,6 +257,8 @@ static weft_status start_command(struct agent *agent, struct error *error)
     if (nothing < 0 || pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC) != 0)
         status = error_system(error, "cannot make the pipes of a command");
     const int descriptors[3] = {nothing, output[1], errors[1]};
+    node_process_give(&agent->place, output[1]);
+    node_process_give(&agent->place, errors[1]);
     pid_t process = 0;
     if (status == WEFT_OK)
         status =

@@ -17,8 +17,14 @@
 weft_status node_connections_open(struct node_connections *connections, const struct node_place *place,
                                   struct error *error)
 {
-    *connections = (struct node_connections){.place = place, .listener = -1};
-    return node_listen(place->folder, &connections->listener, error);
+    char path[FILE_PATH_BYTES];
+    *connections = (struct node_connections){.place = place, .listener = -1, .user = node_process_user(place)};
+    weft_status status = node_listen(place->folder, &connections->listener, error);
+    if (status == WEFT_OK && connections->user != geteuid())
+        status = file_join(path, place->folder, NODE_SOCKET_NAME, error);
+    if (status == WEFT_OK && connections->user != geteuid() && lchown(path, connections->user, (gid_t)-1) != 0)
+        status = error_system(error, "cannot give '%s' to the run's user", path);
+    return status;
 }
 
 static void drop_passed(struct node_connection *connection)
@@ -54,13 +60,15 @@ static void admit(struct node_connections *connections)
     socklen_t size = sizeof peer;
     if (made < 0)
         return;
-    bool known =
-        getsockopt(made, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && (peer.uid == geteuid() || peer.uid == 0);
+    bool told = getsockopt(made, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    bool trusted = told && (peer.uid == geteuid() || peer.uid == 0);
+    bool known = trusted || (told && peer.uid == connections->user);
     for (int i = 0; known && i < NODE_CONNECTIONS_MOST; i++) {
         struct node_connection *connection = &connections->all[i];
         if (connection->used)
             continue;
-        *connection = (struct node_connection){.descriptor = made, .used = true, .passed = {-1, -1, -1}};
+        *connection =
+            (struct node_connection){.descriptor = made, .used = true, .guest = !trusted, .passed = {-1, -1, -1}};
         return;
     }
     close(made);
@@ -118,6 +126,8 @@ static void exec(struct node_connections *connections, struct node_connection *c
 static void obey(struct node_connections *connections, struct node_connection *connection, const struct frame *frame)
 {
     struct reader reader = {frame->payload, frame->size, false};
+    if (connection->guest && frame->kind != NODE_EXEC && frame->kind != NODE_SIGNAL)
+        return; /* a watch would keep a lease alive */
     if (frame->kind == NODE_WATCH) {
         connection->watches = true;
         connections->woken = true;

@@ -16,6 +16,7 @@ struct node_connection {
     struct buffer in;
     int passed[3]; /**< descriptors that came; -1: none */
     bool watches;
+    bool guest;       /**< of the run's own user: it may have commands run, and no more */
     pid_t process;    /**< of its command; 0: none */
     uint64_t kill_at; /**< when that is killed; 0: not */
 };
@@ -23,11 +24,12 @@ struct node_connection {
 struct node_connections {
     const struct node_place *place;
     int listener;
+    uid_t user; /**< whose processes the node runs */
     struct node_connection all[NODE_CONNECTIONS_MOST];
     bool woken; /**< somebody wants the orders to be looked at; the agent resets it */
 };
 
-/** Listen in the node's folder. */
+/** Listen in the node's folder: to this process's user, root, and the user whose processes the node runs. */
 weft_status node_connections_open(struct node_connections *connections, const struct node_place *place,
                                   struct error *error);
 

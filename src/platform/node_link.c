@@ -14,7 +14,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define SOCKET_NAME  "socket"
 #define WAITING_MOST 64
 #define SEND_SECONDS 5 /* an agent that does not listen for so long is not waited for */
 
@@ -35,7 +34,7 @@ static weft_status make_socket(const char *folder, int *place, int *descriptor, 
         return WEFT_ERROR_SYSTEM;
     }
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/" SOCKET_NAME, *place);
+    snprintf(address->sun_path, sizeof address->sun_path, "/proc/self/fd/%d/" NODE_SOCKET_NAME, *place);
     return WEFT_OK;
 }
 
@@ -46,10 +45,11 @@ weft_status node_listen(const char *folder, int *descriptor, struct error *error
     weft_status status = make_socket(folder, &place, &made, &address, error);
     if (status != WEFT_OK)
         return status;
-    unlinkat(place, SOCKET_NAME, 0);
-    if (bind(made, (struct sockaddr *)&address, sizeof address) != 0 || fchmodat(place, SOCKET_NAME, 0600, 0) != 0 ||
-        listen(made, WAITING_MOST) != 0 || fcntl(made, F_SETFL, O_NONBLOCK) != 0)
-        status = error_system(error, "cannot listen at '%s/" SOCKET_NAME "'", folder);
+    unlinkat(place, NODE_SOCKET_NAME, 0);
+    if (bind(made, (struct sockaddr *)&address, sizeof address) != 0 ||
+        fchmodat(place, NODE_SOCKET_NAME, 0600, 0) != 0 || listen(made, WAITING_MOST) != 0 ||
+        fcntl(made, F_SETFL, O_NONBLOCK) != 0)
+        status = error_system(error, "cannot listen at '%s/" NODE_SOCKET_NAME "'", folder);
     close(place);
     if (status != WEFT_OK)
         close(made);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * How one reaches the agent of a node: the UNIX socket in the node's folder, which takes connections of the agent's
- * user and of root alone. What is said are frames (control/frame.h):
+ * user, of root, and of the user whose processes the node runs; that one may say NODE_EXEC and NODE_SIGNAL alone, as
+ * `weft run` does on another node of the attempt. What is said are frames (control/frame.h):
  *
  *     to the agent      NODE_WATCH      say when something was appended to the journal; counts as contact for the lease
  *                       NODE_WAKE       look at the orders in the folder now
@@ -24,7 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define NODE_FRAME_MOST ((size_t)1 << 20)
+#define NODE_FRAME_MOST  ((size_t)1 << 20)
+#define NODE_SOCKET_NAME "socket"
 
 enum node_frame {
     NODE_WATCH = 1,

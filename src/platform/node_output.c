@@ -180,7 +180,7 @@ void node_output_open(struct node_output *output, struct journal_writer *journal
     *output =
         (struct node_output){.journal = journal, .streams = {{.descriptor = -1}, {.descriptor = -1}}, .metrics = -1};
     if (file_join(path, folder, "metrics", NULL) == WEFT_OK)
-        output->metrics = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        output->metrics = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     const struct passwd *owner = user && *user ? getpwnam(user) : NULL;
     if (output->metrics >= 0 && owner)
         (void)!fchown(output->metrics, owner->pw_uid, owner->pw_gid);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <linux/close_range.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,16 +40,38 @@ static void set_entries(char *const *entries)
             putenv(*entries);
 }
 
+/* Whether another account's processes may know an entry of the agent's own environment. */
+static bool is_shared(const char *entry)
+{
+    static const char *const shared[] = {"PATH=", "LANG=", "LANGUAGE=", "LC_", "TZ=", "LD_LIBRARY_PATH="};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (strncmp(entry, shared[i], strlen(shared[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The environment that an account begins with: who started the server has secrets in theirs. */
+static void become_at_home(const struct passwd *user)
+{
+    size_t kept = 0;
+    for (char **entry = environ; entry && *entry; entry++)
+        if (is_shared(*entry))
+            environ[kept++] = *entry;
+    if (environ)
+        environ[kept] = NULL;
+    setenv("HOME", user->pw_dir, 1);
+    setenv("USER", user->pw_name, 1);
+    setenv("LOGNAME", user->pw_name, 1);
+    setenv("SHELL", *user->pw_shell ? user->pw_shell : "/bin/sh", 1);
+}
+
 static void set_environment(const struct node_place *place, char *const *more, const struct passwd *user)
 {
     const struct node_order *order = place->order;
     char text[FILE_PATH_BYTES];
     unsetenv("WEFT_GRACE");
-    if (user) {
-        setenv("HOME", user->pw_dir, 1);
-        setenv("USER", user->pw_name, 1);
-        setenv("LOGNAME", user->pw_name, 1);
-    }
+    if (user)
+        become_at_home(user);
     set_entries(order->environment.items);
     set_entries(more);
     setenv("WEFT_RUN", order->attempt.run, 1);
@@ -77,6 +100,23 @@ static void give_up(int report, char what)
     _exit(127);
 }
 
+/* Another user for good: none of the three numbers, no group and no descriptor leads back. */
+static void become_user(const struct passwd *user, int report, pid_t parent)
+{
+    const uid_t own = geteuid();
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+    if (initgroups(user->pw_name, user->pw_gid) != 0 || setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
+        setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0)
+        give_up(report, 'u');
+    if (setuid(own) == 0) {
+        errno = EPERM;
+        give_up(report, 'u');
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* which another user takes away */
+    if (getppid() != parent)
+        _exit(127);
+}
+
 static void become(const struct node_place *place, char *const *command, char *const *more, bool terminal,
                    const int descriptors[3], const struct passwd *user, int report, pid_t parent)
 {
@@ -86,11 +126,8 @@ static void become(const struct node_place *place, char *const *command, char *c
     if (terminal)
         ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     cgroup_enter(place->cgroup);
-    if (user) {
-        if (initgroups(user->pw_name, user->pw_gid) != 0 || setgid(user->pw_gid) != 0 || setuid(user->pw_uid) != 0)
-            give_up(report, 'u');
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* which another user takes away */
-    }
+    if (user)
+        become_user(user, report, parent);
     set_environment(place, more, user);
     if (chdir(place->order->folder) != 0)
         give_up(report, 'f');
@@ -110,9 +147,9 @@ static weft_status hear_report(const struct node_place *place, const char *progr
         return WEFT_OK;
     memcpy(&code, message + 1, sizeof code);
     const char *host = place->order->host;
-    if (message[0] == 'f')
-        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot enter the folder '%s' on host %s: %s",
-                         place->order->folder, host, strerror(code));
+    if (message[0] == 'f') /* what an account has made of its own folder is its affair, and no fault of the host */
+        return error_set(error, *place->order->user ? WEFT_ERROR_DATA : WEFT_ERROR_ARGUMENT,
+                         "cannot enter the folder '%s' on host %s: %s", place->order->folder, host, strerror(code));
     if (message[0] == 'u')
         return error_set(error, WEFT_ERROR_ARGUMENT, "cannot become the user '%s' on host %s: %s", place->order->user,
                          host, strerror(code));
@@ -122,6 +159,19 @@ static weft_status hear_report(const struct node_place *place, const char *progr
                          "folder that was submitted",
                          program, host, program);
     return error_set(error, WEFT_ERROR_DATA, "cannot run '%s' on host %s: %s", program, host, strerror(code));
+}
+
+uid_t node_process_user(const struct node_place *place)
+{
+    const struct passwd *user = *place->order->user ? getpwnam(place->order->user) : NULL;
+    return user ? user->pw_uid : geteuid();
+}
+
+void node_process_give(const struct node_place *place, int pipe)
+{
+    uid_t user = node_process_user(place);
+    if (user != geteuid())
+        (void)!fchown(pipe, user, (gid_t)-1);
 }
 
 weft_status node_process_start(const struct node_place *place, char *const *command, char *const *more, bool terminal,

@@ -17,8 +17,10 @@ struct node_place {
 /**
  * Start `command` (ends with NULL) in the node's context, with three descriptors as its standard ones. It leads a
  * process group of its own, or with `terminal` a session whose terminal these descriptors are; it dies with this
- * process (PR_SET_PDEATHSIG); it begins with default signals, in order->folder, as order->user, and finds in its
- * environment what the agent has, order->environment, `more` (ends with NULL, or is NULL), and:
+ * process (PR_SET_PDEATHSIG); it begins with default signals, in order->folder, as order->user, with all groups of that
+ * one and no way back, and finds in its environment what the agent has, order->environment, `more` (ends with NULL, or
+ * is NULL), and what follows. Of the agent's, another user's finds PATH, TZ, LD_LIBRARY_PATH and what says the
+ * language, and its own HOME, USER, LOGNAME and SHELL.
  *
  *     WEFT_RUN, WEFT_ATTEMPT      the run's name; the epoch of the attempt
  *     WEFT_NODE, WEFT_NODES       which node of how many
@@ -30,10 +32,17 @@ struct node_place {
  *     WEFT_METRICS                a file: lines of metrics appended to it are collected
  *     WEFT_NODE_FOLDER            the node's folder: what its processes are known by
  *
- * Errors: SYSTEM; DATA when the command itself cannot be run; ARGUMENT when there is no such user or folder.
+ * Errors: SYSTEM; DATA when the command itself cannot be run, or another user cannot enter the folder; ARGUMENT when
+ * there is no such user or folder.
  */
 weft_status node_process_start(const struct node_place *place, char *const *command, char *const *more, bool terminal,
                                const int descriptors[3], pid_t *process, struct error *error);
+
+/** The number of order->user; this process's where there is none such. */
+uid_t node_process_user(const struct node_place *place);
+
+/** Let the processes of order->user open a pipe that they have inherited by its name, as /dev/stderr. */
+void node_process_give(const struct node_place *place, int pipe);
 
 /**
  * Kill all processes whose environment names the node's folder, wherever they are by now: those of an agent that was

@@ -9,6 +9,7 @@
 #include "insight/machine_metrics.h"
 #include "insight/metric_text.h"
 #include "platform/cgroup.h"
+#include "platform/run_owner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -60,6 +61,8 @@ struct node_sampler {
     int64_t scalar_step, scalar_time;
     char told[2][256]; /* troubles that were noted: of GPUs, of event files */
     bool has_gpus;
+    bool has_owner; /* event files are another user's: */
+    struct run_owner owner;
 };
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
@@ -282,11 +285,31 @@ static weft_status take_scalar(void *state, const struct events_scalar *scalar, 
     return WEFT_OK;
 }
 
+/*
+ * What the program writes to event files is read as its user, where this process is root: links, and the folder that
+ * the run names, may lead anywhere. False, and told once: nothing can be read.
+ */
+static bool become_reader(struct node_sampler *sampler, struct run_owner_before *before)
+{
+    if (!sampler->has_owner || run_owner_enter(&sampler->owner, before, NULL) == WEFT_OK)
+        return true;
+    note(sampler, sampler->told[1], "its event files are not read, as the agent cannot act as the run's account");
+    return false;
+}
+
+static void become_agent(struct node_sampler *sampler, const struct run_owner_before *before)
+{
+    if (sampler->has_owner)
+        run_owner_leave(before);
+}
+
 static void look(struct node_sampler *sampler)
 {
-    if (!sampler->events)
+    struct run_owner_before before;
+    if (!sampler->events || !become_reader(sampler, &before))
         return;
     events_folder_look(sampler->events, take_scalar, sampler, NULL);
+    become_agent(sampler, &before);
     queue_line(sampler, &sampler->scalars, JOURNAL_EVENTS);
     note(sampler, sampler->told[1], events_folder_trouble(sampler->events));
 }
@@ -369,7 +392,16 @@ static weft_status open_events(struct node_sampler *sampler, struct error *error
         if (strncmp(order->environment.items[i], variable, sizeof variable - 1) == 0 &&
             order->environment.items[i][sizeof variable - 1])
             chosen = order->environment.items[i] + sizeof variable - 1;
-    return events_folder_open(order->folder, chosen, &sampler->events, error);
+    sampler->has_owner = order->user && *order->user && geteuid() == 0;
+    struct run_owner_before before;
+    weft_status status = sampler->has_owner ? run_owner_find(order->user, &sampler->owner, error) : WEFT_OK;
+    if (status == WEFT_OK && sampler->has_owner)
+        status = run_owner_enter(&sampler->owner, &before, error);
+    if (status != WEFT_OK)
+        return status;
+    status = events_folder_open(order->folder, chosen, &sampler->events, error);
+    become_agent(sampler, &before);
+    return status;
 }
 
 static weft_status watch(struct node_sampler *sampler, struct error *error)

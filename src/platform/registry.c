@@ -135,6 +135,9 @@ static const char *const migrations[] = {
 
     /* When it was decided that what a run has left is to go. */
     "ALTER TABLE runs ADD COLUMN discarded INTEGER NOT NULL DEFAULT 0;",
+
+    /* The account of the machines that a user's runs belong to; '': that of the platform itself. */
+    "ALTER TABLE users ADD COLUMN account TEXT NOT NULL DEFAULT '';",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

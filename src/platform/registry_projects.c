@@ -22,6 +22,21 @@ weft_status registry_user_put(struct database *database, const char *user, bool 
     return statement_run(insert, error);
 }
 
+weft_status registry_user_account_put(struct database *database, const char *user, const char *account,
+                                      struct error *error)
+{
+    if (strlen(account) >= REGISTRY_ACCOUNT_BYTES || strpbrk(account, ":/ \t\n"))
+        return error_set(error, WEFT_ERROR_DATA, "the account of '%s' is '%.80s', which can be no account's name", user,
+                         account);
+    struct statement *update = database_prepare(database, "UPDATE users SET account = ? WHERE user = ?");
+    statement_bind_text(update, account);
+    statement_bind_text(update, user);
+    weft_status status = statement_run(update, error);
+    if (status == WEFT_OK && database_changes(database) == 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%s'", user);
+    return status;
+}
+
 weft_status registry_user_disable(struct database *database, const char *user, int64_t now, struct error *error)
 {
     struct statement *update = database_prepare(database, "UPDATE users SET disabled = ? WHERE user = ?");
@@ -39,13 +54,14 @@ static void read_user(struct statement *select, struct registry_user *user)
     user->admin = statement_integer(select, 1) != 0;
     user->created = statement_integer(select, 2);
     user->disabled = statement_integer(select, 3) != 0;
+    statement_copy_text(select, 4, user->account, sizeof user->account);
 }
 
 weft_status registry_user_get(struct database *database, const char *user, struct registry_user *found,
                               struct error *error)
 {
     struct statement *select =
-        database_prepare(database, "SELECT user, admin, created, disabled FROM users WHERE user = ?");
+        database_prepare(database, "SELECT user, admin, created, disabled, account FROM users WHERE user = ?");
     statement_bind_text(select, user);
     bool there = statement_next(select);
     if (there)
@@ -60,7 +76,7 @@ weft_status registry_users(struct database *database, struct registry_user **lis
 {
     struct registry_list users = {0};
     struct statement *select =
-        database_prepare(database, "SELECT user, admin, created, disabled FROM users ORDER BY user");
+        database_prepare(database, "SELECT user, admin, created, disabled, account FROM users ORDER BY user");
     for (struct registry_user *user; statement_next(select) && (user = registry_list_add(&users, sizeof *user));)
         read_user(select, user);
     return registry_list_end(&users, select, list, count, error);

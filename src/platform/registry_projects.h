@@ -14,8 +14,11 @@
 
 #define REGISTRY_TITLE_BYTES 256
 
+#define REGISTRY_ACCOUNT_BYTES 64
+
 struct registry_user {
     char user[PLATFORM_NAME_BYTES];
+    char account[REGISTRY_ACCOUNT_BYTES]; /**< of the machines, whose processes their runs are; "": the platform's */
     bool admin, disabled;
     int64_t created;
 };
@@ -35,6 +38,10 @@ struct registry_member {
 /** Make the user, or change `admin` of the one there is, who is enabled again. */
 weft_status registry_user_put(struct database *database, const char *user, bool admin, int64_t now,
                               struct error *error);
+
+/** Say whose processes the runs of a user are from now on: an account's name of the machines, or "". */
+weft_status registry_user_account_put(struct database *database, const char *user, const char *account,
+                                      struct error *error);
 
 /** Nobody may act as that user from now on. */
 weft_status registry_user_disable(struct database *database, const char *user, int64_t now, struct error *error);

@@ -23,6 +23,7 @@
 struct copying {
     const char *folder, *name; /* for sentences: what is copied */
     bool linked;               /* files are never written again, so a second name is as good as a copy */
+    uid_t owner, holder;       /* of the copy in the end; of the folder it is copied from */
     unsigned files;
 };
 
@@ -63,17 +64,53 @@ static weft_status copy_bytes(const struct copying *copying, int from, int to, c
     }
 }
 
-static weft_status copy_file(struct copying *copying, int from, int to, const char *name, const struct stat *there,
+/*
+ * What the program of a run has put into its folder may be another's file, by a second name: a process that is root
+ * would read it, and give it away.
+ */
+static weft_status check_holder(const struct copying *copying, const char *name, const struct stat *there,
+                                struct error *error)
+{
+    if (geteuid() != 0 || (S_ISREG(there->st_mode) && there->st_uid == copying->holder))
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_STATE,
+                     "'%s' of the checkpoint '%s/%s' is no file of the run's own account (user %u): it is not copied",
+                     name, copying->folder, copying->name, (unsigned)copying->holder);
+}
+
+/* Give the file a second name; false, and nothing is there: it is to be copied. */
+static bool link_file(const struct copying *copying, int from, int to, const char *name, const struct stat *there)
+{
+    struct stat made;
+    if (!copying->linked || there->st_uid != copying->owner || linkat(from, name, to, name, 0) != 0)
+        return false;
+    if (fstatat(to, name, &made, AT_SYMLINK_NOFOLLOW) == 0 && made.st_ino == there->st_ino &&
+        made.st_dev == there->st_dev)
+        return true;
+    unlinkat(to, name, 0); /* it was replaced meanwhile */
+    return false;
+}
+
+static weft_status copy_file(struct copying *copying, int from, int to, const char *name, const struct stat *seen,
                              struct error *error)
 {
-    if (copying->linked && linkat(from, name, to, name, 0) == 0)
-        return WEFT_OK;
+    struct stat there = *seen;
+    weft_status status = check_holder(copying, name, &there, error);
+    if (status != WEFT_OK || link_file(copying, from, to, name, &there))
+        return status;
     int source = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (source < 0)
-        return fails(copying, name, error);
-    int made = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, there->st_mode & 0777);
-    weft_status status = made < 0 ? fails(copying, name, error) : copy_bytes(copying, source, made, name, error);
-    const struct timespec times[2] = {there->st_atim, there->st_mtim};
+    if (source < 0 || fstat(source, &there) != 0)
+        status = fails(copying, name, error);
+    else
+        status = check_holder(copying, name, &there, error);
+    if (status != WEFT_OK) {
+        if (source >= 0)
+            close(source);
+        return status;
+    }
+    int made = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, there.st_mode & 0777);
+    status = made < 0 ? fails(copying, name, error) : copy_bytes(copying, source, made, name, error);
+    const struct timespec times[2] = {there.st_atim, there.st_mtim};
     if (status == WEFT_OK)
         (void)!futimens(made, times);
     if (status == WEFT_OK && fsync(made) != 0)
@@ -155,7 +192,8 @@ static weft_status check_still(const struct copying *copying, int folder, const 
                      copying->folder, copying->name);
 }
 
-weft_status run_checkpoint_copy(const char *path, const char *name, const char *target, struct error *error)
+weft_status run_checkpoint_copy(const char *path, const char *name, const char *target, uid_t owner,
+                                struct error *error)
 {
     char found[RUN_CHECKPOINT_NAME_BYTES], made[FILE_PATH_BYTES];
     weft_status status = run_checkpoint_find(path, name, found, error);
@@ -163,18 +201,19 @@ weft_status run_checkpoint_copy(const char *path, const char *name, const char *
         status = file_join(made, target, found, error);
     if (status != WEFT_OK)
         return status;
-    struct copying copying = {.folder = path, .name = found};
-    struct stat before;
+    struct copying copying = {.folder = path, .name = found, .owner = owner};
+    struct stat before, holder;
     int from = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int to = open(target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (from < 0 || to < 0)
         status = error_system(error, "cannot open the folder '%s'", from < 0 ? path : target);
-    else if (fstatat(from, found, &before, AT_SYMLINK_NOFOLLOW) != 0)
+    else if (fstat(from, &holder) != 0 || fstatat(from, found, &before, AT_SYMLINK_NOFOLLOW) != 0)
         status = fails(&copying, found, error);
     else if (file_exists(made))
         status = error_set(error, WEFT_ERROR_STATE, "'%s' is there already", made);
     if (status == WEFT_OK) {
         struct error failure = {0};
+        copying.holder = holder.st_uid;
         status = copy_entry(&copying, from, to, found, 0, &failure);
         /* What went away in the midst explains any failure better. */
         if (check_still(&copying, from, &before, error) != WEFT_OK)

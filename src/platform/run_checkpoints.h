@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define RUN_CHECKPOINT_NAME_BYTES 256
 #define RUN_CHECKPOINTS_MOST      10000 /**< of a folder that are looked at */
@@ -41,11 +42,14 @@ weft_status run_checkpoint_find(const char *folder, const char *name, char found
                                 struct error *error);
 
 /**
- * Copy the checkpoint `name` of `folder` into the folder `target`, under its own name. The files of Weft's own
- * checkpoints, which are never written again, become links to the same files; others share blocks where the file system
- * can, and are copied elsewhere. It is on disk and whole when this returns, or not there: a checkpoint that is removed
- * or replaced meanwhile is an error (STATE). Errors: as run_checkpoint_find(); SYSTEM.
+ * Copy the checkpoint `name` of `folder` into the folder `target`, under its own name, for a run whose files will be
+ * `owner`'s. The files of Weft's own checkpoints, which are never written again, become links to the same files where
+ * they are that one's already; all others share blocks where the file system can, and are copied elsewhere. It is on
+ * disk and whole when this returns, or not there: a checkpoint that is removed or replaced meanwhile is an error
+ * (STATE), and so is, for a process that is root, one with files in it that are not of the owner of `folder`: that one
+ * may have been given names of files that it cannot read. Errors: as run_checkpoint_find(); SYSTEM.
  */
-weft_status run_checkpoint_copy(const char *folder, const char *name, const char *target, struct error *error);
+weft_status run_checkpoint_copy(const char *folder, const char *name, const char *target, uid_t owner,
+                                struct error *error);
 
 #endif

@@ -2,6 +2,7 @@
 #include "platform/run_folder.h"
 
 #include "platform/run_checkpoints.h"
+#include "platform/run_owner.h"
 #include "platform/run_specification.h"
 #include "platform/snapshot.h"
 
@@ -24,6 +25,7 @@ struct job {
     struct job *next;
     int64_t run, parent;
     char project[PLATFORM_NAME_BYTES], snapshot[RUN_SNAPSHOT_BYTES], checkpoint[RUN_CHECKPOINT_BYTES];
+    char account[REGISTRY_ACCOUNT_BYTES];
     enum job_state state;
     struct error failure; /* status WEFT_OK: it is made */
 };
@@ -86,6 +88,7 @@ static weft_status make_checkpoints(const struct run_folders *folders, const str
                                     const char *checkpoints, struct error *error)
 {
     char partial[FILE_PATH_BYTES], parent[FILE_PATH_BYTES];
+    struct run_owner owner = {.user = geteuid()};
     if (file_is_folder(checkpoints))
         return WEFT_OK;
     if (!*order->checkpoint)
@@ -95,24 +98,49 @@ static weft_status make_checkpoints(const struct run_folders *folders, const str
                          "run %" PRId64 " is to begin from checkpoint '%.100s', but is no fork of a run that has it",
                          order->run, order->checkpoint);
     weft_status status = run_folder_path(folders->runs, order->parent, "checkpoints", parent, error);
+    if (status == WEFT_OK && *order->account)
+        status = run_owner_find(order->account, &owner, error);
     if (status == WEFT_OK)
         status = begin_partial(checkpoints, partial, error);
     if (status == WEFT_OK)
         status = file_make_folder(partial, error);
     if (status != WEFT_OK)
         return status;
-    return give_name(partial, checkpoints, run_checkpoint_copy(parent, order->checkpoint, partial, error), error);
+    return give_name(partial, checkpoints, run_checkpoint_copy(parent, order->checkpoint, partial, owner.user, error),
+                     error);
+}
+
+/* The folder that all else is made in. `*given`: an account has it, and all in it: it is not for us to touch. */
+static weft_status make_own(const struct run_folder_order *order, const char *own, bool *given, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    *given = false;
+    if (!file_is_folder(own))
+        status = file_make_folder(own, error);
+    else if (*order->account)
+        status = run_owner_look(own, order->account, given, error);
+    return status == WEFT_OK && !*given && geteuid() == 0 ? run_owner_close(own, error) : status;
 }
 
 static weft_status make(const struct run_folders *folders, const struct run_folder_order *order, struct error *error)
 {
-    char path[FILE_PATH_BYTES];
-    weft_status status = run_folder_path(folders->runs, order->run, "checkpoints", path, error);
+    char own[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+    bool given;
+    weft_status status = run_folder_path(folders->runs, order->run, "", own, error);
+    if (status == WEFT_OK) {
+        own[strlen(own) - 1] = '\0'; /* a slash, behind which a link would be followed */
+        status = make_own(order, own, &given, error);
+    }
+    if (status != WEFT_OK || given)
+        return status;
+    status = run_folder_path(folders->runs, order->run, "checkpoints", path, error);
     if (status == WEFT_OK)
         status = make_checkpoints(folders, order, path, error);
     if (status == WEFT_OK)
         status = run_folder_path(folders->runs, order->run, "work", path, error);
-    return status == WEFT_OK ? make_work(folders, order, path, error) : status;
+    if (status == WEFT_OK)
+        status = make_work(folders, order, path, error);
+    return status == WEFT_OK && *order->account ? run_owner_give(own, order->account, error) : status;
 }
 
 /* ---- threads ---------------------------------------------------------------------------------------------------- */
@@ -139,7 +167,8 @@ static void *work(void *argument)
         if (folders->closing)
             break;
         job->state = JOB_IS_MADE;
-        struct run_folder_order order = {job->run, job->parent, job->project, job->snapshot, job->checkpoint};
+        struct run_folder_order order = {job->run,      job->parent,     job->project,
+                                         job->snapshot, job->checkpoint, job->account};
         pthread_mutex_unlock(&folders->lock);
         make(folders, &order, &job->failure);
         pthread_mutex_lock(&folders->lock);
@@ -180,6 +209,7 @@ static weft_status add_job(struct run_folders *folders, const struct run_folder_
     snprintf(job->project, sizeof job->project, "%s", order->project);
     snprintf(job->snapshot, sizeof job->snapshot, "%s", order->snapshot);
     snprintf(job->checkpoint, sizeof job->checkpoint, "%s", order->checkpoint);
+    snprintf(job->account, sizeof job->account, "%s", order->account);
     weft_status status = start_thread(folders, error);
     if (status != WEFT_OK) {
         free(job);

@@ -7,6 +7,10 @@
  *
  * Each appears when it is whole: what a crash leaves has a name that ends in ".partial", and is made anew. They stay
  * from one attempt of the run to the next.
+ *
+ * Where this process is root, nobody else can enter the folder of a run, until it is given to the account that the
+ * order names, with all in it. From then on nothing in it is made or mended any more: the account may have put anything
+ * in the place of what was there.
  */
 #ifndef WEFT_PLATFORM_RUN_FOLDER_H
 #define WEFT_PLATFORM_RUN_FOLDER_H
@@ -23,6 +27,7 @@ struct run_folder_order {
     const char *project;    /**< whose store has the snapshot: SNAPSHOTS/PROJECT (snapshot.h) */
     const char *snapshot;   /**< "": none, the folder is empty */
     const char *checkpoint; /**< of the parent (run_checkpoints.h); "": none */
+    const char *account;    /**< whose all of it becomes (run_owner.h); "": it stays this process's */
 };
 
 /** Both are absolute; `snapshots` may be NULL where no run has one. Errors: MEMORY, SYSTEM. */
@@ -39,7 +44,8 @@ void run_folders_hear(struct run_folders *folders);
 /**
  * Have the folders of a run made. `*made` if they are there: then `work` and `checkpoints` are set. Otherwise ask again
  * when the descriptor is readable. A failure is told once; asking again then tries again. Errors: those of
- * snapshot_check_out() and run_checkpoint_copy(); DATA for a checkpoint of no parent.
+ * snapshot_check_out(), run_checkpoint_copy() and run_owner_give(); DATA for a checkpoint of no parent; STATE for the
+ * folder of a run that belongs to another account.
  */
 weft_status run_folders_make(struct run_folders *folders, const struct run_folder_order *order, bool *made,
                              char work[FILE_PATH_BYTES], char checkpoints[FILE_PATH_BYTES], struct error *error);

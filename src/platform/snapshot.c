@@ -29,6 +29,8 @@
 struct taking {
     const char *store, *folder;
     struct snapshot_limits limits;
+    bool foreign; /* the folder is not trusted */
+    uid_t holder; /* of the folder */
     struct snapshot snapshot;
     struct ignore ignore;
     struct buffer list;
@@ -192,6 +194,19 @@ static weft_status too_large(const struct taking *taking, const char *what, uint
                      what, text_bytes(has, large, sizeof large), text_bytes(limit, most, sizeof most), taking->folder);
 }
 
+/* Of a foreign folder, whether an open file is its owner's. */
+static weft_status check_holder(const struct taking *taking, int file, const char *path, struct error *error)
+{
+    struct stat there;
+    if (!taking->foreign || geteuid() != 0)
+        return WEFT_OK;
+    if (fstat(file, &there) == 0 && there.st_uid == taking->holder)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_STATE,
+                     "'%s/%s' is no file of the run's own account (user %u): no snapshot is taken of it",
+                     taking->folder, path, (unsigned)taking->holder);
+}
+
 static weft_status take_file(struct taking *taking, int parent, const char *name, const char *path, struct error *error)
 {
     struct snapshot_entry entry = {.kind = 'f', .path = path};
@@ -203,6 +218,8 @@ static weft_status take_file(struct taking *taking, int parent, const char *name
     for (int attempt = 0; status == WEFT_OK && !same && attempt < TRIES; attempt++) {
         struct stat before, after;
         uint64_t room = taking->limits.bytes - taking->snapshot.bytes;
+        if ((status = check_holder(taking, file, path, error)) != WEFT_OK)
+            break;
         if (fstat(file, &before) != 0 || !S_ISREG(before.st_mode)) {
             status =
                 error_set(error, WEFT_ERROR_SYSTEM, "'%s/%s' is no file any more: try again", taking->folder, path);
@@ -374,19 +391,30 @@ static weft_status take_folder(struct taking *taking, int folder, const char *pa
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
 
-static weft_status read_patterns(struct taking *taking, struct error *error)
+static weft_status read_patterns(struct taking *taking, int top, struct error *error)
 {
-    char path[FILE_PATH_BYTES], *text = NULL;
+    char path[FILE_PATH_BYTES], opened[64], *text = NULL;
     size_t size = 0;
+    struct stat there;
     weft_status status = ignore_add(&taking->ignore, ALWAYS_IGNORE, sizeof ALWAYS_IGNORE - 1, "patterns", error);
     if (status == WEFT_OK)
         status = file_join(path, taking->folder, IGNORE_FILE, error);
-    struct stat there;
-    if (status != WEFT_OK || lstat(path, &there) != 0 || !S_ISREG(there.st_mode))
+    int file = status == WEFT_OK ? openat(top, IGNORE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (file < 0 && status == WEFT_OK && errno != ENOENT && errno != ELOOP && errno != ENXIO)
+        return error_system(error, "cannot read '%s'", path);
+    if (file < 0)
         return status;
-    status = file_read(path, IGNORE_BYTES_MOST, &text, &size, error);
-    if (status == WEFT_OK)
-        status = ignore_add(&taking->ignore, text, size, path, error);
+    if (fstat(file, &there) == 0 && S_ISREG(there.st_mode)) {
+        snprintf(opened, sizeof opened, "/proc/self/fd/%d", file); /* the file that was looked at */
+        status = check_holder(taking, file, IGNORE_FILE, error);
+        if (status == WEFT_OK && (uint64_t)there.st_size > IGNORE_BYTES_MOST)
+            status = error_set(error, WEFT_ERROR_DATA, "'%s' has more than %zu bytes", path, (size_t)IGNORE_BYTES_MOST);
+        if (status == WEFT_OK)
+            status = file_read(opened, IGNORE_BYTES_MOST, &text, &size, error);
+        if (status == WEFT_OK)
+            status = ignore_add(&taking->ignore, text, size, path, error);
+    }
+    close(file);
     free(text);
     return status;
 }
@@ -441,48 +469,63 @@ static weft_status open_store(struct taking *taking, struct error *error)
     return status;
 }
 
+static weft_status take(struct taking *taking, struct snapshot *snapshot, struct error *error)
+{
+    const char *folder = taking->folder;
+    if (!taking->limits.bytes)
+        taking->limits.bytes = SNAPSHOT_BYTES_MOST;
+    if (!taking->limits.file_bytes)
+        taking->limits.file_bytes = SNAPSHOT_FILE_MOST;
+    if (!taking->limits.entries)
+        taking->limits.entries = SNAPSHOT_ENTRIES_MOST;
+    struct stat there = {0};
+    int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (taking->foreign ? O_NOFOLLOW : 0));
+    if (top < 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot take a snapshot of '%s': %s", folder, strerror(errno));
+    weft_status status = fstat(top, &there) == 0 ? WEFT_OK : error_system(error, "cannot look at '%s'", folder);
+    taking->holder = there.st_uid;
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != sizeof random)
+        status = error_system(error, "cannot draw a random name");
+    snprintf(taking->token, sizeof taking->token, "%016" PRIx64, random);
+    taking->piece = malloc(PIECE_BYTES);
+    if (status == WEFT_OK && !taking->piece)
+        status = error_memory(error, PIECE_BYTES, "reading files");
+    if (status == WEFT_OK)
+        status = open_store(taking, error);
+    if (status == WEFT_OK)
+        status = read_patterns(taking, top, error);
+    snapshot_list_begin(&taking->list);
+    if (status == WEFT_OK)
+        status = take_folder(taking, top, "", 0, error);
+    if (status == WEFT_OK)
+        status = keep_list(taking, error);
+    close(top);
+    if (status == WEFT_OK) {
+        if (!taking->foreign)
+            git_state_read(folder, taking->snapshot.commit, sizeof taking->snapshot.commit, &taking->snapshot.dirty);
+        *snapshot = taking->snapshot;
+    } else {
+        drop_objects(taking);
+    }
+    buffer_free(&taking->pending);
+    ignore_free(&taking->ignore);
+    buffer_free(&taking->list);
+    free(taking->piece);
+    return status;
+}
+
 weft_status snapshot_take(const char *store, const char *folder, const struct snapshot_limits *limits,
                           struct snapshot *snapshot, struct error *error)
 {
     struct taking taking = {.store = store, .folder = folder};
     if (limits)
         taking.limits = *limits;
-    if (!taking.limits.bytes)
-        taking.limits.bytes = SNAPSHOT_BYTES_MOST;
-    if (!taking.limits.file_bytes)
-        taking.limits.file_bytes = SNAPSHOT_FILE_MOST;
-    if (!taking.limits.entries)
-        taking.limits.entries = SNAPSHOT_ENTRIES_MOST;
-    int top = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (top < 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot take a snapshot of '%s': %s", folder, strerror(errno));
-    weft_status status = WEFT_OK;
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != sizeof random)
-        status = error_system(error, "cannot draw a random name");
-    snprintf(taking.token, sizeof taking.token, "%016" PRIx64, random);
-    taking.piece = malloc(PIECE_BYTES);
-    if (status == WEFT_OK && !taking.piece)
-        status = error_memory(error, PIECE_BYTES, "reading files");
-    if (status == WEFT_OK)
-        status = open_store(&taking, error);
-    if (status == WEFT_OK)
-        status = read_patterns(&taking, error);
-    snapshot_list_begin(&taking.list);
-    if (status == WEFT_OK)
-        status = take_folder(&taking, top, "", 0, error);
-    if (status == WEFT_OK)
-        status = keep_list(&taking, error);
-    close(top);
-    if (status == WEFT_OK) {
-        git_state_read(folder, taking.snapshot.commit, sizeof taking.snapshot.commit, &taking.snapshot.dirty);
-        *snapshot = taking.snapshot;
-    } else {
-        drop_objects(&taking);
-    }
-    buffer_free(&taking.pending);
-    ignore_free(&taking.ignore);
-    buffer_free(&taking.list);
-    free(taking.piece);
-    return status;
+    return take(&taking, snapshot, error);
+}
+
+weft_status snapshot_take_foreign(const char *store, const char *folder, struct snapshot *snapshot, struct error *error)
+{
+    struct taking taking = {.store = store, .folder = folder, .foreign = true};
+    return take(&taking, snapshot, error);
 }

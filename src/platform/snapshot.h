@@ -59,6 +59,14 @@ weft_status snapshot_take(const char *store, const char *folder, const struct sn
                           struct snapshot *snapshot, struct error *error);
 
 /**
+ * The same of a folder that a program has changed which is not trusted: it must not be a link itself, git is not asked
+ * (it runs what a repository names), and where this process is root, a file of another user than the folder's is an
+ * error (STATE): the program may have given another name to what it cannot read.
+ */
+weft_status snapshot_take_foreign(const char *store, const char *folder, struct snapshot *snapshot,
+                                  struct error *error);
+
+/**
  * Make the folder `target`, which must not exist yet or be empty, with what the snapshot `id` holds. Files are copies
  * (on file systems that can share blocks, cheap ones): writing to them changes no other. Each is checked on the way. A
  * failure leaves no `target`.

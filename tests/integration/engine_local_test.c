@@ -539,6 +539,41 @@ static void processes_belong_to_the_run_s_user(void **state)
     engine->close(engine);
 }
 
+/* Where it may only have commands run, which are its own: it can keep no lease alive, and wake nobody. */
+static void a_run_s_user_does_not_speak_for_the_platform(void **state)
+{
+    if (geteuid() != 0)
+        skip();
+    struct engine *engine = open_engine();
+    struct engine_order order = order_of("guest", 1,
+                                         "python3 -c '\n"
+                                         "import os, socket, struct, time\n"
+                                         "os.chdir(os.environ[\"WEFT_NODE_FOLDER\"])\n"
+                                         "agent = socket.socket(socket.AF_UNIX)\n"
+                                         "agent.connect(\"socket\")\n"
+                                         "print(\"said\", flush=True)\n"
+                                         "while True:\n"
+                                         "    agent.send(struct.pack(\"<II\", 0, 1)) # NODE_WATCH\n"
+                                         "    time.sleep(0.1)'");
+    struct heard heard = {0};
+    char path[FILE_PATH_BYTES];
+    order.user = "nobody";
+    order.lease = 1500;
+    assert_int_equal(chmod(folder, 0711), 0);
+    order.folder = "/";
+    start(engine, &order);
+    engine->close(engine);
+    snprintf(path, sizeof path, "%s/engine/guest/1/0", folder);
+    for (int i = 0; i < 1000 && node_agent_life(path, NULL) != NODE_HAS_ENDED; i++)
+        poll(NULL, 0, 20);
+    assert_int_equal(node_agent_life(path, NULL), NODE_HAS_ENDED);
+    engine = open_engine();
+    assert_int_equal(engine->poll(engine, &order.attempt, 0, 0, hear_record, &heard, NULL), WEFT_OK);
+    assert_non_null(strstr(heard.output, "said\n"));
+    assert_int_equal(heard.cause, JOURNAL_LEASE);
+    engine->close(engine);
+}
+
 /* `weft run` on node 0 starts ranks on both, each in its own node; and one that fails, or a stop, ends all. */
 static void weft_run_reaches_every_node(void **state)
 {
@@ -634,6 +669,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(what_is_forgotten_is_gone_and_stays_over, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_process_that_is_being_started_keeps_nothing_awake, make_place, remove_place),
         cmocka_unit_test_setup_teardown(processes_belong_to_the_run_s_user, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_run_s_user_does_not_speak_for_the_platform, make_place, remove_place),
         cmocka_unit_test_setup_teardown(weft_run_reaches_every_node, make_place, remove_place),
         cmocka_unit_test_setup_teardown(it_begins_at_once, make_place, remove_place),
         cmocka_unit_test_setup_teardown(orders_wait_for_agents_and_reboots_lose_nodes, make_place, remove_place),
