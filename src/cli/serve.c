@@ -243,7 +243,10 @@ const struct command command_serve = {
         "started on the same folder.\n\n"
         "Without --tokens it listens on this machine alone and is for you alone: your processes are its administrator, "
         "and "
-        "nobody else's get in.",
+        "nobody else's get in.\n\n"
+        "Started by root, it runs the programs of every user under the account of the machine that 'weft user account' "
+        "has "
+        "given them, and those of root as root; otherwise all programs are processes of the user that it runs as.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -3,6 +3,7 @@
  * Commands in the nodes of runs, for the owner of the run and the managers of its project: begun here, spoken to while
  * they run. Who began one is the only one who may speak to it, and by the same token.
  */
+#include "service/accounts.h"
 #include "service/exec_session.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
@@ -95,8 +96,12 @@ static weft_status read_body(struct route_call *call, struct beginning *beginnin
     const struct node_exec_order order = {.command = beginning->command,
                                           .environment = beginning->environment,
                                           .terminal = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(body, "terminal"))};
-    return exec_session_new(call, &order, rows ? (unsigned)rows->valuedouble : 24,
-                            columns ? (unsigned)columns->valuedouble : 80, &beginning->session, error);
+    status = exec_session_new(call, &order, rows ? (unsigned)rows->valuedouble : 24,
+                              columns ? (unsigned)columns->valuedouble : 80, &beginning->session, error);
+    if (status == WEFT_OK)
+        accounts_give_ends(keeper_folders(beginning->service->keeper)->runs, route_value(call, "run")->integer,
+                           beginning->session->given, 3);
+    return status;
 }
 
 /* ---- beginning -------------------------------------------------------------------------------------------------- */

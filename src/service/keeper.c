@@ -126,6 +126,7 @@ static weft_status open_controller(struct keeper *keeper, struct error *error)
                                        .engine = keeper->config.engine,
                                        .pod = keeper->config.pod,
                                        .folders = keeper->folders,
+                                       .own_user = keeper->config.own_user,
                                        .policy = SCHEDULER_POLICY_DEFAULT,
                                        .platform_most = policy->attempts,
                                        .cordon_most = policy->host_failures,

@@ -28,6 +28,7 @@ struct keeper_config {
     const char *folder;                  /**< absolute, of all that is kept; it exists */
     struct engine *engine;               /**< becomes the keeper's */
     const char *pod;                     /**< of its hosts */
+    const char *own_user;                /**< controller.h; outlives the keeper */
     struct events_stream *events;        /**< changes of runs are published to it; outlives the keeper */
     const struct service_policy *policy; /**< the house rules; outlive the keeper */
 };

@@ -2,6 +2,8 @@
 /* What is done to runs: submitted, stopped, forked, promoted, discarded. */
 #include "platform/registry_projects.h"
 #include "platform/registry_run_discard.h"
+#include "platform/run_owner.h"
+#include "service/accounts.h"
 #include "service/run_json.h"
 #include "service/run_origin.h"
 #include "service/schema_text.h"
@@ -65,7 +67,11 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
     struct database *registry = keeper_registry(keeper);
     struct run_specification specification;
     int64_t now = keeper_now();
-    weft_status status = read_wanted(keeper, submission, &specification, error);
+    char account[REGISTRY_ACCOUNT_BYTES];
+    weft_status status =
+        run_owner_of_user(registry, submission->owner, accounts_own_user(service_of(call)), account, error);
+    if (status == WEFT_OK)
+        status = read_wanted(keeper, submission, &specification, error);
     if (status != WEFT_OK)
         return status;
     status = run_origin_check(keeper_folders(keeper), &specification, error);

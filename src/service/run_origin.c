@@ -46,7 +46,7 @@ weft_status run_origin_take(const struct controller_folders *folders, const char
         status = run_folder_path(folders->runs, run, "work", work, error);
     if (status != WEFT_OK || !file_is_folder(work))
         return status;
-    status = snapshot_take(store, work, NULL, &taken, error);
+    status = snapshot_take_foreign(store, work, &taken, error);
     if (status == WEFT_OK)
         snprintf(snapshot, RUN_SNAPSHOT_BYTES, "%s", taken.id);
     return status;

@@ -16,7 +16,8 @@ weft_status run_origin_check(const struct controller_folders *folders, struct ru
 
 /**
  * Keep the working folder of a run as it is now, with all that was changed in it by hand, as a snapshot of the project;
- * "" where it has no folder. For a thread of its own: it reads and writes files. Errors: those of snapshot_take().
+ * "" where it has no folder. For a thread of its own: it reads and writes files. Errors: those of
+ * snapshot_take_foreign().
  */
 weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,
                             char snapshot[RUN_SNAPSHOT_BYTES], struct error *error);

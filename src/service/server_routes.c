@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server itself: what it is, and the events that it sends. */
+#include "service/accounts.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
 
@@ -7,7 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <weft/weft.h>
 
 static void show_server(struct route_call *call)
@@ -25,9 +25,7 @@ static void show_server(struct route_call *call)
     json_put_integer(&writer, "slots", slots.slots);
     json_put_integer(&writer, "hosts", slots.hosts);
     json_put_integer(&writer, "started", service->started);
-    json_put_text(&writer, "isolation",
-                  "the processes of all runs belong to the user that the server runs as: projects are kept apart by "
-                  "this interface, not by the machine");
+    json_put_text(&writer, "isolation", accounts_isolation());
     json_close(&writer);
     route_reply(call, &writer);
 }

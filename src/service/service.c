@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "platform/registry_projects.h"
 #include "server/pages.h"
+#include "service/accounts.h"
 
 #include <inttypes.h>
 #include <pwd.h>
@@ -200,6 +201,7 @@ static weft_status open_keeper(struct service *service, const struct service_con
     struct keeper_config keeper = {.folder = service->folder,
                                    .engine = engine,
                                    .pod = config->pod,
+                                   .own_user = accounts_own_user(service),
                                    .events = service->events,
                                    .policy = config->policy};
     return keeper_open(&keeper, &service->keeper, error);
@@ -290,6 +292,8 @@ weft_status service_open(const struct service_config *config, struct service **s
         status = open_access(made, error);
     if (status == WEFT_OK)
         status = open_keeper(made, config, error);
+    if (status == WEFT_OK)
+        status = accounts_close_folder(made->folder, error);
     if (status == WEFT_OK)
         status = furnish(made, error);
     if (status == WEFT_OK)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users, their tokens, and the audit log. */
 #include "platform/registry_projects.h"
+#include "service/accounts.h"
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
@@ -27,6 +28,7 @@ static void list_users(struct route_call *call)
         json_put_text(&writer, "user", users[i].user);
         json_put_bool(&writer, "administrator", users[i].admin);
         json_put_bool(&writer, "disabled", users[i].disabled);
+        json_put_text(&writer, "account", users[i].account);
         json_put_time(&writer, "created", users[i].created);
         json_close(&writer);
     }
@@ -36,25 +38,38 @@ static void list_users(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
+static weft_status make_user(struct database *registry, const char *user, bool administrator, struct error *error)
+{
+    struct error taken = {0};
+    weft_status status = registry_user_put(registry, user, administrator, keeper_now(), error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_project_personal(registry, user, keeper_now(), &taken);
+    /* Where another project has the name, there is none. */
+    return status == WEFT_OK || status == WEFT_ERROR_STATE ? WEFT_OK : error_set(error, status, "%s", taken.text);
+}
+
 static weft_status put_user(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
                             struct error *error)
 {
     struct database *registry = keeper_registry(keeper);
     const char *user = route_value(call, "user")->text;
+    struct registry_user found;
     bool administrator = false;
+    const char *account = NULL;
     json_get_bool(call->body, "administrator", "the body", &administrator, NULL);
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    json_get_text(call->body, "account", "the body", &account, NULL);
+    weft_status status = account ? accounts_check(service_of(call)->folder, user, account, error) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_user_put(registry, user, administrator, keeper_now(), error);
-    if (status == WEFT_OK) { /* where another project has the name, there is none */
-        struct error taken = {0};
-        status = registry_project_personal(registry, user, keeper_now(), &taken);
-        if (status == WEFT_ERROR_STATE)
-            status = WEFT_OK;
-        else if (status != WEFT_OK)
-            error_set(error, status, "%s", taken.text);
-    }
+    /* An account alone leaves whoever there is as they are. */
+    if (!account || cJSON_HasObjectItem(call->body, "administrator") ||
+        registry_user_get(registry, user, &found, NULL) != WEFT_OK)
+        status = make_user(registry, user, administrator, error);
+    if (status == WEFT_OK && account)
+        status = registry_user_account_put(registry, user, account, error);
     return database_end(registry, status, error);
 }
 
@@ -270,7 +285,7 @@ static const struct route routes[] = {
      .path = "/api/v1/users/{user}",
      .operation = "changeUser",
      .tag = "users",
-     .summary = "Make a user, or an administrator of one; who was disabled is not any more.",
+     .summary = "Make a user, or change one; who was disabled is not any more. An account alone changes nothing else.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = user_parameters,
      .request = "UserRequest",
@@ -327,9 +342,12 @@ static const struct route routes[] = {
 static const struct schema schemas[] = {
     {"Users", SCHEMA({"type": "object", "properties": {"users": {"type": "array", "items": {"type": "object",
         "properties": {"user": {"type": "string"}, "administrator": {"type": "boolean"},
-                       "disabled": {"type": "boolean"}, "created": {"type": "integer"}}}}}})},
+                       "disabled": {"type": "boolean"},
+                       "account": {"type": "string"}, "created": {"type": "integer"}}}}}})},
     {"UserRequest", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
-        "administrator": {"type": "boolean"}}})},
+        "administrator": {"type": "boolean"},
+        "account": {"type": "string", "maxLength": 63,
+                    "description": "Of the machine, whose processes this user's runs are; empty: none of its own."}}})},
     {"Tokens", SCHEMA({"type": "object", "properties": {"tokens": {"type": "array", "items": {"type": "object",
         "properties": {"id": {"type": "string"}, "user": {"type": "string"},
                        "project": {"type": "string", "description": "The only one it is for; empty: all."},

@@ -14,6 +14,9 @@ BUILD = os.environ.get("BUILD", "build")
 WEFT = os.environ.get("WEFT", os.path.join(BUILD, "weft"))
 FINAL = ("succeeded", "failed", "cancelled")
 
+# A user's runs need an account where the server is root (docs/platform.md): any that is there will do.
+ACCOUNT = {"account": "nobody"} if os.geteuid() == 0 else {}
+
 
 class Serve:
     """`weft serve` with these options on any free port, for as long as a `with` lasts; the folder goes with it."""

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // `weft serve` on a folder of its own, requests to it, and something for it to do.
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const program = fileURLToPath(new URL("program.py", import.meta.url));
+const own = fileURLToPath(new URL("program.py", import.meta.url));
+// Where the server is root, the runs of users belong to accounts: any will do, but it must get to the programs.
+const account = process.getuid() === 0 ? { account: "nobody" } : {};
 const final = ["succeeded", "failed", "cancelled"];
 
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -17,8 +19,11 @@ export class Platform {
     static async start(...options) {
         const platform = new Platform();
         platform.folder = mkdtempSync(join(tmpdir(), "weft-pages-"));
+        platform.programs = mkdtempSync(join(tmpdir(), "weft-programs-"));
+        chmodSync(platform.programs, 0o755);
+        platform.program = platform.copy(own);
         platform.process = spawn(
-            process.env.WEFT,
+            platform.copy(process.env.WEFT),
             ["serve", "--state", platform.folder, "--listen", "127.0.0.1:0", ...options],
             { stdio: ["ignore", "pipe", "inherit"] },
         );
@@ -32,6 +37,13 @@ export class Platform {
         await next();
         if (options.includes("--tokens")) platform.token = (await next()).trim().split(/\s+/).at(-1);
         return platform;
+    }
+
+    /** A program where everybody can run it. */
+    copy(path) {
+        const copied = join(this.programs, basename(path));
+        copyFileSync(path, copied);
+        return copied;
     }
 
     async ask(method, path, body, token = this.token) {
@@ -74,7 +86,7 @@ export class Platform {
     train(project, name, { steps = 400, pause = 0, ...more }, token) {
         return this.submit(
             project,
-            { name, command: ["python3", program, String(steps), String(pause)], ...more },
+            { name, command: ["python3", this.program, String(steps), String(pause)], ...more },
             token,
         );
     }
@@ -93,7 +105,7 @@ export class Platform {
 
     /** A user with a token of their own. */
     async user(name) {
-        await this.ask("PUT", `/users/${name}`, {});
+        await this.ask("PUT", `/users/${name}`, account);
         return (await this.ask("POST", "/tokens", { user: name })).token;
     }
 
@@ -110,7 +122,7 @@ export class Platform {
         this.process.kill("SIGTERM");
         await this.ended;
         if (live.length) throw new Error(`${live.length} runs did not stop in 30 s; they are in ${this.folder}`);
-        rmSync(this.folder, { recursive: true, force: true });
+        for (const folder of [this.folder, this.programs]) rmSync(folder, { recursive: true, force: true });
     }
 }
 
