@@ -79,6 +79,12 @@ weft_status machine_metrics_open(const char *root, struct machine_metrics **metr
     return WEFT_OK;
 }
 
+weft_status machine_metrics_share(struct machine_metrics *metrics, const char *path, double seconds,
+                                  struct error *error)
+{
+    return process_times_share(metrics->times, path, seconds, error);
+}
+
 static void node_free(struct node *node)
 {
     free(node->control_group);

@@ -44,6 +44,10 @@ struct machine_metrics;
 weft_status machine_metrics_open(const char *root, struct machine_metrics **metrics, struct error *error);
 void machine_metrics_close(struct machine_metrics *metrics);
 
+/** Share the listing of the machine's processes with others that look at nodes on it: process_times_share(). */
+weft_status machine_metrics_share(struct machine_metrics *metrics, const char *path, double seconds,
+                                  struct error *error);
+
 /** A node to be looked at. */
 struct machine_node {
     uint64_t id;               /**< the caller's; no two nodes have the same */

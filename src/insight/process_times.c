@@ -2,20 +2,17 @@
 #include "insight/process_times.h"
 
 #include "base/file.h"
-#include "insight/kernel_tables.h"
+#include "insight/process_table.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define PROCESSES_MOST (1u << 18) /* a table beyond this is none that a machine has */
-#define ANCESTORS_MOST 256        /* looked at for one that lives: parents may be told in a circle */
-#define KEPT_MOST      256        /* files kept open: reading one again takes a third of opening it, too */
-#define OTHERS_EVERY   16         /* readings, of processes that are of no set */
-#define TEXT_BYTES     2048       /* more than /proc/PID/stat and smaps_rollup have */
+#define ANCESTORS_MOST 256  /* looked at for one that lives: parents may be told in a circle */
+#define KEPT_MOST      256  /* files kept open: reading one again takes a third of opening it, too */
+#define TEXT_BYTES     2048 /* more than /proc/PID/stat and smaps_rollup have */
 
 struct entry {
     struct kernel_process process;
@@ -23,7 +20,7 @@ struct entry {
     int descriptor; /* of its stat, or -1; the newest reading has it */
 };
 
-/* All processes at one reading, by number. */
+/* All processes at one reading, or those that the sets are about, by number. */
 struct process_list {
     struct entry *entries;
     uint32_t count, room;
@@ -33,8 +30,12 @@ struct process_times {
     int root;
     bool read; /* once before */
     uint32_t readings;
-    uint32_t kept; /* descriptors */
+    uint64_t walks; /* through all of the machine's processes */
+    uint32_t kept;  /* descriptors */
     struct process_list now, before;
+    struct process_table *table; /* NULL: it is not shared */
+    uint64_t newest;             /* start of the newest process in the table at the reading before; 0: none was used */
+    uint64_t newest_now;         /* and at this one */
 };
 
 weft_status process_times_open(int root, struct process_times **times, struct error *error)
@@ -69,9 +70,20 @@ void process_times_close(struct process_times *times)
         return;
     forget_descriptors(times, &times->now);
     forget_descriptors(times, &times->before);
+    process_table_close(times->table);
     free(times->now.entries);
     free(times->before.entries);
     free(times);
+}
+
+weft_status process_times_share(struct process_times *times, const char *path, double seconds, struct error *error)
+{
+    return process_table_open(path, times->root, seconds, &times->table, error);
+}
+
+uint64_t process_times_walks(const struct process_times *times)
+{
+    return times->walks + (times->table ? process_table_walks(times->table) : 0);
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
@@ -168,7 +180,7 @@ static bool read_process(struct process_times *times, int folder, const char *nu
     struct entry *before = find(&times->before, (int32_t)wanted);
     const bool often = before && is_of_a_set(&times->before, &before->process, sets, count);
     *entry = (struct entry){.descriptor = -1};
-    if (before && !often && ((uint32_t)wanted + times->readings) % OTHERS_EVERY != 0) {
+    if (before && !often && ((uint32_t)wanted + times->readings) % PROCESS_TABLE_TURNS != 0) {
         entry->process = before->process;
         return true;
     }
@@ -188,36 +200,176 @@ static bool read_process(struct process_times *times, int folder, const char *nu
     return false;
 }
 
+/* Who reads, and for which sets. */
+struct reading {
+    struct process_times *times;
+    const struct process_set *sets;
+    uint32_t count;
+};
+
+/* Read the process of that name, if there is one, to the end of the list. */
+static weft_status add_process(void *context, int folder, const char *number, struct error *error)
+{
+    const struct reading *reading = context;
+    struct process_list *list = &reading->times->now;
+    weft_status status = WEFT_OK;
+    if (list->count == PROCESS_TABLE_MOST)
+        return WEFT_OK;
+    if (list->count == list->room)
+        status = list_grow(list, error);
+    if (status == WEFT_OK &&
+        read_process(reading->times, folder, number, reading->sets, reading->count, &list->entries[list->count]))
+        list->count++;
+    return status;
+}
+
+static void sort_list(struct process_list *list)
+{
+    bool sorted = true;
+    for (uint32_t i = 1; i < list->count && sorted; i++)
+        sorted = by_number(&list->entries[i - 1], &list->entries[i]) < 0;
+    if (!sorted)
+        qsort(list->entries, list->count, sizeof *list->entries, by_number);
+}
+
+/* All processes of the machine. */
+static weft_status read_all(struct reading *reading, struct error *error)
+{
+    struct process_times *times = reading->times;
+    times->walks++;
+    times->newest_now = 0;
+    const weft_status status = process_walk(times->root, add_process, reading, error);
+    sort_list(&times->now);
+    return status;
+}
+
+/* ---- reading those that a table names ---------------------------------------------------------------------------- */
+
+/* Numbers of processes, rising. */
+struct numbers {
+    int32_t *items;
+    uint32_t count, room;
+};
+
+/* Where `number` is, or belongs. */
+static uint32_t place_of(const struct numbers *numbers, int32_t number)
+{
+    uint32_t low = 0, high = numbers->count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (numbers->items[middle] < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool numbers_have(const struct numbers *numbers, int32_t number)
+{
+    const uint32_t place = place_of(numbers, number);
+    return place < numbers->count && numbers->items[place] == number;
+}
+
+static weft_status numbers_add(struct numbers *numbers, int32_t number, struct error *error)
+{
+    const uint32_t place = place_of(numbers, number);
+    if (number <= 0 || (place < numbers->count && numbers->items[place] == number))
+        return WEFT_OK;
+    if (numbers->count == numbers->room) {
+        const uint32_t room = numbers->room ? 2 * numbers->room : 64;
+        int32_t *larger = realloc(numbers->items, room * sizeof *larger);
+        if (!larger)
+            return error_memory(error, room * sizeof *larger, "numbers of processes");
+        numbers->items = larger;
+        numbers->room = room;
+    }
+    memmove(&numbers->items[place + 1], &numbers->items[place], (numbers->count - place) * sizeof number);
+    numbers->items[place] = number;
+    numbers->count++;
+    return WEFT_OK;
+}
+
+/* Whether a process, or one above it, is in a set: then its end may bring time to one in a set. */
+static bool concerns(const struct reading *reading, const struct process_list *list,
+                     const struct kernel_process *process)
+{
+    int step = 0;
+    for (const struct kernel_process *above = process; above; above = step_up(list, above, step++))
+        for (uint32_t s = 0; s < reading->count; s++)
+            if (is_held(&reading->sets[s], above, reading->sets[s].ancestor ? step : 0))
+                return true;
+    return false;
+}
+
+/* The processes of the table below those that were chosen: parents come before their children, but where numbers have
+ * begun again from the lowest. */
+static weft_status choose_below(const struct kernel_process *table, uint32_t count, struct numbers *chosen,
+                                struct error *error)
+{
+    weft_status status = WEFT_OK;
+    uint32_t before = 0;
+    for (int pass = 0; pass < ANCESTORS_MOST && before != chosen->count && status == WEFT_OK; pass++) {
+        before = chosen->count;
+        for (uint32_t i = 0; i < count && status == WEFT_OK; i++)
+            if (numbers_have(chosen, table[i].parent))
+                status = numbers_add(chosen, table[i].process, error);
+    }
+    return status;
+}
+
+/* The processes that the sets are about: those that the table has, those that the reading before had, of which the
+ * table, which is older than this moment, may have lost sight, and the first ones themselves. */
+static weft_status choose(struct reading *reading, const struct kernel_process *table, uint32_t count,
+                          struct numbers *chosen, struct error *error)
+{
+    const struct process_list *before = &reading->times->before;
+    weft_status status = WEFT_OK;
+    for (uint32_t s = 0; s < reading->count && status == WEFT_OK; s++)
+        status = numbers_add(chosen, reading->sets[s].ancestor, error);
+    for (uint32_t i = 0; i < before->count && status == WEFT_OK; i++)
+        if (concerns(reading, before, &before->entries[i].process))
+            status = numbers_add(chosen, before->entries[i].process.process, error);
+    for (uint32_t s = 0; s < reading->count; s++)
+        for (uint32_t i = 0; i < count && status == WEFT_OK && reading->sets[s].group; i++)
+            if (table[i].group == reading->sets[s].group)
+                status = numbers_add(chosen, table[i].process, error);
+    return status == WEFT_OK ? choose_below(table, count, chosen, error) : status;
+}
+
+static weft_status read_chosen(struct reading *reading, const struct kernel_process *table, uint32_t count,
+                               struct error *error)
+{
+    struct process_times *times = reading->times;
+    struct numbers chosen = {0};
+    weft_status status = choose(reading, table, count, &chosen, error);
+    const int folder = status == WEFT_OK ? openat(times->root, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    for (uint32_t i = 0; i < chosen.count && folder >= 0 && status == WEFT_OK; i++) {
+        char number[16];
+        snprintf(number, sizeof number, "%d", chosen.items[i]);
+        status = add_process(reading, folder, number, error);
+    }
+    if (folder >= 0)
+        close(folder);
+    free(chosen.items);
+    times->newest_now = 1;
+    for (uint32_t i = 0; i < count; i++)
+        times->newest_now = table[i].start > times->newest_now ? table[i].start : times->newest_now;
+    return status;
+}
+
 static weft_status read_processes(struct process_times *times, const struct process_set *sets, uint32_t count,
                                   struct error *error)
 {
-    struct process_list *list = &times->now;
-    weft_status status = WEFT_OK;
-    bool sorted = true;
-    list->count = 0;
-    const int descriptor = openat(times->root, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
-    if (!folder) {
-        if (descriptor >= 0)
-            close(descriptor);
-        return WEFT_OK;
-    }
-    for (struct dirent *name; status == WEFT_OK && list->count < PROCESSES_MOST && (name = readdir(folder));) {
-        if (name->d_name[0] < '1' || name->d_name[0] > '9')
-            continue;
-        if (list->count == list->room)
-            status = list_grow(list, error);
-        if (status != WEFT_OK ||
-            !read_process(times, dirfd(folder), name->d_name, sets, count, &list->entries[list->count]))
-            continue;
-        sorted =
-            sorted && (list->count == 0 || by_number(&list->entries[list->count - 1], &list->entries[list->count]) < 0);
-        list->count++;
-    }
-    closedir(folder);
-    if (!sorted)
-        qsort(list->entries, list->count, sizeof *list->entries, by_number);
-    times->readings++;
+    struct reading reading = {times, sets, count};
+    const struct kernel_process *table;
+    uint32_t listed;
+    times->now.count = 0;
+    times->newest = times->newest_now;
+    if (!times->table || !process_table_read(times->table, &table, &listed))
+        return read_all(&reading, error);
+    const weft_status status = read_chosen(&reading, table, listed, error);
+    process_table_release(times->table);
     return status;
 }
 
@@ -262,12 +414,18 @@ static void note_gone(struct process_times *times)
     }
 }
 
-/* Ticks that a process, and children that it has got the time of, have used since the reading before. */
+/*
+ * Ticks that a process, and children that it has got the time of, have used since the reading before. One that the
+ * table had then, and no set, has come to a set since: what it used before is not known, and what it used since
+ * neither.
+ */
 static uint64_t increase_of(const struct process_times *times, uint32_t index)
 {
     static const struct kernel_process nothing; /* of one that was born since */
     const struct entry *entry = &times->now.entries[index], *found = find_same(&times->before, &entry->process);
     const struct kernel_process *process = &entry->process, *before = found ? &found->process : &nothing;
+    if (!found && process->start < times->newest)
+        return 0;
     return add(less(process->own, before->own), less(less(process->children, before->children), entry->gone));
 }
 
@@ -288,6 +446,7 @@ weft_status process_times_read(struct process_times *times, struct process_set *
     times->before = times->now;
     times->now = swap;
     weft_status status = read_processes(times, sets, count, error);
+    times->readings++;
     forget_descriptors(times, &times->before);
     if (status != WEFT_OK) {
         times->read = false;

@@ -18,6 +18,12 @@
  * each of the rest). Others are read every sixteenth time only: one that joins a set later than at its birth is found
  * that much later.
  *
+ * Listing all processes of a machine costs more than reading the few of a set. Readers of one machine can share that
+ * (process_times_share()): then the table (process_table.h) names the processes and their parents, and those that the
+ * sets are about, and they alone, are read. What they have used is right at the moment of the reading all the same; a
+ * process that was born since the table was made is found at the next reading, with all that it has used. One that is
+ * older than the last table and joins a set counts from then on.
+ *
  * Not thread-safe; no global state.
  */
 #ifndef WEFT_INSIGHT_PROCESS_TIMES_H
@@ -44,6 +50,14 @@ struct process_set {
  */
 weft_status process_times_open(int root, struct process_times **times, struct error *error);
 void process_times_close(struct process_times *times);
+
+/** From now on, take processes from the table that is shared in the file `path`, and renewed every `seconds` / 2 by
+ * whoever reads; once at most. Where that cannot be, they are listed as before. Errors: those of process_table_open().
+ */
+weft_status process_times_share(struct process_times *times, const char *path, double seconds, struct error *error);
+
+/** How often all processes of the machine were listed for this one's readings, by itself. */
+uint64_t process_times_walks(const struct process_times *times);
 
 /**
  * Read all processes, and bring `count` sets up to date. `proportional`: read their PSS, too, for which the kernel

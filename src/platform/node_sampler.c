@@ -345,6 +345,12 @@ static bool pause_thread(struct node_sampler *sampler, uint64_t until)
     return go_on;
 }
 
+/* From 0 to 1: neighbouring numbers of processes are far from each other (the golden ratio's multiples). */
+static double phase(void)
+{
+    return fmod((double)getpid() * 0.6180339887498949, 1.0);
+}
+
 static void *run(void *context)
 {
     struct node_sampler *sampler = context;
@@ -353,7 +359,8 @@ static void *run(void *context)
     if (sampler->has_gpus)
         gpu_metrics_open(sampler->config.nvml, &sampler->gpus, NULL);
     bool go_on = true;
-    for (uint64_t next = clock_after(sampler->config.seconds); go_on;) {
+    const double first = sampler->config.seconds * (0.5 + 0.5 * phase());
+    for (uint64_t next = clock_after(first); go_on;) {
         go_on = pause_thread(sampler, next);
         next = clock_after(sampler->config.seconds);
         sample(sampler, true);
@@ -441,6 +448,8 @@ weft_status node_sampler_start(const struct node_sampler_config *config, struct 
     weft_status status = made->bell < 0 ? error_system(error, "cannot make an event descriptor") : WEFT_OK;
     if (status == WEFT_OK)
         status = machine_metrics_open(root, &made->machine, error);
+    if (status == WEFT_OK && config->table)
+        status = machine_metrics_share(made->machine, config->table, config->seconds, error);
     if (status == WEFT_OK)
         status = watch(made, error);
     if (status == WEFT_OK)

@@ -20,6 +20,10 @@
  *
  * Slot n is GPU n in the order of the places on the bus, which is what node_process.h has CUDA count by.
  *
+ * Agents that begin at one moment take their samples at different ones: the first at some point of the second half of
+ * the time between two, which is chosen by the agent's process number, so that a thousand of them do not all wake
+ * together.
+ *
  * A struct belongs to the agent's thread; the thread inside is its own business.
  */
 #ifndef WEFT_PLATFORM_NODE_SAMPLER_H
@@ -34,6 +38,8 @@ struct node_sampler_config {
     const char *cgroup;             /**< of the node, as cgroup_make() wrote it; "": none */
     int32_t ancestor;               /**< the process that all of the node's are below: the agent */
     double seconds;                 /**< from one sample to the next */
+    const char *table;              /**< the file of the table of processes that all agents of this machine share
+                                         (insight/process_table.h), absolute; NULL: none */
     const char *root;               /**< NULL: "/"; for tests, see machine_metrics.h */
     const char *nvml;               /**< NULL: NVIDIA's; for tests, see gpu_metrics.h */
 };
