@@ -206,11 +206,12 @@ static weft_status decide(struct controller *controller, int64_t now, struct err
 /* ---- act
  * ---------------------------------------------------------------------------------------------------------------- */
 
-/* What is written down before it is done: records heard, decisions, placements. */
+/* What is written down before it is done: records heard, decisions, placements. Most steps only hear that runs go on
+ * and what they print: those need not be synced. */
 static weft_status write_down(struct controller *controller, int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
-    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    weft_status status = database_begin(registry, DATABASE_AS_NEEDED, error);
     if (status != WEFT_OK)
         return status;
     status = hear_all(controller, now, error);

@@ -9,7 +9,9 @@
  * What it does is written down before it is done: a placement is in the registry before the engine hears of it, so that
  * whoever opens a controller on the same registry and engine after a crash, at whatever moment, goes on where the other
  * one stopped: no run is started twice, none is forgotten. What the engine tells is taken exactly once: the number of
- * the last record is kept with what was made of it.
+ * the last record is kept with what was made of it. All of that is synced before anything is done because of it. One
+ * thing alone may be lost by a power cut (by kill -9 nothing is): how far journals were read in steps that heard
+ * nothing of consequence, heartbeats, output and metrics, since the last step that did. They are read again then.
  *
  * A run that the scheduler puts where others still are waits until they have really left. The nodes of a gang end
  * together: when one has ended, the others are stopped.

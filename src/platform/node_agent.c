@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CODE_NOT_RUN    127 /* as shells have it */
-#define LOOK_SECONDS    1.0 /* between two looks at the orders, if nobody wakes the agent */
+#define LOOK_SECONDS    4.0 /* between two looks at the orders, if nobody wakes the agent */
 #define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may hold a pipe */
 #define KILL_SECONDS    5.0
 #define SAMPLER_SECONDS 1.0 /* for the last look at what the node has used */

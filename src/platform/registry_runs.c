@@ -557,6 +557,7 @@ weft_status registry_node_dealt(struct database *database, int64_t run, int64_t 
     statement_bind_integer(update, run);
     statement_bind_integer(update, epoch);
     statement_bind_integer(update, node);
+    statement_can_wait(update);
     weft_status status = statement_run(update, error);
     if (status == WEFT_OK && database_changes(database) == 0)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "attempt %" PRId64 " of run %" PRId64 " has no node %" PRId64,

@@ -25,6 +25,7 @@
 #define LONGEST_PAUSE 60000
 #define HOUR          3600000
 #define REST_MOST     50 /* milliseconds */
+#define REST_LEAST    10 /* what thousands of runs tell comes in small pieces, each of which would be a step */
 
 /* Something that a request asks for. */
 struct work {
@@ -383,32 +384,42 @@ static int64_t clock_milliseconds(void)
     return (int64_t)(clock_now() / 1000000);
 }
 
-/* A step rests as long as it took, so that what is asked for meanwhile is answered at least half of the time: steps are
- * long where thousands of runs have something to tell. */
+/* When a step is due again that began and ended at these moments, where something has happened since: it rests as long
+ * as it took, so that what is asked for meanwhile is answered at least half of the time, as steps are long where
+ * thousands of runs have something to tell. What was `asked` for is seen to sooner than what agents tell. */
+static int64_t rested_at(int64_t began, int64_t ended, bool asked)
+{
+    int64_t rest = ended - began < REST_MOST ? ended - began : REST_MOST;
+    if (!asked && rest < REST_LEAST)
+        rest = REST_LEAST;
+    return ended + rest;
+}
+
 static void *keep(void *context)
 {
     struct keeper *keeper = context;
-    int64_t due = 0, rested = 0; /* milliseconds of clock_now() */
-    bool wanted = true;          /* something may have changed since the last step */
+    int64_t due = 0, began = 0, ended = 0; /* milliseconds of clock_now() */
+    bool told = false, asked = true;       /* something may have changed since the last step */
     while (!is_stopping(keeper)) {
         bool more;
         struct work *works = take_works(keeper, &more);
         if (works)
             do_works(keeper, works);
-        wanted = wanted || works;
-        int64_t now = clock_milliseconds();
-        if (now >= due || (wanted && now >= rested)) {
-            int64_t next = step(keeper), ended = clock_milliseconds();
+        asked = asked || works;
+        int64_t now = clock_milliseconds(), rested = rested_at(began, ended, asked);
+        if (now >= due || ((told || asked) && now >= rested)) {
+            began = now;
+            int64_t next = step(keeper);
+            ended = clock_milliseconds();
             due = ended + next - keeper_now();
-            rested = ended + (ended - now < REST_MOST ? ended - now : REST_MOST);
-            wanted = false;
+            told = asked = false;
         }
-        int64_t wait = (wanted && rested < due ? rested : due) - clock_milliseconds();
+        int64_t wait = ((told || asked) && rested < due ? rested : due) - clock_milliseconds();
         int64_t metrics_due = collector_tick(keeper->collector, keeper_now());
         int64_t announced = announcements_make(&keeper->announcements, keeper_now());
         wait = wait < metrics_due ? wait : metrics_due;
         wait = wait < announced ? wait : announced;
-        wanted = wait_for_something(keeper, more ? 0 : wait, !wanted) || wanted;
+        told = wait_for_something(keeper, more ? 0 : wait, !told && !asked) || told;
     }
     return NULL;
 }

@@ -6,7 +6,9 @@
  *     HTTP thread ──keeper_do()──► queue ──► works, as one group commit ──► answers ──► HTTP thread
  *                                            controller_step()          ──► events   ──► subscribers
  *
- * An answer goes out when what it tells of is on disk. Works that wait together share one sync of the disk.
+ * An answer goes out when what it tells of is on disk. Works that wait together share one sync of the disk. Steps sync
+ * what they decide, and what has begun and ended; those that only hear heartbeats and output do not
+ * (platform/controller.h).
  *
  * When the registry cannot be written (a full disk), what is under way goes on: the keeper gives up its controller,
  * answers requests that need it with the sentence, and opens another one a second later.

@@ -3,6 +3,7 @@
 #include "store/database_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 weft_status database_error(struct database *database, int code, const char *action, struct error *error)
@@ -49,17 +50,46 @@ weft_status database_script(struct database *database, const char *sql, const ch
     return code == SQLITE_OK ? WEFT_OK : database_error(database, code, action, error);
 }
 
-static weft_status open_transaction(struct database *database, enum database_durability durability, struct error *error)
+/* How SQLite is to sync the commits that follow: FULL or NORMAL. */
+static weft_status choose_sync(struct database *database, bool full, struct error *error)
 {
     weft_status status = WEFT_OK;
-    if (database->synchronous != (int)durability)
-        status = database_script(
-            database, durability == DATABASE_DURABLE ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL",
-            "cannot write to", error);
+    if (database->synchronous != full)
+        status = database_script(database, full ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL",
+                                 "cannot write to", error);
+    if (status == WEFT_OK)
+        database->synchronous = full;
+    return status;
+}
+
+static weft_status open_transaction(struct database *database, enum database_durability durability, struct error *error)
+{
+    weft_status status = choose_sync(database, durability == DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    database->synchronous = (int)durability;
+    database->open = durability;
+    database->changes_before = sqlite3_total_changes64(database->handle);
+    database->changes_waiting = 0;
     return database_script(database, "BEGIN IMMEDIATE", "cannot write to", error);
+}
+
+/*
+ * Commit what is open. SQLite wants to know before a transaction whether it is to be synced. So one of which that was
+ * not known is committed without, and then, if need be, a durable one behind it that changes nothing but a page's copy
+ * in the log: the log is synced as a whole.
+ */
+static weft_status commit(struct database *database, struct error *error)
+{
+    const int64_t changes = sqlite3_total_changes64(database->handle) - database->changes_before;
+    const bool needed = database->open == DATABASE_AS_NEEDED && changes != database->changes_waiting;
+    char touch[64];
+    weft_status status = database_script(database, "COMMIT", "cannot write to", error);
+    if (status == WEFT_OK && needed)
+        status = choose_sync(database, true, error);
+    if (status != WEFT_OK || !needed)
+        return status;
+    snprintf(touch, sizeof touch, "BEGIN IMMEDIATE; PRAGMA user_version=%d; COMMIT", database->version);
+    return database_script(database, touch, "cannot write to", error);
 }
 
 /* Undo what is open, if SQLite has not done that itself. */
@@ -123,7 +153,7 @@ weft_status database_end(struct database *database, weft_status status, struct e
         status = error_set(error, WEFT_ERROR_SYSTEM, "a write to '%s' failed, so that all of its transaction is undone",
                            database->path);
     else if (status == WEFT_OK)
-        status = database_script(database, "COMMIT", "cannot write to", error);
+        status = commit(database, error);
     if (status != WEFT_OK)
         undo(database);
     return status;
@@ -145,7 +175,7 @@ weft_status database_group_end(struct database *database, struct error *error)
     if (database->group_error.status != WEFT_OK)
         status = error_set(error, database->group_error.status, "%s", database->group_error.text);
     else if (database->group_open)
-        status = database_script(database, "COMMIT", "cannot write to", error);
+        status = commit(database, error);
     undo(database);
     database->group = database->group_open = false;
     error_clear(&database->group_error);

@@ -36,6 +36,12 @@
  * metrics). A durable commit costs a sync of the disk, 1 to 4 ms on an ordinary one; a lazy commit
  * costs 15 us.
  *
+ * AS_NEEDED is for who does not know beforehand what there will be to write. It ends as DURABLE does if anything was
+ * changed but by statements of which statement_can_wait() was told, and as LAZY otherwise: such changes can be made
+ * again from elsewhere after a power cut, which may take them, newest first; what a durable transaction has made stays,
+ * with everything before it. If the sync at the end fails, database_end() says so, but what it wrote is there, for this
+ * process and the next one; only a power cut may take it then.
+ *
  * Group commit: a server that has many changes at hand pays for one sync for all of them. Between
  * database_group_begin() and database_group_end() each database_begin() and database_end() pair is a member: undone
  * alone if it fails, made durable with the others by database_group_end(). Nothing may be acknowledged before that has
@@ -80,8 +86,9 @@ enum database_access {
 };
 
 enum database_durability {
-    DATABASE_DURABLE, /**< on disk when the transaction (or its group) has ended */
-    DATABASE_LAZY,    /**< on disk some time later: with the next durable one, or at a checkpoint of the log */
+    DATABASE_DURABLE,   /**< on disk when the transaction (or its group) has ended */
+    DATABASE_LAZY,      /**< on disk some time later: with the next durable one, or at a checkpoint of the log */
+    DATABASE_AS_NEEDED, /**< as the one or the other, by what was changed */
 };
 
 /**
@@ -136,6 +143,10 @@ void statement_bind_number(struct statement *statement, double value);
 void statement_bind_text(struct statement *statement, const char *value);
 void statement_bind_blob(struct statement *statement, const void *bytes, size_t size);
 void statement_bind_null(struct statement *statement);
+
+/** What this use of the statement changes may wait for the next durable transaction (DATABASE_AS_NEEDED). What triggers
+ * change because of it may not. */
+void statement_can_wait(struct statement *statement);
 
 /** Go to the next row; false after the last one, and on an error, which statement_end() tells. */
 bool statement_next(struct statement *statement);

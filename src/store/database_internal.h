@@ -16,6 +16,7 @@ struct statement {
     uint64_t hash;                  /**< of the text */
     int bound;                      /**< values bound so far */
     bool busy, kept, stepped, done; /**< done: there are no more rows */
+    bool can_wait;                  /**< what it changes need not be durable at once */
     struct error error;             /**< the first that went wrong since database_prepare() */
 };
 
@@ -27,7 +28,11 @@ struct database {
     bool group_open; /**< a member has begun, so that the group's transaction is open */
     enum database_durability group_durability;
     struct error group_error;      /**< why all members of the group are undone */
-    int synchronous;               /**< as set; -1: not yet */
+    int version;                   /**< of the schema, as in the file */
+    int synchronous;               /**< whether commits are synced, as set; -1: not yet */
+    enum database_durability open; /**< of the transaction that is open */
+    int64_t changes_before;        /**< rows changed by this handle before it */
+    int64_t changes_waiting;       /**< and in it, by statements that can wait */
     struct statement **statements; /**< kept ones, an open hash table of 2 x STATEMENTS_MOST places */
     size_t statement_count;
     char path[FILE_PATH_BYTES];

@@ -270,6 +270,7 @@ weft_status database_open(const char *path, const struct database_schema *schema
     if (status == WEFT_OK)
         status = open_all(opened, schema, access, &made, error);
     if (status == WEFT_OK) {
+        opened->version = schema->version;
         *database = opened;
         return WEFT_OK;
     }

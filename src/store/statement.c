@@ -100,6 +100,12 @@ void statement_bind_null(struct statement *statement)
         note(statement, sqlite3_bind_null(statement->handle, place), "cannot bind a value for");
 }
 
+void statement_can_wait(struct statement *statement)
+{
+    if (statement != &no_memory)
+        statement->can_wait = true;
+}
+
 /* Mistakes of the calling code, found before they do harm. */
 static void check_use(struct statement *statement)
 {
@@ -124,6 +130,8 @@ bool statement_next(struct statement *statement)
     if (code == SQLITE_ROW)
         return true;
     statement->done = true;
+    if (code == SQLITE_DONE && statement->can_wait && !sqlite3_stmt_readonly(statement->handle))
+        statement->database->changes_waiting += sqlite3_changes64(statement->database->handle);
     if (code != SQLITE_DONE)
         note(statement, code, sqlite3_stmt_readonly(statement->handle) ? "cannot read from" : "cannot write to");
     return false;
@@ -179,7 +187,7 @@ weft_status statement_end(struct statement *statement, struct error *error)
     sqlite3_clear_bindings(statement->handle);
     error_clear(&statement->error);
     statement->bound = 0;
-    statement->busy = statement->stepped = statement->done = false;
+    statement->busy = statement->stepped = statement->done = statement->can_wait = false;
     return status;
 }
 

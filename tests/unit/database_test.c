@@ -10,6 +10,7 @@
 #include <sqlite3.h>
 #include <stdarg.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -175,6 +176,83 @@ static void durability_is_as_asked_for(void **state)
         assert_int_equal(database_group_end(box, NULL), WEFT_OK);
     }
     database_close(box);
+}
+
+/* SQLite's syncs come through here. */
+static int syncs;
+
+__attribute__((visibility("default"))) int fdatasync(int file)
+{
+    syncs++;
+    return (int)syscall(SYS_fdatasync, file);
+}
+
+__attribute__((visibility("default"))) int fsync(int file)
+{
+    syncs++;
+    return (int)syscall(SYS_fsync, file);
+}
+
+static weft_status weigh(struct database *box, const char *name, bool can_wait)
+{
+    struct statement *update = database_prepare(box, "UPDATE things SET weight = ifnull(weight, 0) + 1 WHERE name = ?");
+    statement_bind_text(update, name);
+    if (can_wait)
+        statement_can_wait(update);
+    return statement_run(update, NULL);
+}
+
+static void only_what_cannot_wait_is_synced_where_that_is_as_needed(void **state)
+{
+    const char *path = new_path();
+    struct database *box = open_box(path, &first), *reader;
+    assert_int_equal(database_open(path, &first, DATABASE_READER, &reader, NULL), WEFT_OK);
+    for (int i = 0; i < 12; i++) {
+        const bool grouped = i >= 6, fails = i % 6 == 5;
+        const int what = i % 6; /* nothing; what can wait; the other; both; both again; both, undone */
+        char name[16];
+        snprintf(name, sizeof name, "thing %d", i);
+        if (grouped)
+            database_group_begin(box, DATABASE_AS_NEEDED);
+        assert_int_equal(database_begin(box, DATABASE_AS_NEEDED, NULL), WEFT_OK);
+        syncs = 0;
+        if (what >= 2)
+            assert_int_equal(add(box, name, NULL), WEFT_OK);
+        if (what != 0 && what != 2)
+            assert_int_equal(weigh(box, i == 1 ? "thing 0" : "thing 2", true), WEFT_OK);
+        if (what == 4) /* the same statement, which cannot wait this time */
+            assert_int_equal(weigh(box, "thing 2", false), WEFT_OK);
+        assert_int_equal(database_end(box, fails ? WEFT_ERROR_STATE : WEFT_OK, NULL),
+                         fails ? WEFT_ERROR_STATE : WEFT_OK);
+        assert_true(!grouped || syncs == 0);
+        assert_int_equal(database_group_end(box, NULL), WEFT_OK);
+        if (!fails)
+            assert_int_equal(syncs > 0, what >= 2);
+        assert_int_equal(count(reader), count(box));
+    }
+    assert_int_equal(count(box), 6);
+    /* In another's group that one's word counts; and by itself a statement that can wait is durable as its transaction.
+     */
+    for (int grouped = 0; grouped < 2; grouped++) {
+        if (grouped)
+            database_group_begin(box, DATABASE_DURABLE);
+        assert_int_equal(database_begin(box, grouped ? DATABASE_AS_NEEDED : DATABASE_DURABLE, NULL), WEFT_OK);
+        assert_int_equal(weigh(box, "thing 2", true), WEFT_OK);
+        syncs = 0;
+        assert_int_equal(database_end(box, WEFT_OK, NULL), WEFT_OK);
+        assert_int_equal(database_group_end(box, NULL), WEFT_OK);
+        assert_true(syncs > 0);
+    }
+    database_close(reader);
+    database_close(box);
+    /* The version of the schema is what it was. */
+    database_close(open_box(path, &first));
+    struct database *box_again = open_box(path, &second);
+    assert_int_equal(database_begin(box_again, DATABASE_AS_NEEDED, NULL), WEFT_OK);
+    assert_int_equal(add(box_again, "one more", NULL), WEFT_OK);
+    assert_int_equal(database_end(box_again, WEFT_OK, NULL), WEFT_OK);
+    database_close(box_again);
+    database_close(open_box(path, &second));
 }
 
 static void mistakes_of_callers_are_told(void **state)
@@ -485,6 +563,7 @@ int main(void)
         cmocka_unit_test(values_come_back),
         cmocka_unit_test(transactions_are_whole),
         cmocka_unit_test(durability_is_as_asked_for),
+        cmocka_unit_test(only_what_cannot_wait_is_synced_where_that_is_as_needed),
         cmocka_unit_test(mistakes_of_callers_are_told),
         cmocka_unit_test(statements_nest_and_are_kept),
         cmocka_unit_test(members_of_a_group_fail_alone_and_commit_together),
