@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,11 +47,9 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
                              struct local_node **found, struct error *error)
 {
     char order[FILE_PATH_BYTES];
-    for (struct local_node *node = local->nodes; node; node = node->next)
-        if (node->node == number && attempt_same(&node->attempt, attempt)) {
-            *found = node;
-            return WEFT_OK;
-        }
+    *found = local_nodes_find(&local->nodes, attempt, number);
+    if (*found)
+        return WEFT_OK;
     if (!attempt_is_valid(attempt) || number >= ATTEMPT_NODES_MOST)
         return unknown(attempt, error);
     struct local_node *node = calloc(1, sizeof *node);
@@ -62,12 +61,12 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
         status = file_join(order, node->folder, "order", error);
     if (status == WEFT_OK && !file_exists(order))
         status = unknown(attempt, error);
+    if (status == WEFT_OK)
+        status = local_nodes_add(&local->nodes, node, error);
     if (status != WEFT_OK) {
         free(node);
         return status;
     }
-    node->next = local->nodes;
-    local->nodes = node;
     *found = node;
     return WEFT_OK;
 }
@@ -118,10 +117,7 @@ static void free_node(struct engine_local *local, struct local_node *node)
 
 static void remove_node(struct engine_local *local, struct local_node *node)
 {
-    struct local_node **at = &local->nodes;
-    while (*at != node)
-        at = &(*at)->next;
-    *at = node->next;
+    local_nodes_take_out(&local->nodes, node);
     free_node(local, node);
 }
 
@@ -139,62 +135,66 @@ static void start_watching(struct engine_local *local, struct local_node *node)
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
 
-/* In a child: become the agent, in a session of its own, with nothing of this process but its environment. */
-static void become_agent(char *const *command, int nothing, int log)
+/* What the child of posix_spawn() does before it is the agent: a session of its own, with nothing of this process but
+ * its environment. */
+static int prepare_spawn(posix_spawnattr_t *attributes, posix_spawn_file_actions_t *actions, const char *log)
 {
-    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* such as a port that another library listens at */
-    setsid();
-    pid_t process = fork();
-    if (process != 0)
-        _exit(process < 0 ? 126 : 0);
-    dup2(nothing, STDIN_FILENO);
-    dup2(nothing, STDOUT_FILENO);
-    dup2(log, STDERR_FILENO);
-    sigset_t none;
+    sigset_t none, all;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    for (int number = 1; number < NSIG; number++)
-        if (number != SIGKILL && number != SIGSTOP)
-            signal(number, SIG_DFL);
-    execvp(command[0], command);
-    dprintf(STDERR_FILENO, "cannot run the agent '%s': %s\n", command[0], strerror(errno));
-    _exit(127);
+    sigfillset(&all);
+    int failure = posix_spawnattr_setsigmask(attributes, &none);
+    failure = failure ? failure : posix_spawnattr_setsigdefault(attributes, &all);
+    failure = failure ? failure
+                      : posix_spawnattr_setflags(attributes,
+                                                 POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    failure = failure ? failure : posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
+    failure = failure ? failure : posix_spawn_file_actions_adddup2(actions, STDIN_FILENO, STDOUT_FILENO);
+    failure = failure
+                  ? failure
+                  : posix_spawn_file_actions_addopen(actions, STDERR_FILENO, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    /* All others, such as a port that another library listens at. */
+    return failure ? failure : posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
 }
 
 /*
  * Start an agent. It is not waited for: on a busy machine it takes its time to become one, and others want to be
  * started. One that cannot begin is found by look_after(), and what it said is in its log.
+ *
+ * fork() would copy the tables of all of this process's memory, and have its threads copy each page that they write to
+ * next; posix_spawn() does not.
  */
 static weft_status spawn_agent(struct engine_local *local, struct local_node *node, struct error *error)
 {
     char log[FILE_PATH_BYTES];
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    wait_for_starter(node, WNOHANG);
+    if (node->starter) { /* the last one is not even a program yet */
+        node->started_at = clock_now();
+        return WEFT_OK;
+    }
     if (strchr(local->agent.items[0], '/') && access(local->agent.items[0], X_OK) != 0)
         return error_system(error, "cannot run the agent '%s'", local->agent.items[0]);
+    weft_status status = file_join(log, node->folder, "agent.log", error);
+    if (status != WEFT_OK)
+        return status;
     char **command = calloc(local->agent.count + 2, sizeof *command);
     if (!command)
         return error_memory(error, sizeof *command, "an agent");
     memcpy(command, local->agent.items, local->agent.count * sizeof *command);
     command[local->agent.count] = node->folder;
-    weft_status status = file_join(log, node->folder, "agent.log", error);
-    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC), said = -1;
-    if (status == WEFT_OK)
-        said = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (status == WEFT_OK && (nothing < 0 || said < 0))
-        status = error_system(error, "cannot start an agent in '%s'", node->folder);
-    if (status == WEFT_OK) {
-        wait_for_starter(node, 0);
-        pid_t process = fork();
-        if (process == 0)
-            become_agent(command, nothing, said);
-        if (process < 0)
-            status = error_system(error, "cannot start an agent");
-        else
-            node->starter = process;
-    }
-    if (nothing >= 0)
-        close(nothing);
-    if (said >= 0)
-        close(said);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_init(&actions);
+    pid_t process = 0;
+    errno = prepare_spawn(&attributes, &actions, log);
+    if (errno == 0)
+        errno = posix_spawnp(&process, command[0], &actions, &attributes, command, environ);
+    if (errno != 0)
+        status = error_system(error, "cannot start an agent, '%s', in '%s'", command[0], node->folder);
+    else
+        node->starter = process;
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     free(command);
     node->started_at = clock_now();
     node->starts++;
@@ -283,11 +283,13 @@ static bool machine_was_down(const struct engine_local *local, const struct loca
     return down;
 }
 
-/* See that somebody cares for a node that has not ended: its agent, a new one, or who buries it. */
-static weft_status look_after(struct engine_local *local, struct local_node *node, struct error *error)
+/* See that somebody cares for a node that has not ended: its agent, a new one, or who buries it. `*more`: there may be
+ * something in its journal that nobody will tell of. */
+static weft_status look_after(struct engine_local *local, struct local_node *node, bool *more, struct error *error)
 {
     enum node_life life = node_agent_life(node->folder, NULL);
     wait_for_starter(node, WNOHANG);
+    *more = life != NODE_LIVES || node->watch < 0;
     if (life == NODE_LIVES) {
         start_watching(local, node);
         return WEFT_OK;
@@ -350,8 +352,9 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
         remove_node(local, node); /* a history of thousands costs nothing */
         return WEFT_OK;
     }
-    status = look_after(local, node, error);
-    if (status == WEFT_OK) /* the end that was just written, or what came before there was a watch */
+    bool more;
+    status = look_after(local, node, &more, error);
+    if (status == WEFT_OK && more) /* the end that was just written, or what came before there was a watch */
         status = read_journal(node, node->reader.after, visit, context, &stopped, error);
     if (status == WEFT_OK && node->ended && !stopped)
         remove_node(local, node);
@@ -367,9 +370,9 @@ static void read_notices(struct engine_local *local, engine_heard_visit *visit, 
         for (char *at = bytes; *more && at < bytes + got;) {
             const struct inotify_event *event = (const struct inotify_event *)at;
             at += sizeof *event + event->len;
-            struct local_node *node = local->nodes;
+            struct local_node *node = local_nodes_first(&local->nodes);
             while (node && node->notice != event->wd)
-                node = node->next;
+                node = local_nodes_next(&local->nodes, node);
             if (node)
                 *more = visit(context, &node->attempt, node->node);
         }
@@ -523,14 +526,10 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
         status = node_fence_raise(local->folder, &following, error);
     if (status != WEFT_OK)
         return status;
-    for (struct local_node **at = &local->nodes; *at;) {
-        struct local_node *node = *at;
-        if (attempt_same(&node->attempt, attempt)) {
-            *at = node->next;
-            free_node(local, node);
-        } else {
-            at = &node->next;
-        }
+    for (uint32_t i = 0; i < nodes; i++) {
+        struct local_node *node = local_nodes_find(&local->nodes, attempt, i);
+        if (node)
+            remove_node(local, node);
     }
     status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
     return status == WEFT_OK ? file_remove_tree(folder, error) : status;
@@ -541,10 +540,11 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
 static void local_close(struct engine *engine)
 {
     struct engine_local *local = local_of(engine);
-    for (struct local_node *node = local->nodes, *next; node; node = next) {
-        next = node->next;
+    for (struct local_node *node = local_nodes_first(&local->nodes), *next; node; node = next) {
+        next = local_nodes_next(&local->nodes, node);
         free_node(local, node);
     }
+    free(local->nodes.lists);
     for (uint32_t i = 0; i < local->host_count; i++) {
         free(local->hosts[i].name);
         free(local->hosts[i].pod);

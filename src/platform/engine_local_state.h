@@ -13,13 +13,19 @@ struct local_node {
     uint32_t node;
     char folder[FILE_PATH_BYTES];
     struct journal_reader reader;
-    int watch;           /* its agent's connection; -1: none */
-    int notice;          /* until there is one: of its journal's folder, by inotify; -1: none */
-    bool ended;          /* its last record was read once */
-    uint32_t starts;     /* agents that this engine has started for it */
-    uint64_t started_at; /* when the last one was; 0: none, or by another engine */
-    pid_t starter;       /* the process that starts its agent, to be waited for; 0: none */
-    struct local_node *next;
+    int watch;               /* its agent's connection; -1: none */
+    int notice;              /* until there is one: of its journal's folder, by inotify; -1: none */
+    bool ended;              /* its last record was read once */
+    uint32_t starts;         /* agents that this engine has started for it */
+    uint64_t started_at;     /* when the last one was; 0: none, or by another engine */
+    pid_t starter;           /* the process that starts its agent, to be waited for; 0: none */
+    struct local_node *next; /* in the list of its place */
+};
+
+/* All of them: lists by a hash of run, epoch and number, as many as there may be nodes before there are more lists. */
+struct local_nodes {
+    struct local_node **lists;
+    uint32_t places, count;
 };
 
 struct local_host {
@@ -35,9 +41,20 @@ struct engine_local {
     uint32_t host_count;
     struct texts agent, reach, run;
     char boot[NODE_BOOT_BYTES];
-    struct local_node *nodes;
+    struct local_nodes nodes;
     int notices; /* inotify: agents that begin */
 };
+
+/** The node that is known by that name, or NULL. */
+struct local_node *local_nodes_find(const struct local_nodes *nodes, const struct attempt *attempt, uint32_t number);
+
+/** Add one that is not known; take out one that is. Errors: MEMORY. */
+weft_status local_nodes_add(struct local_nodes *nodes, struct local_node *node, struct error *error);
+void local_nodes_take_out(struct local_nodes *nodes, struct local_node *node);
+
+/** All of them, in some order; NULL behind the last. The next one is to be asked for before a node is taken out. */
+struct local_node *local_nodes_first(const struct local_nodes *nodes);
+struct local_node *local_nodes_next(const struct local_nodes *nodes, const struct local_node *node);
 
 /** Whether the engine can start this at all. Errors: ARGUMENT. */
 weft_status local_order_check(const struct engine_local *local, const struct engine_order *order, struct error *error);

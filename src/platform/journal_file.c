@@ -17,6 +17,7 @@
 #define SUFFIX        ".journal"
 #define DIGITS        20
 #define RECORD_MOST   (JOURNAL_HEADER_BYTES + JOURNAL_PAYLOAD_MOST)
+#define PIECE_BYTES   ((size_t)4 << 10) /* of a reader's memory */
 
 /* ---- segments --------------------------------------------------------------------------------------------------- */
 
@@ -372,15 +373,27 @@ void journal_writer_close(struct journal_writer *writer)
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
+/* Have room for `size` bytes and no more: thousands of journals are read at a time, most of them some lines a minute.
+ */
+static weft_status make_room(struct journal_reader *reader, size_t size, struct error *error)
+{
+    const size_t room = (size + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES;
+    if (reader->room == room)
+        return WEFT_OK;
+    uint8_t *bytes = realloc(reader->bytes, room);
+    if (!bytes)
+        return error_memory(error, room, "reading a journal");
+    reader->bytes = bytes;
+    reader->room = room;
+    return WEFT_OK;
+}
+
 weft_status journal_reader_open(struct journal_reader *reader, const char *folder, uint64_t after, struct error *error)
 {
     *reader = (struct journal_reader){.after = after, .file = -1};
     if (snprintf(reader->folder, sizeof reader->folder, "%s", folder) >= (int)sizeof reader->folder)
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", folder);
-    reader->bytes = malloc(RECORD_MOST);
-    if (!reader->bytes)
-        return error_memory(error, RECORD_MOST, "reading a journal");
-    return WEFT_OK;
+    return make_room(reader, PIECE_BYTES, error);
 }
 
 /* The segment to read next: before any, the one in which what is behind `after` begins; then the one that follows. */
@@ -425,10 +438,17 @@ static weft_status enter_segment(struct journal_reader *reader, uint64_t first, 
 /* Read from the next record on. */
 static weft_status refill(struct journal_reader *reader, struct error *error)
 {
-    ssize_t got;
-    do
-        got = pread(reader->file, reader->bytes, RECORD_MOST, (off_t)reader->offset);
-    while (got < 0 && errno == EINTR);
+    struct stat status;
+    ssize_t got = fstat(reader->file, &status);
+    if (got == 0) {
+        const uint64_t left = (uint64_t)status.st_size > reader->offset ? (uint64_t)status.st_size - reader->offset : 0;
+        const weft_status made = make_room(reader, left < 1 ? 1 : left < RECORD_MOST ? left : RECORD_MOST, error);
+        if (made != WEFT_OK)
+            return made;
+        do
+            got = pread(reader->file, reader->bytes, reader->room, (off_t)reader->offset);
+        while (got < 0 && errno == EINTR);
+    }
     if (got < 0)
         return error_system(error, "cannot read the journal '%s'", reader->folder);
     reader->begin = reader->offset;

@@ -89,6 +89,7 @@ struct journal_reader {
     uint8_t *bytes;  /**< some of it, from `begin` on */
     uint64_t begin;
     size_t size;
+    size_t room; /**< that `bytes` has */
 };
 
 /** Begin to read behind the record `after` (0: from the first on). Nothing need be there yet. Errors: MEMORY, ARGUMENT.

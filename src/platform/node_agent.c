@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define CODE_NOT_RUN    127 /* as shells have it */
-#define LOOK_SECONDS    4.0 /* between two looks at the orders, if nobody wakes the agent */
+#define LOOK_SECONDS    4.0 /* between two looks at the orders; whoever gives one wakes the agent, if he can */
 #define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may hold a pipe */
 #define KILL_SECONDS    5.0
 #define SAMPLER_SECONDS 1.0 /* for the last look at what the node has used */
@@ -419,6 +419,11 @@ int node_agent_main(const char *folder)
 {
     struct error error = {0};
     bool ours = false;
+    /* Nobody's child, so that nobody has to wait for its end, and no leader of a session, so that no terminal becomes
+     * its own. */
+    const pid_t process = fork();
+    if (process != 0)
+        return process < 0;
     struct agent *agent = calloc(1, sizeof *agent);
     if (!agent)
         return 1;

@@ -21,7 +21,8 @@
 
 #include "platform/node_order.h"
 
-/** Be the agent of the node in `folder` (an absolute path) until it has ended; returns the process's exit code. */
+/** Be the agent of the node in `folder` (an absolute path) until it has ended: in a child of the process that calls,
+ * which returns 0 at once, for the system to inherit. Returns the process's exit code. */
 int node_agent_main(const char *folder);
 
 enum node_life {
