@@ -8,14 +8,17 @@
 #include "service/service.h"
 #include "topology/limits.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define LOCAL_POD  "local"
-#define SLOTS_MOST 64 /* of a host */
+#define LOCAL_POD   "local"
+#define SLOTS_MOST  64          /* of a host */
+#define HEAPS       2           /* of malloc() */
+#define LARGE_BYTES (128 << 10) /* what malloc() has pages of its own for */
 
 static struct {
     const char *policy, *state, *listen, *certificate, *key, *pods;
@@ -153,6 +156,14 @@ static void allow_files(void)
     }
 }
 
+/* What is taken and given back all the time must not grow for ever: few heaps, though there are many threads, and large
+ * answers beside them, which go back to the machine whole. */
+static void keep_memory_small(void)
+{
+    mallopt(M_ARENA_MAX, HEAPS);
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+}
+
 /* ---- serving ---------------------------------------------------------------------------------------------------- */
 
 static void greet(const struct service *service, const char *folder, const struct hosts *hosts, FILE *output)
@@ -225,6 +236,7 @@ static weft_status run(struct command_call *call, struct error *error)
     config.engine.hosts = hosts.list;
     config.engine.host_count = hosts.count;
     allow_files();
+    keep_memory_small();
     if (status == WEFT_OK)
         status = serve(&config, &hosts, call->output, error);
     free_hosts(&hosts);

@@ -13,7 +13,7 @@
 
 #define CHECKED_MOST ((off_t)1 << 30) /* bytes of a database that is looked through at the start: a second */
 #define OPEN_MOST    65536
-#define IDLE_SECONDS 600.0
+#define IDLE_SECONDS 60.0
 
 struct metric_store {
     struct database *database;

@@ -52,7 +52,8 @@ struct metric_options {
     int64_t series_most;  /**< of a run: names times ranks times attempts */
     size_t open_most;     /**< series in memory, of those that get no points at the moment the oldest go first; 65536 */
     size_t waiting_bytes; /**< METRIC_WAITING_BYTES */
-    double idle_seconds;  /**< after which a series that gets no points leaves the memory; 600 */
+    double idle_seconds;  /**< after which a series that gets no points leaves the memory; 60. One that gets some later
+                             is  read again */
 };
 
 /** Open the database at `path`, or make it. Errors: those of database_open(); DATA if the spool is damaged. */

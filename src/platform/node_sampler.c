@@ -436,6 +436,7 @@ weft_status node_sampler_start(const struct node_sampler_config *config, struct 
     if (!made)
         return error_memory(error, sizeof *made, "the sampler of a node");
     made->config = *config;
+    made->config.table = NULL;
     pthread_mutex_init(&made->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -181,6 +181,15 @@ bool run_use_next(struct run_use *use, struct run_use_told *told)
     return true;
 }
 
+void run_use_end(struct run_use *use, int64_t number, int64_t epoch)
+{
+    struct watched_run *run = use->runs;
+    while (run && run->run != number)
+        run = run->next;
+    if (run && run->epoch <= epoch)
+        forget(use, run);
+}
+
 void run_use_forget(struct run_use *use, uint64_t now, double seconds)
 {
     for (struct watched_run *run = use->runs, *next; run; run = next) {

@@ -51,6 +51,9 @@ struct run_use_told {
 /** The next verdict that has changed and was not told yet; false: none. */
 bool run_use_next(struct run_use *use, struct run_use_told *told);
 
+/** A node of that attempt has ended, and with it, or soon, all of it: nothing of the run is kept in mind. */
+void run_use_end(struct run_use *use, int64_t run, int64_t epoch);
+
 /** Forget runs that were not heard of for `seconds` before `now`, the time of a record (microseconds since 1970). */
 void run_use_forget(struct run_use *use, uint64_t now, double seconds);
 

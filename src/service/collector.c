@@ -15,7 +15,7 @@
 #define BEHIND_MS         10 /* until more is read again of what the store lacks */
 #define CENSUS_SECONDS    5.0
 #define MACHINE_SECONDS   5.0
-#define FORGOTTEN_SECONDS 86400.0 /* a run that nothing was heard of */
+#define FORGOTTEN_SECONDS 3600.0 /* a run that nothing was heard of */
 #define TELL_SECONDS      1.0
 #define TOLD_MOST         100 /* runs with new points that are told of at a time */
 
@@ -79,10 +79,20 @@ void collector_close(struct collector *collector)
     free(collector);
 }
 
+static weft_status take(void *context, int64_t run, int64_t epoch, uint32_t node, const struct journal_record *record,
+                        struct error *error)
+{
+    struct collector *collector = context;
+    const weft_status status = run_metrics_take(collector->runs, run, epoch, node, record, error);
+    if (journal_is_end(record->kind))
+        run_use_end(collector->use, run, epoch);
+    return status;
+}
+
 controller_sink *collector_sink(struct collector *collector, void **context)
 {
-    *context = collector->runs;
-    return run_metrics_take;
+    *context = collector;
+    return take;
 }
 
 struct metric_store *collector_store(struct collector *collector)

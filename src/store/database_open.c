@@ -94,7 +94,7 @@ static weft_status open_handle(struct database *database, enum database_access a
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         sqlite3_db_config(database->handle, options[i].option, options[i].value, NULL);
     char nothing[ANSWER_BYTES];
-    return ask_text(database, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16384", nothing,
+    return ask_text(database, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-4096", nothing,
                     error);
 }
 

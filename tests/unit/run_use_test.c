@@ -149,6 +149,19 @@ static void a_policy_may_stop(void **state)
     assert_false(run_use_next(use, &told));
 }
 
+static void a_run_that_has_ended_is_watched_no_more(void **state)
+{
+    struct run_use_told told;
+    const int64_t run = start_run("cpu", 1, 4);
+    assert_false(go_on(run, 1, 0, 0, 1000, IDLE, &told));
+    run_use_end(use, run + 1, 1); /* another */
+    run_use_end(use, run, 0);     /* an attempt before */
+    assert_true(go_on(run, 1, 0, 1000, 9000, IDLE, &told));
+    run_use_end(use, run, 1);
+    measure(run, 1, 0, 9000, AT_WORK); /* read late: it would be told that it is fine again */
+    assert_false(run_use_next(use, &told));
+}
+
 static int begin(void **state)
 {
     return run_use_open(&(struct run_use_config){.registry = registry}, &use, NULL) != WEFT_OK;
@@ -172,6 +185,7 @@ int main(void)
         WATCHED(a_new_attempt_begins_anew),
         WATCHED(lines_of_programs_and_unknown_runs_are_nothing),
         WATCHED(a_policy_may_stop),
+        WATCHED(a_run_that_has_ended_is_watched_no_more),
     };
     folder = temporary_folder();
     registry = registry_with_people(folder);
