@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t draw(struct chaos *chaos, uint32_t below)
-{
-    return (uint32_t)random_below(chaos->seed, chaos->drawn++, below);
-}
-
 /* Spoil a rank's buffers, as its caller may before it begins and after it is done; keep what the output was in
  * `finals`. */
 static void spoil(struct machine *machine, uint32_t rank, struct value *finals)
@@ -56,22 +51,38 @@ static bool take_turn(struct machine *machine, struct thread *thread, struct val
     return moved;
 }
 
-/* Threads take turns at random, some much more seldom than others; when nothing moves any more, all get a turn to be
- * sure. */
-static void run_at_random(struct machine *machine, struct value *finals)
+/* How often a thread takes a turn: some much more seldom than others. */
+static uint32_t eagerness(uint64_t temper, uint32_t thread)
 {
-    static const uint8_t patience[] = {0, 100, 200, 250};
+    static const uint16_t shares[] = {256, 156, 56, 6};
+    return shares[random_bits(temper, thread) % 4];
+}
+
+/* Threads that are not over take turns at random; when nothing moves any more, all get a turn to be sure. `live` has
+ * room for all threads. */
+static void run_at_random(struct machine *machine, struct value *finals, uint32_t *live)
+{
     struct chaos *chaos = machine->chaos;
     uint64_t temper = random_bits(chaos->seed, UINT32_MAX);
+    uint32_t count = machine->thread_count;
+    for (uint32_t i = 0; i < count; i++)
+        live[i] = i;
     for (bool moved = true; moved && machine->status == WEFT_OK;) {
+        uint32_t most = 1; /* nobody waits for those who are over */
+        for (uint32_t i = 0; i < count; i++)
+            most = eagerness(temper, live[i]) > most ? eagerness(temper, live[i]) : most;
         moved = false;
-        for (uint32_t i = 0; i < 4 * machine->thread_count && machine->status == WEFT_OK; i++) {
-            uint32_t picked = draw(chaos, machine->thread_count);
-            if (draw(chaos, 256) >= patience[random_bits(temper, picked) % 4])
-                moved = take_turn(machine, &machine->threads[picked], finals) || moved;
+        for (uint32_t turns = 4 * count; turns-- > 0 && count > 0 && machine->status == WEFT_OK;) {
+            uint64_t drawn = random_bits(chaos->seed, chaos->drawn++);
+            uint32_t place = (uint32_t)((drawn >> 32) * count >> 32), picked = live[place];
+            if ((uint64_t)(uint32_t)drawn * most >> 32 >= eagerness(temper, picked))
+                continue;
+            moved = take_turn(machine, &machine->threads[picked], finals) || moved;
+            if (machine->threads[picked].iteration == machine->iterations)
+                live[place] = live[--count];
         }
-        for (uint32_t i = 0; !moved && i < machine->thread_count && machine->status == WEFT_OK; i++)
-            moved = take_turn(machine, &machine->threads[i], finals);
+        for (uint32_t i = 0; !moved && i < count && machine->status == WEFT_OK; i++)
+            moved = take_turn(machine, &machine->threads[live[i]], finals);
     }
 }
 
@@ -99,19 +110,22 @@ weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct
     struct chaos chaos = {.seed = seed};
     struct machine machine = {.plans = plans, .shape = shape, .ranks = ranks, .error = error};
     struct value *finals = NULL;
+    uint32_t *live = NULL;
     chaos.started = calloc(2 * (size_t)ranks, sizeof *chaos.started);
     if (!chaos.started || !verify_machine_open(&machine, false) ||
-        !(finals = calloc((size_t)machine.cell_count + 1, sizeof *finals))) {
+        !(finals = calloc((size_t)machine.cell_count + 1, sizeof *finals)) ||
+        !(live = calloc((size_t)machine.thread_count + 1, sizeof *live))) {
         verify_machine_exhausted(&machine);
     } else {
         chaos.finished = chaos.started + ranks;
         chaos.poison = (struct value){machine.ranks + 1, UINT32_MAX};
         machine.chaos = &chaos;
         verify_machine_bind(&machine, binding);
-        run_at_random(&machine, finals);
+        run_at_random(&machine, finals, live);
         check_finals(&machine, finals);
     }
     free(finals);
+    free(live);
     free(chaos.started);
     verify_machine_close(&machine);
     return machine.status;

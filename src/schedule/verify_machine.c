@@ -64,10 +64,8 @@ static const char *writer_text(const struct machine *machine, const struct cell 
         snprintf(text, size, " (no step writes it)");
         return text;
     }
-    const struct plan *plan = machine->plans[writer->rank];
-    uint32_t length = plan->lane_first[writer->lane + 1] - plan->lane_first[writer->lane];
-    snprintf(text, size, " (step %u of lane %u of rank %u wrote it)", (cell->write_clock - 1) % length, writer->lane,
-             writer->rank);
+    snprintf(text, size, " (step %u of lane %u of rank %u wrote it)", (cell->write_clock - 1) % writer->length,
+             writer->lane, writer->rank);
     return text;
 }
 
@@ -162,7 +160,7 @@ static bool run(struct machine *machine)
     if (first)
         return verify_complain(machine, first,
                                "waits for ever (deadlock), as do %u other lanes; it is about rank or group %u",
-                               stuck - 1, verify_step_of(machine, first)->peer);
+                               stuck - 1, verify_step_of(first)->peer);
     return true;
 }
 
@@ -203,12 +201,15 @@ static void begin_threads(struct machine *machine)
         const struct plan *plan = machine->plans[rank];
         for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
             uint32_t self = machine->first_thread[rank] + lane;
-            bool idle = plan->lane_first[lane] == plan->lane_first[lane + 1]; /* nothing to do in this lane */
+            uint32_t first = plan->lane_first[lane], length = plan->lane_first[lane + 1] - first;
             machine->threads[self] = (struct thread){
                 .rank = rank,
                 .lane = lane,
+                .steps = plan->steps + first,
+                .length = length,
+                .first_step = machine->step_base[rank] + first,
                 .next = NOBODY,
-                .iteration = idle ? machine->iterations : 0,
+                .iteration = length ? 0 : machine->iterations, /* nothing to do in this lane */
                 .snapshot_slots = machine->snapshot_base[self],
                 .signal_slots = machine->snapshot_base[self] + machine->kept[self] * machine->iterations,
             };

@@ -16,9 +16,10 @@ bool verify_scopes_open(struct machine *machine, bool narrow)
     bool near = scopes->near = plans_use_near(machine->plans, ranks);
     scopes->of_rank = calloc(ranks, sizeof *scopes->of_rank);
     scopes->seat = calloc(ranks, sizeof *scopes->seat);
+    scopes->of_thread = calloc(threads ? threads : 1, sizeof *scopes->of_thread);
     scopes->component = calloc(threads ? threads : 1, sizeof *scopes->component);
     uint32_t *seats = calloc(2 * (size_t)ranks, sizeof *seats), *places = seats + ranks;
-    if (!scopes->of_rank || !scopes->seat || !scopes->component || !seats) {
+    if (!scopes->of_rank || !scopes->seat || !scopes->of_thread || !scopes->component || !seats) {
         free(seats);
         return false;
     }
@@ -27,8 +28,10 @@ bool verify_scopes_open(struct machine *machine, bool narrow)
         scopes->of_rank[rank] = scope;
         scopes->narrow = scopes->narrow || scope;
         scopes->seat[rank] = seats[scope]++;
-        for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
+        for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++) {
+            scopes->of_thread[thread] = scope;
             scopes->component[thread] = places[scope]++;
+        }
     }
     for (uint32_t scope = 0; scope < ranks; scope++) {
         scopes->ranks = seats[scope] > scopes->ranks ? seats[scope] : scopes->ranks;
@@ -113,6 +116,7 @@ void verify_order_close(struct machine *machine)
 {
     free(machine->scopes.of_rank);
     free(machine->scopes.seat);
+    free(machine->scopes.of_thread);
     free(machine->scopes.component);
     free(machine->groups.base);
     free(machine->groups.number);
@@ -169,11 +173,10 @@ bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t r
 
 void verify_complete(struct machine *machine, struct thread *thread)
 {
-    const struct plan *plan = machine->plans[thread->rank];
-    uint32_t self = (uint32_t)(thread - machine->threads), step = plan->lane_first[thread->lane] + thread->at;
+    uint32_t self = (uint32_t)(thread - machine->threads);
     tick *clock = verify_clock_of(machine, thread);
     clock[machine->scopes.component[self]] = (tick)++thread->clock;
-    int32_t kept = machine->snapshot_of[machine->step_base[thread->rank] + step];
+    int32_t kept = machine->snapshot_of[thread->first_step + thread->at];
     if (kept >= 0)
         memcpy(machine->snapshots +
                    (size_t)(thread->snapshot_slots + thread->iteration * machine->kept[self] + (uint32_t)kept) *
@@ -181,7 +184,7 @@ void verify_complete(struct machine *machine, struct thread *thread)
                clock, machine->components * sizeof *clock);
     thread->state = THREAD_READY;
     thread->looked = 0;
-    if (++thread->at == plan->lane_first[thread->lane + 1] - plan->lane_first[thread->lane]) {
+    if (++thread->at == thread->length) {
         thread->at = 0;
         thread->iteration++;
     }
@@ -193,15 +196,12 @@ bool verify_wait_is_over(struct machine *machine, struct thread *thread, const s
         return true;
     if (step->flags & STEP_WHERE_STAGED && verify_registered(machine, thread->rank))
         return true;
-    const struct plan *plan = machine->plans[thread->rank];
     uint32_t iteration = thread->iteration - step->wait_lag;
     uint32_t other = machine->first_thread[thread->rank] + step->wait_lane;
     const struct thread *lane = &machine->threads[other];
     if (lane->iteration < iteration || (lane->iteration == iteration && lane->at < step->wait_steps))
         return false;
-    int32_t kept =
-        machine
-            ->snapshot_of[machine->step_base[thread->rank] + plan->lane_first[step->wait_lane] + step->wait_steps - 1];
+    int32_t kept = machine->snapshot_of[lane->first_step + step->wait_steps - 1];
     uint32_t slot = lane->snapshot_slots + iteration * machine->kept[other] + (uint32_t)kept;
     verify_join(verify_clock_of(machine, thread), machine->snapshots + (size_t)slot * machine->components,
                 machine->components);

@@ -35,7 +35,7 @@ bool verify_complain(struct machine *machine, const struct thread *thread, const
                       collective_name(plan->collective), plan->algorithm, machine->ranks, binding_text(machine), what);
         return false;
     }
-    const struct step *step = &plan->steps[plan->lane_first[thread->lane] + thread->at];
+    const struct step *step = verify_step_of(thread);
     machine->status = error_set(
         machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks%s: rank %u, lane %u, step %u (%s), iteration %u %s",
         collective_name(plan->collective), plan->algorithm, machine->ranks, binding_text(machine), thread->rank,
@@ -141,12 +141,11 @@ static bool is_about_data(const struct step *step)
 static uint32_t data_steps(const struct machine *machine, uint32_t index, uint32_t steps)
 {
     const struct thread *thread = &machine->threads[index];
-    const struct plan *plan = machine->plans[thread->rank];
-    uint32_t first = plan->lane_first[thread->lane], length = plan->lane_first[thread->lane + 1] - first;
+    uint32_t length = thread->length;
     if (!length)
         return 0;
-    const uint32_t *before = machine->data_before + machine->step_base[thread->rank] + first;
-    uint32_t in_all = before[length - 1] + is_about_data(&plan->steps[first + length - 1]);
+    const uint32_t *before = machine->data_before + thread->first_step;
+    uint32_t in_all = before[length - 1] + is_about_data(&thread->steps[length - 1]);
     return steps / length * in_all + before[steps % length];
 }
 
@@ -173,7 +172,7 @@ bool verify_flow_prepare(struct machine *machine)
 
 void verify_flow_note_order(struct machine *machine, const struct thread *thread)
 {
-    struct step step = *verify_step_of(machine, thread);
+    struct step step = *verify_step_of(thread);
     if (!machine->flow || !is_about_data(&step))
         return;
     const tick *clock = verify_clock_of(machine, thread);

@@ -37,8 +37,10 @@ enum thread_state { THREAD_READY, THREAD_WAITS_FOR_MATCH, THREAD_MATCHED, THREAD
 /* One lane of one rank. */
 struct thread {
     uint32_t rank, lane;
-    uint32_t iteration, at; /* the step that is next or under way, within the lane */
-    uint32_t clock;         /* steps completed, over all iterations */
+    const struct step *steps;    /* of the lane */
+    uint32_t length, first_step; /* how many they are; the number of the first among all ranks' steps */
+    uint32_t iteration, at;      /* the step that is next or under way, within the lane */
+    uint32_t clock;              /* steps completed, over all iterations */
     enum thread_state state;
     bool scribbled;          /* chaos: has spoilt what its step will write */
     uint32_t next;           /* in a channel's queue */
@@ -80,6 +82,7 @@ typedef int16_t tick;
 struct scopes {
     bool narrow, near;
     uint32_t *of_rank;          /* each rank's scope */
+    uint32_t *of_thread;        /* each thread's scope, its rank's */
     uint32_t *component;        /* each thread's component */
     uint32_t *seat;             /* each rank's number in its scope */
     uint32_t threads, ranks;    /* of the largest */
@@ -262,8 +265,7 @@ static inline bool verify_clock_holds(const struct machine *machine, const tick 
                                       uint32_t step)
 {
     const struct scopes *scopes = &machine->scopes;
-    return scopes->of_rank[rank] == scopes->of_rank[machine->threads[by].rank] &&
-           (uint32_t)clock[scopes->component[by]] >= step;
+    return scopes->of_rank[rank] == scopes->of_thread[by] && (uint32_t)clock[scopes->component[by]] >= step;
 }
 
 /** Whether what `by` completed as its step number `clock` comes before what `thread` begins now. */
@@ -326,10 +328,9 @@ void verify_complete(struct machine *machine, struct thread *thread);
 bool verify_wait_is_over(struct machine *machine, struct thread *thread, const struct step *step);
 
 /** The step that a thread is at. */
-static inline const struct step *verify_step_of(const struct machine *machine, const struct thread *thread)
+static inline const struct step *verify_step_of(const struct thread *thread)
 {
-    const struct plan *plan = machine->plans[thread->rank];
-    return &plan->steps[plan->lane_first[thread->lane] + thread->at];
+    return &thread->steps[thread->at];
 }
 
 /** Spoil the cell as a step that is going to write it may, unless the step reads it too. */

@@ -25,7 +25,7 @@ static bool in_order(struct machine *machine, struct thread *thread, struct chan
         return (machine->doubt = true),
                verify_complain(machine, thread, "and lane %u both %s on channel %u in no fixed order",
                                machine->threads[last].lane, receives ? "receive" : "send",
-                               verify_step_of(machine, thread)->channel);
+                               verify_step_of(thread)->channel);
     channel->last_thread[receives] = self;
     channel->last_clock[receives] = thread->clock + 1;
     return true;
@@ -34,7 +34,7 @@ static bool in_order(struct machine *machine, struct thread *thread, struct chan
 /* A send and a receive have met: move the values. */
 static bool transfer(struct machine *machine, struct thread *sender, struct thread *receiver)
 {
-    const struct step *send = verify_step_of(machine, sender), *receive = verify_step_of(machine, receiver);
+    const struct step *send = verify_step_of(sender), *receive = verify_step_of(receiver);
     if (send->chunks != receive->chunks)
         return verify_complain(machine, receiver, "expects %u chunks, but rank %u sends %u", receive->chunks,
                                sender->rank, send->chunks);
@@ -108,8 +108,13 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
         channel->head = other->next;
         if (!(receives ? transfer(machine, other, thread) : transfer(machine, thread, other)))
             return false;
-        other->state = THREAD_MATCHED;
-        thread->state = THREAD_MATCHED;
+        if (machine->chaos) { /* each is through at a turn of its own */
+            other->state = THREAD_MATCHED;
+            thread->state = THREAD_MATCHED;
+        } else {
+            verify_complete(machine, other);
+            verify_complete(machine, thread);
+        }
         return true;
     }
     thread->next = NOBODY;
@@ -412,12 +417,12 @@ bool verify_advance(struct machine *machine, struct thread *thread)
         verify_complete(machine, thread);
         return true;
     }
-    const struct step *step = verify_step_of(machine, thread);
+    const struct step *step = verify_step_of(thread);
     if (!verify_wait_is_over(machine, thread, step))
         return false;
     bool right = true, over = true;
     verify_flow_note_order(machine, thread);
-    machine->stepping = machine->step_base[thread->rank] + (uint32_t)(step - machine->plans[thread->rank]->steps);
+    machine->stepping = thread->first_step + thread->at;
     if (machine->chaos && scribbles(step)) {
         /* First spoil what will be written; the step itself comes whenever this thread's turn comes again. */
         machine->chaos->scribbling = thread->scribbled = !thread->scribbled;
