@@ -2,16 +2,18 @@
 /*
  * A job to be looked at: all-reduces of 1024 floats, one after the other, some microseconds apart.
  *
- *     steady SECONDS [RANK OPERATIONS]
+ *     steady SECONDS|FILE [RANK OPERATIONS]
  *
- * ends SECONDS after its beginning, when all have met; with RANK, that rank sleeps for the rest of that time after
- * OPERATIONS operations, as if it had forgotten the others. Then every rank goes on to the end, so that nothing is left
- * behind.
+ * goes on for SECONDS after its beginning, when all have met, or for as long as somebody holds a lock (flock) on FILE.
+ * With RANK, that rank comes to no operation after the first OPERATIONS until then, as if it had forgotten the others.
+ * Then every rank goes on to the end, so that nothing is left behind.
  */
 #include <weft/weft.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +27,7 @@ static double seconds(void)
 int main(int argc, char **argv)
 {
     double length = argc > 1 ? atof(argv[1]) : 1;
+    int file = argc > 1 ? open(argv[1], O_RDONLY | O_CLOEXEC) : -1;
     int late = argc > 3 ? atoi(argv[2]) : -1, calls = argc > 3 ? atoi(argv[3]) : 0;
     weft_context *context = NULL;
     weft_config config = WEFT_CONFIG_DEFAULT;
@@ -34,9 +37,13 @@ int main(int argc, char **argv)
     double begin = seconds();
     static float input[1024], output[1024];
     for (int i = 0;; i++) {
-        float goes_on = seconds() - begin < length;
-        if (weft_comm_rank(world) == late && i == calls)
-            usleep((useconds_t)((length - (seconds() - begin)) * 1e6));
+        float goes_on = file >= 0 ? flock(file, LOCK_SH | LOCK_NB) != 0 : seconds() - begin < length;
+        if (weft_comm_rank(world) == late && i == calls && goes_on) {
+            if (file >= 0)
+                flock(file, LOCK_SH);
+            else
+                usleep((useconds_t)((length - (seconds() - begin)) * 1e6));
+        }
         input[0] = goes_on;
         weft_status status = weft_allreduce(input, output, 1024, WEFT_F32, WEFT_SUM, world);
         if (status != WEFT_OK) {

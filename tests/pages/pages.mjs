@@ -2,13 +2,12 @@
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
 import { Platform, furnish, pause } from "./platform.mjs";
-import { begin, close, has, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
+import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
 
 /* ---- what a newcomer sees ---------------------------------------------------------------------------------------- */
 
 async function newcomer() {
     const platform = await Platform.start("--pods", "1x2x4");
-    state.lacking = await platform.lacks();
     try {
         const page = await open(wide);
         await page.goto(platform.address);
@@ -21,10 +20,10 @@ async function newcomer() {
         await page.locator("tbody tr", { hasText: "first" }).getByText("succeeded").waitFor();
         assert.equal(await page.getByText("No runs yet").count(), 0);
         await page.goto(`${platform.address}/run.html?run=${run}#logs`);
-        if (has("logs")) await page.locator(".log-line", { hasText: "hello" }).waitFor();
+        await page.locator(".log-line", { hasText: "hello" }).waitFor();
         await page.goto(`${platform.address}/cluster.html`);
         await page.locator(".pod").waitFor();
-        if (has("queue")) await page.getByText("Nothing waits").waitFor();
+        await page.getByText("Nothing waits").waitFor();
         await page.goto(`${platform.address}/run.html?run=999`);
         page.allowed = /404/;
         await page.getByRole("alert").waitFor();
@@ -64,7 +63,7 @@ async function runs(page, platform, known) {
     const rows = page.locator("tbody tr:not(.space)");
     await rows.first().waitFor();
     assert.match(await page.locator("[data-state=failed]").textContent(), new RegExp(`failed${counts.failed}$`));
-    if (has("queue")) await page.locator("tr", { hasText: "gpt-1b" }).locator(".reason").waitFor();
+    await page.locator("tr", { hasText: "gpt-1b" }).locator(".reason").waitFor();
     await picture(page, "runs");
 
     await page.locator("[data-state=failed]").click();
@@ -242,9 +241,9 @@ async function cluster(page, platform, known) {
     assert.equal(await squares.count(), found.slots);
     assert.equal(await page.locator(`.slots [data-run='${known.training}']`).count(), 8);
     const queued = page.locator("table[aria-label=Queue] tbody tr");
-    if (has("queue")) await queued.nth(known.waiting.length - 1).waitFor();
+    await queued.nth(known.waiting.length - 1).waitFor();
     const drawn = () => /^[1-9]\d* bars/.test(document.querySelector(".gantt canvas").getAttribute("aria-label") ?? "");
-    if (has("timeline")) await page.waitForFunction(drawn);
+    await page.waitForFunction(drawn);
     await picture(page, "cluster", true);
     await page.locator(`.slots [data-run='${known.training}']`).first().hover();
     await page.locator(".tip", { hasText: `Run ${known.training}` }).waitFor();
@@ -297,27 +296,25 @@ async function everywhere(platform, known) {
         ["projects", "/project.html"],
         ["project", "/project.html?project=vision"],
     ];
-    for (const [size, kind] of [
-        [wide, "wide"],
-        [narrow, "narrow"],
-    ]) {
-        for (const scheme of ["light", "dark"]) {
-            const page = await open(size, scheme);
-            await signIn(page, platform.address, platform.token);
-            for (const [name, address] of places) {
-                state.step = `${name}, ${kind}, ${scheme}`;
-                await page.goto(platform.address + address);
-                if (address.includes("#")) await page.reload(); // another tab alone is the same page
-                await page.locator("h1").waitFor();
-                await page.waitForLoadState("load");
-                await pause(500);
-                await picture(page, `${name}-${kind}-${scheme}`);
-                const found = await page.evaluate(lookAround);
-                assert.deepEqual(found, { beyond: 0, nameless: [], pale: [] }, state.step);
-            }
-            await close(page);
+    const visit = async (size, kind, scheme) => {
+        const page = await open(size, scheme);
+        await signIn(page, platform.address, platform.token);
+        for (const [name, address] of places) {
+            page.step = `${name}, ${kind}, ${scheme}`;
+            await page.goto(platform.address + address);
+            if (address.includes("#")) await page.reload(); // another tab alone is the same page
+            await page.locator("h1").waitFor();
+            await page.waitForLoadState("load");
+            await pause(500);
+            await picture(page, `${name}-${kind}-${scheme}`);
+            const found = await page.evaluate(lookAround);
+            assert.deepEqual(found, { beyond: 0, nameless: [], pale: [] }, page.step);
         }
-    }
+        await close(page);
+    };
+    await Promise.all(
+        ["light", "dark"].flatMap((scheme) => [visit(wide, "wide", scheme), visit(narrow, "narrow", scheme)]),
+    );
 }
 
 /* ---- what needs no server, as the modules have it ---------------------------------------------------------------- */
@@ -373,20 +370,16 @@ async function functions(page, platform) {
 async function main() {
     await begin();
     const wanted = process.env.PAGES_ONLY?.split(",");
-    const perform = async (name, work, needed = null) => {
+    const perform = async (name, work) => {
         if (wanted && !wanted.includes(name)) return;
-        if (needed && !has(needed)) {
-            console.log(`${name}: left out, for this server has no ${needed}`);
-            return;
-        }
         state.step = name;
+        const began = Date.now();
         await work();
         assert.deepEqual(state.complaints, [], "the browser has nothing to complain of");
-        console.log(`${name}: well`);
+        console.log(`${name}: ${((Date.now() - began) / 1000).toFixed(1)} s`);
     };
     await perform("newcomer", newcomer);
     const platform = await Platform.start("--pods", "2x4x4", "--tokens");
-    state.lacking = await platform.lacks();
     let page = null;
     try {
         const known = await furnish(platform);
@@ -395,9 +388,9 @@ async function main() {
         await signIn(page, platform.address, platform.token);
         await perform("runs", () => runs(page, platform, known));
         await perform("functions", () => functions(page, platform));
-        await perform("curves", () => curves(page, platform, known), "metrics");
-        await perform("logs", () => logs(page, platform, known), "logs");
-        await perform("parts of a run", () => parts(page, platform, known), "checkpoints");
+        await perform("curves", () => curves(page, platform, known));
+        await perform("logs", () => logs(page, platform, known));
+        await perform("parts of a run", () => parts(page, platform, known));
         await perform("waiting and failed", () => waitingAndFailed(page, platform, known));
         await perform("fork and stop", () => forkAndStop(page, platform, known));
         await perform("cluster", () => cluster(page, platform, known));

@@ -60,19 +60,6 @@ export class Platform {
         return text ? JSON.parse(text) : null;
     }
 
-    /** Which of the resources that pages ask for this server does not have: what needs them is left out, and told. */
-    async lacks() {
-        const { paths } = await (await fetch(`${this.address}/api/v1/openapi.json`)).json();
-        const run = "/api/v1/runs/{run}";
-        const wanted = { metrics: `${run}/metrics/curve`, logs: `${run}/logs`, checkpoints: `${run}/checkpoints` };
-        Object.assign(wanted, {
-            queue: "/api/v1/queue",
-            timeline: "/api/v1/cluster/timeline",
-            history: "/api/v1/cluster/history",
-        });
-        return Object.keys(wanted).filter((name) => !paths[wanted[name]]);
-    }
-
     get(path) {
         return this.ask("GET", path);
     }

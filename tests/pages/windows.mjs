@@ -7,13 +7,8 @@ import { join } from "node:path";
 const { chromium } = createRequire(join(process.argv[2], "package.json"))("playwright-core");
 const pictures = join(process.env.BUILD, "tests", "pages");
 
-/** `step`: what is being done; `complaints`: what the browser has said against it; `lacking`: Platform.lacks(). */
-export const state = { browser: null, step: "", complaints: [], lacking: [] };
-
-/** Whether the server has a resource that pages ask for. */
-export function has(name) {
-    return !state.lacking.includes(name);
-}
+/** `step`: what is being done; `complaints`: what the browser has said against it. */
+export const state = { browser: null, step: "", complaints: [] };
 
 /** Start the browser. */
 export async function begin() {
@@ -24,7 +19,7 @@ export async function begin() {
     });
 }
 
-/** A window in which everything that the browser complains of is kept. */
+/** A window in which everything that the browser complains of is kept, with what was being done: page.step, if it is set. */
 export async function open(size, scheme = "light", more = {}) {
     const context = await state.browser.newContext({
         viewport: size,
@@ -35,13 +30,10 @@ export async function open(size, scheme = "light", more = {}) {
     });
     const page = await context.newPage();
     page.setDefaultTimeout(15000);
-    page.on("pageerror", (error) => state.complaints.push(`${state.step}: ${error.stack}`));
+    page.on("pageerror", (error) => state.complaints.push(`${page.step ?? state.step}: ${error.stack}`));
     page.on("console", (message) => {
-        const expected =
-            page.allowed?.test(message.text()) ||
-            state.lacking.some((name) => message.location().url.split("?")[0].endsWith(`/${name}`));
-        if (["error", "warning"].includes(message.type()) && !expected)
-            state.complaints.push(`${state.step}: ${message.text()} (${message.location().url})`);
+        if (["error", "warning"].includes(message.type()) && !page.allowed?.test(message.text()))
+            state.complaints.push(`${page.step ?? state.step}: ${message.text()} (${message.location().url})`);
     });
     return page;
 }
