@@ -2,9 +2,6 @@
 /* `weft exec`: a command in a node of a run. */
 #include "cli/command.h"
 #include "cli/node_session.h"
-#include "cli/run_node.h"
-#include "cli/run_reference.h"
-#include "platform/run_specification.h"
 
 static struct {
     bool terminal;
@@ -16,24 +13,10 @@ static const struct cli_option options[] = {
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    struct platform platform;
-    char name[RUN_NAME_BYTES];
-    struct node_session_order order = {.command = call->program, .terminal = chosen.terminal};
     if (!call->program_count)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "there is no command to run: weft exec %s -- COMMAND and its arguments", call->words[0]);
-    weft_status status = run_node_parse(call->words[0], name, sizeof name, &order.node, error);
-    if (status == WEFT_OK)
-        status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status != WEFT_OK)
-        return status;
-    if (order.node == RUN_NODE_NONE)
-        order.node = 0;
-    status = run_reference_find(&platform, name, &order.run, error);
-    if (status == WEFT_OK)
-        status = node_session_run(&platform, &order, &call->exit_code, error);
-    platform_close(&platform);
-    return status;
+    return node_session_run(call->words[0], call->program, chosen.terminal, &call->exit_code, error);
 }
 
 const struct command command_exec = {

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/node_session.h"
 
+#include "cli/platform_client.h"
 #include "cli/raw_terminal.h"
+#include "cli/run_node.h"
+#include "cli/run_reference.h"
+#include "platform/run_specification.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +27,12 @@
 #define TOO_MANY     429
 #define REST_SECONDS 0.05 /* after too many requests */
 #define JOIN_SECONDS 2    /* for the thread that sends, when the command has ended */
+
+struct node_session_order {
+    int64_t run, node;
+    char *const *command;
+    bool terminal;
+};
 
 struct node_session {
     const struct node_session_order *order;
@@ -224,8 +234,8 @@ static void end_session(struct node_session *session)
     free(session);
 }
 
-weft_status node_session_run(struct platform *platform, const struct node_session_order *order, int *exit_code,
-                             struct error *error)
+static weft_status run_session(struct platform *platform, const struct node_session_order *order, int *exit_code,
+                               struct error *error)
 {
     struct json_writer body;
     struct platform_path path;
@@ -257,5 +267,25 @@ weft_status node_session_run(struct platform *platform, const struct node_sessio
         status = error_set(error, WEFT_ERROR_NETWORK, "the connection to %s was cut: the command has ended with it",
                            client_server(platform->client));
     end_session(session);
+    return status;
+}
+
+weft_status node_session_run(const char *place, char *const *command, bool terminal, int *exit_code,
+                             struct error *error)
+{
+    struct platform platform;
+    char run[RUN_NAME_BYTES];
+    struct node_session_order order = {.command = command, .terminal = terminal};
+    weft_status status = run_node_parse(place, run, sizeof run, &order.node, error);
+    if (status == WEFT_OK)
+        status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    if (order.node == RUN_NODE_NONE)
+        order.node = 0;
+    status = run_reference_find(&platform, run, &order.run, error);
+    if (status == WEFT_OK)
+        status = run_session(&platform, &order, exit_code, error);
+    platform_close(&platform);
     return status;
 }

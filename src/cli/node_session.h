@@ -7,20 +7,18 @@
 #ifndef WEFT_CLI_NODE_SESSION_H
 #define WEFT_CLI_NODE_SESSION_H
 
-#include "cli/platform_client.h"
+#include "base/error.h"
 
-struct node_session_order {
-    int64_t run, node;
-    char *const *command; /**< ends with NULL */
-    bool terminal; /**< give it a terminal; this process's, if it has one, is its keyboard and screen meanwhile */
-};
+#include <stdbool.h>
 
 /**
- * Run it until it has ended. `*exit_code` is its own, or 128 and the number of the signal that ended it. The terminal
- * is as it was before when this returns, and also when this process ends in between, by whatever can be caught. Errors:
- * as client.h has them; PEER where the command was lost.
+ * Run `command` (which ends with NULL) in the node that `place` names, RUN/node-N, or the first one of RUN, until it
+ * has ended. With `terminal` it is given one; this process's, if it has one, is its keyboard and screen meanwhile. The
+ * terminal is as it was before when this returns, and also when this process ends in between, by whatever can be
+ * caught. `*exit_code` is the command's own, or 128 and the number of the signal that ended it. Errors: ARGUMENT where
+ * `place` is none; as client.h has them; PEER where the command was lost.
  */
-weft_status node_session_run(struct platform *platform, const struct node_session_order *order, int *exit_code,
+weft_status node_session_run(const char *place, char *const *command, bool terminal, int *exit_code,
                              struct error *error);
 
 #endif

@@ -2,9 +2,6 @@
 /* `weft shell`: a shell in a node of a run. */
 #include "cli/command.h"
 #include "cli/node_session.h"
-#include "cli/run_node.h"
-#include "cli/run_reference.h"
-#include "platform/run_specification.h"
 
 static struct {
     const char *shell;
@@ -18,22 +15,8 @@ static weft_status run(struct command_call *call, struct error *error)
 {
     static char shell[] = "sh", letter[] = "-c", find[] = "command -v bash >/dev/null 2>&1 && exec bash; exec sh";
     static char *usual[] = {shell, letter, find, NULL};
-    struct platform platform;
-    char name[RUN_NAME_BYTES];
     char *given[] = {(char *)chosen.shell, NULL};
-    struct node_session_order order = {.command = chosen.shell ? given : usual, .terminal = true};
-    weft_status status = run_node_parse(call->words[0], name, sizeof name, &order.node, error);
-    if (status == WEFT_OK)
-        status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status != WEFT_OK)
-        return status;
-    if (order.node == RUN_NODE_NONE)
-        order.node = 0;
-    status = run_reference_find(&platform, name, &order.run, error);
-    if (status == WEFT_OK)
-        status = node_session_run(&platform, &order, &call->exit_code, error);
-    platform_close(&platform);
-    return status;
+    return node_session_run(call->words[0], chosen.shell ? given : usual, true, &call->exit_code, error);
 }
 
 const struct command command_shell = {

@@ -9,6 +9,8 @@
  */
 #include "collective/reduction_kernels.h"
 
+#include "base/float_bits.h"
+
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -32,36 +34,7 @@ STORED_AS(uint32_t, stored_u32);
 STORED_AS(int64_t, stored_i64);
 STORED_AS(uint64_t, stored_u64);
 
-/* ---- values: how each type is loaded, combined and stored
- * ------------------------------------------------------------ */
-
-static inline uint32_t bits_f32(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float f32_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static inline uint64_t bits_f64(double value)
-{
-    uint64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline double f64_of(uint64_t bits)
-{
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
+/* ---- values: how each type is loaded, combined and stored -------------------------------------------------------- */
 
 #define SUM(a, b)     ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
@@ -72,7 +45,7 @@ static inline double f64_of(uint64_t bits)
  * -b). */
 static inline float min_f32(float a, float b)
 {
-    float either = f32_of(bits_f32(a) | bits_f32(b));
+    float either = float_from_bits(float_to_bits(a) | float_to_bits(b));
     float rest = b < a ? b : either;
     return a < b ? a : rest;
 }
@@ -84,7 +57,7 @@ static inline float max_f32(float a, float b)
 
 static inline double min_f64(double a, double b)
 {
-    double either = f64_of(bits_f64(a) | bits_f64(b));
+    double either = double_from_bits(double_to_bits(a) | double_to_bits(b));
     double rest = b < a ? b : either;
     return a < b ? a : rest;
 }
@@ -96,30 +69,30 @@ static inline double max_f64(double a, double b)
 
 static inline float canonical_f32(float value)
 {
-    return value == value ? value : f32_of(0x7fc00000u);
+    return value == value ? value : float_from_bits(0x7fc00000u);
 }
 
 static inline double canonical_f64(double value)
 {
-    return value == value ? value : f64_of(UINT64_C(0x7ff8000000000000));
+    return value == value ? value : double_from_bits(UINT64_C(0x7ff8000000000000));
 }
 
 /* bf16 is the upper half of an f32. Rounding adds at most 0x8000, which cannot make an infinity of a NaN whose lower
  * half is 0. */
 static inline float load_bf16(uint16_t stored)
 {
-    return f32_of((uint32_t)stored << 16);
+    return float_from_bits((uint32_t)stored << 16);
 }
 
 static inline float round_bf16(float value)
 {
-    uint32_t bits = bits_f32(value);
-    return f32_of((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
+    uint32_t bits = float_to_bits(value);
+    return float_from_bits((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
 }
 
 static inline uint16_t store_bf16(float value)
 {
-    return value == value ? (uint16_t)(bits_f32(value) >> 16) : 0x7fc0;
+    return value == value ? (uint16_t)(float_to_bits(value) >> 16) : 0x7fc0;
 }
 
 static inline float sum_bf16(float a, float b)
@@ -207,18 +180,18 @@ static inline lanes max_halves(lanes a, lanes b)
 static inline float load_half(uint16_t stored)
 {
     uint32_t magnitude = stored & 0x7fffu;
-    uint32_t bits = bits_f32(f32_of(magnitude << 13) * 0x1p112f);
+    uint32_t bits = float_to_bits(float_from_bits(magnitude << 13) * 0x1p112f);
     bits |= magnitude >= 0x7c00u ? 0x7f800000u : 0;
-    return f32_of(bits | (uint32_t)(stored & 0x8000u) << 16);
+    return float_from_bits(bits | (uint32_t)(stored & 0x8000u) << 16);
 }
 
 /* To nearest even. Adding 0.5 to a value below 2^-14 leaves it rounded to multiples of 2^-24, f16's denormals, in the
  * lowest bits. */
 static inline uint16_t store_half(float value)
 {
-    uint32_t bits = bits_f32(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    uint32_t bits = float_to_bits(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
     uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
-    uint32_t small = bits_f32(f32_of(magnitude) + 0.5f) - 0x3f000000u;
+    uint32_t small = float_to_bits(float_from_bits(magnitude) + 0.5f) - 0x3f000000u;
     uint32_t half = magnitude < 0x38800000u ? small : normal;
     half = magnitude >= 0x477ff000u ? 0x7c00u : half;
     return magnitude > 0x7f800000u ? 0x7e00 : (uint16_t)(half | sign);
