@@ -34,7 +34,6 @@ struct source {
 };
 
 struct paging {
-    const struct run_output_query *query;
     struct source *sources;
     uint32_t count;
     bool forwards;
@@ -300,7 +299,7 @@ weft_status run_output_page(const struct run_output_query *query, const char *cu
                             struct run_output_page *page, struct error *error)
 {
     struct run_output_line place;
-    struct paging paging = {.query = query, .forwards = forwards, .most = most < 1 ? 1 : most};
+    struct paging paging = {.forwards = forwards, .most = most < 1 ? 1 : most};
     struct run_output_page made = {0};
     uint64_t frontier = 0;
     if (paging.most > RUN_OUTPUT_LINES_MOST)

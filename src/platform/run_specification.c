@@ -410,8 +410,3 @@ const char *slot_kind_name(enum slot_kind kind)
 {
     return slot_kinds[kind];
 }
-
-const char *run_launch_name(enum run_launch launch)
-{
-    return launches[launch];
-}

@@ -104,8 +104,7 @@ void run_specification_write(struct json_writer *writer, const char *key,
 /** Free what it owns; harmless on a zeroed struct. */
 void run_specification_free(struct run_specification *specification);
 
-/** "gpu" or "cpu"; "ranks", "nodes" or "first"; static strings. */
+/** "gpu" or "cpu": a static string. */
 const char *slot_kind_name(enum slot_kind kind);
-const char *run_launch_name(enum run_launch launch);
 
 #endif

@@ -80,8 +80,6 @@ weft_status http_start(struct http_server *server, struct error *error);
  * NULL is allowed. */
 void http_stop(struct http_server *server);
 
-uint16_t http_port(const struct http_server *server);
-
 /** "http://127.0.0.1:8400", as a client may call it; `text` has room for 320 bytes. Returns `text`. */
 char *http_address(const struct http_server *server, char *text, size_t room);
 
@@ -121,9 +119,6 @@ bool http_request_is_encrypted(const struct http_request *request);
 
 /** The body, in one piece; NULL where there is none. A NUL that is not counted follows it. */
 const char *http_request_body(const struct http_request *request, size_t *size);
-
-/** The client has gone: an answer would be thrown away. */
-bool http_request_is_gone(const struct http_request *request);
 
 /** The status it was answered with, whether or not anybody was still there; 0: it was not. */
 unsigned http_request_status(const struct http_request *request);

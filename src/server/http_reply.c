@@ -123,11 +123,6 @@ const char *http_request_body(const struct http_request *request, size_t *size)
     return request->body_text;
 }
 
-bool http_request_is_gone(const struct http_request *request)
-{
-    return !request->connection;
-}
-
 unsigned http_request_status(const struct http_request *request)
 {
     return request->status;

@@ -338,11 +338,6 @@ void http_stop(struct http_server *server)
     http_server_free(server);
 }
 
-uint16_t http_port(const struct http_server *server)
-{
-    return server->port;
-}
-
 char *http_address(const struct http_server *server, char *text, size_t room)
 {
     bool six = strchr(server->host, ':');

@@ -235,12 +235,6 @@ struct http_application router_application(struct router *router)
     return (struct http_application){.begin = router_begin, .handle = router_handle, .context = router};
 }
 
-const char *router_document(const struct router *router, size_t *size)
-{
-    *size = router->document_size;
-    return router->document;
-}
-
 static bool fits(const struct router_entry *entry, const struct route_path *path)
 {
     if (entry->segment_count != path->segment_count)

@@ -155,9 +155,6 @@ weft_status router_finish(struct router *router, struct error *error);
 /** For http_config; the router outlives the server. */
 struct http_application router_application(struct router *router);
 
-/** The OpenAPI document. */
-const char *router_document(const struct router *router, size_t *size);
-
 /* ---- for handlers ----------------------------------------------------------------------------------------------- */
 
 /** The value of a parameter of the route, by its name; never NULL (see `given`). */

@@ -83,12 +83,12 @@ static weft_status read_map(const struct yaml_value *map, const struct key *keys
 
 static weft_status read_class(const struct yaml_value *map, struct service_policy *policy, struct error *error)
 {
-    struct controller_class *class = &policy->classes[policy->class_count];
-    char *name = policy->names[policy->class_count];
     int64_t runs = 0;
     struct error refusal = {0};
     if (policy->class_count == POLICY_CLASSES_MOST)
         return yaml_value_fail(map, error, "these are more than %d classes", POLICY_CLASSES_MOST);
+    struct controller_class *class = &policy->classes[policy->class_count];
+    char *name = policy->names[policy->class_count];
     if (platform_name_check(map->key, "the class", &refusal) != WEFT_OK)
         return yaml_value_fail(map, error, "%s", refusal.text);
     *class = (struct controller_class){0};
