@@ -273,8 +273,8 @@ void keeper_do_then(struct keeper *keeper, struct route_call *call, keeper_work 
         if (give(keeper, work))
             return;
     }
-    free(work);
     http_fail(call->request, 503, "the server is %s", work ? "stopping" : "out of memory at the moment");
+    free(work);
 }
 
 /* The first works of the queue, GROUP_MOST at most; `*more` if others wait. */

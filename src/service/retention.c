@@ -15,6 +15,7 @@
 #include <time.h>
 
 #define PERIOD_SECONDS 3600
+#define KEYS_KEPT      INT64_C(604800000) /* a week, in milliseconds: of idempotency keys */
 #define DECIDED_MOST   64 /* runs that the rules discard at once, so that requests are answered meanwhile */
 
 struct retention {
@@ -65,6 +66,19 @@ static void decide(struct keeper *keeper, void *context)
                 registry, registry_run_discard(registry, request->runs[i], "", detail, keeper_now(), request->error),
                 request->error);
     }
+    finish(request);
+}
+
+/* Nobody asks again for what was answered so long ago. */
+static void forget_keys(struct keeper *keeper, void *context)
+{
+    struct request *request = context;
+    struct database *registry = keeper ? keeper_registry(keeper) : NULL;
+    if (registry)
+        request->status = database_begin(registry, DATABASE_LAZY, request->error);
+    if (registry && request->status == WEFT_OK)
+        request->status = database_end(
+            registry, registry_keys_forget(registry, keeper_now() - KEYS_KEPT, request->error), request->error);
     finish(request);
 }
 
@@ -174,6 +188,8 @@ static void look(struct retention *retention)
         status = decide_by_rules(retention, registry, &error);
     if (status == WEFT_OK)
         status = remove_discarded(retention, registry, &error);
+    if (status == WEFT_OK)
+        status = ask(retention, forget_keys, NULL, 0, &error);
     database_close(registry);
     if (status != WEFT_OK)
         complain(&retention->trouble, "what discarded runs have left cannot be removed at the moment", &error);
