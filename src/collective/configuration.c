@@ -17,6 +17,8 @@
 
 /* Sorted by name; tests/house/environment compares it with what the sources read. */
 static const struct configuration_variable variables[] = {
+    {"PATH", "folders", "the system's",
+     "where programs are looked for; those of a run of weft serve find the folder of its weft at the end"},
     {"TERM", "a terminal's name", "dumb", "weft train writes over its live line on terminals other than dumb"},
     {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
     {"WEFT_CHECKPOINT_DIR", "a folder", "none",
@@ -67,7 +69,8 @@ static const struct configuration_variable variables[] = {
     {"XDG_CACHE_HOME", "a folder", "HOME and .cache",
      "where measured links and sweeps are kept, in weft, and code that weft submit has sent, for a week"},
     {"XDG_CONFIG_HOME", "a folder", "HOME and .config", "where your token for a Weft server is, in weft"},
-    {"XDG_STATE_HOME", "a folder", "HOME and .local/state", "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
+    {"XDG_STATE_HOME", "a folder", "HOME and .local/state",
+     "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
 };
 
 const struct configuration_variable *configuration_variables(size_t *count)

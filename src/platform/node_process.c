@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/close_range.h>
 #include <pwd.h>
 #include <signal.h>
@@ -65,6 +66,38 @@ static void become_at_home(const struct passwd *user)
     setenv("SHELL", *user->pw_shell ? user->pw_shell : "/bin/sh", 1);
 }
 
+/* Whether `folders`, as PATH has them, are `folder` too. */
+static bool is_among(const char *folders, const char *folder)
+{
+    const size_t length = strlen(folder);
+    for (const char *at = folders; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL)
+        if (strncmp(at, folder, length) == 0 && (at[length] == ':' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* Let `weft` be found where nobody has installed it: the folder of this executable comes last in PATH. */
+static void add_own_folder(void)
+{
+    char own[PATH_MAX], standard[256] = "", *path;
+    const char *before = getenv("PATH");
+    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    if (length <= 0)
+        return;
+    own[length] = '\0';
+    *strrchr(own, '/') = '\0';
+    if (!before) { /* what is searched then */
+        confstr(_CS_PATH, standard, sizeof standard);
+        before = standard;
+    }
+    /* A folder that this user may not enter would only make every mistyped name a want of permission. */
+    if (!*own || strchr(own, ':') || is_among(before, own) || access(own, X_OK) != 0 ||
+        asprintf(&path, "%s:%s", before, own) < 0)
+        return;
+    setenv("PATH", path, 1);
+    free(path);
+}
+
 static void set_environment(const struct node_place *place, char *const *more, const struct passwd *user)
 {
     const struct node_order *order = place->order;
@@ -88,6 +121,7 @@ static void set_environment(const struct node_place *place, char *const *more, c
     setenv("WEFT_NODE_FOLDER", place->folder, 1);
     if (file_join(text, place->folder, "metrics", NULL) == WEFT_OK)
         setenv("WEFT_METRICS", text, 1);
+    add_own_folder();
 }
 
 /* Send errno and what failed ('f'older, 'p'rogram, 'u'ser) to the parent, and end. */

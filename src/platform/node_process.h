@@ -31,6 +31,8 @@ struct node_place {
  *     WEFT_GRACE                  seconds to write a checkpoint in (four fifths of the grace period), unless given
  *     WEFT_METRICS                a file: lines of metrics appended to it are collected
  *     WEFT_NODE_FOLDER            the node's folder: what its processes are known by
+ *     PATH                        as it was, and at its end the folder of this executable: the weft that serves is
+ *                                 found where no other one is
  *
  * Errors: SYSTEM; DATA when the command itself cannot be run, or another user cannot enter the folder; ARGUMENT when
  * there is no such user or folder.
