@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "train/evaluator.h"
+#include "train/report_names.h"
+#include "weft/report.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -81,6 +83,20 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     return WEFT_OK;
 }
 
+/* A point for whoever collects metrics (WEFT_METRICS); it is not worth a failure. */
+static void report_result(const struct pretrained *weights, const struct evaluator_result *result)
+{
+    const int64_t step = (int64_t)pretrained_step(weights);
+    weft_reporter *reporter;
+    if (weft_reporter_open(NULL, &reporter) != WEFT_OK)
+        return;
+    (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/loss", step, result->loss);
+    if (result->bytes_per_token > 0)
+        (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/bits_per_byte", step,
+                          result->loss / log(2.0) / result->bytes_per_token);
+    (void)weft_reporter_close(reporter);
+}
+
 static weft_status evaluate(struct command_call *call, weft_context *context, bool *speaks, struct error *error)
 {
     weft_comm *world = weft_world(context);
@@ -97,8 +113,10 @@ static weft_status evaluate(struct command_call *call, weft_context *context, bo
     chosen.config.pretrained = weights;
     if (status == WEFT_OK)
         status = evaluator_run(&chosen.config, context, world, &result, speaks, error);
-    if (status == WEFT_OK && weft_comm_rank(world) == 0)
+    if (status == WEFT_OK && weft_comm_rank(world) == 0) {
+        report_result(weights, &result);
         status = print_result(call->output, weights, &result, weft_comm_size(world), error);
+    }
     pretrained_close(weights);
     return status;
 }

@@ -145,6 +145,8 @@ static weft_status resolve(struct error *error)
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
     config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;
     config->warnings = stderr;
+    const char *collected = getenv("WEFT_METRICS");
+    config->collected = collected && *collected ? collected : NULL;
     config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
     if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK)
         return status;

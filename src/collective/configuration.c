@@ -44,7 +44,7 @@ static const struct configuration_variable variables[] = {
      "where the ranks meet under srun or torchrun: at this port"},
     {"WEFT_MEETING_SERVED", "any text", "set by weft run", "the launcher serves the meeting, rank 0 need not"},
     {"WEFT_METRICS", "a file, a pipe or a folder", "none",
-     "where weft_report() writes metrics; in a folder, each rank writes a file of its own"},
+     "where weft_report() and weft train write metrics; in a folder, each rank writes a file of its own"},
     {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
     {"WEFT_NODE_HOSTS", "HOST:SLOTS, several with commas between", "set by the platform",
      "the hosts of a run's nodes, for weft run --hosts on one of them"},

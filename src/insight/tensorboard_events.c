@@ -3,6 +3,7 @@
 
 #include "base/crc32c.h"
 #include "insight/event_message.h"
+#include "train/report_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -54,7 +55,9 @@ void events_close(struct events_reader *reader)
 
 bool events_is_file(const char *name)
 {
-    return strstr(name, "tfevents") != NULL;
+    static const char collected[] = REPORT_NAME_COLLECTED;
+    const size_t length = strlen(name), end = sizeof collected - 1;
+    return strstr(name, "tfevents") && !(length >= end && strcmp(name + length - end, collected) == 0);
 }
 
 /* `done` bytes are done with. */

@@ -64,6 +64,7 @@ struct train_config {
     int64_t log_every;                    /**< steps between progress lines */
     const char *metrics;                  /**< file of JSON lines, written by rank 0; NULL: none; so are the next two */
     const char *prometheus, *tensorboard; /**< see report_options */
+    const char *collected;                /**< likewise, from WEFT_METRICS; NULL: nobody collects */
     const char *run_name;                 /**< what these call the run */
     FILE *warnings;                       /**< where it is said that they cannot be written; NULL: nowhere */
 

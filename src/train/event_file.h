@@ -31,9 +31,11 @@ struct event_value {
 
 /**
  * Make a file of its own in `folder`, which is made too: events.out.tfevents.TIME.HOST.PROCESS.NUMBER. `time` is
- * seconds since 1970.
+ * seconds since 1970. With `collected` the name ends in REPORT_NAME_COLLECTED (report_names.h): what is in the file is
+ * reported by other means too, and those who collect metrics pass it by.
  */
-weft_status event_file_open(struct event_file *events, const char *folder, double time, struct error *error);
+weft_status event_file_open(struct event_file *events, const char *folder, double time, bool collected,
+                            struct error *error);
 
 /** Append `count` values of one step, and flush. */
 weft_status event_file_put(struct event_file *events, double time, uint64_t step, const struct event_value *values,

@@ -12,8 +12,8 @@
 
 #define FADING 0.9 /* what a step counts less than the next one among the recent ones */
 
-static const struct report_sink *const kinds[REPORT_SINKS] = {&report_sink_line, &report_sink_json,
-                                                              &report_sink_prometheus, &report_sink_tensorboard};
+static const struct report_sink *const kinds[REPORT_SINKS] = {
+    &report_sink_line, &report_sink_json, &report_sink_prometheus, &report_sink_tensorboard, &report_sink_collected};
 #define LINE 0 /* place of the one for people */
 
 const char *const report_ending_names[] = {"finished", "stopped", "failed"};

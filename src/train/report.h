@@ -8,7 +8,8 @@
  *
  *     report_open -> report_begin -> report_step, report_evaluation, report_say ... -> report_end -> report_close
  *
- * A file that cannot be opened is an error of report_open(): the run does not begin. One that cannot be written later
+ * A file that cannot be opened is an error of report_open(): the run does not begin (but for what is collected, which
+ * nobody has asked this run for). One that cannot be written later
  * (a full disk) does not end a run that may have taken days: it is given up, which is said at once and again at the
  * end, and the run's exit code is not changed by it. Never changes what is computed.
  */
@@ -41,6 +42,7 @@ struct report_options {
     const char *metrics;     /**< file that JSON lines are appended to; NULL: none */
     const char *prometheus;  /**< file that always holds the newest figures; NULL: none */
     const char *tensorboard; /**< folder that gets an event file; NULL: none */
+    const char *collected; /**< what WEFT_METRICS names: file, pipe or folder for curves (weft/report.h); NULL: none */
 };
 
 /** What is known of a run before its first step. Strings are borrowed for the life of the report. */
@@ -67,7 +69,7 @@ enum report_ending {
     REPORT_FAILED,
 };
 
-#define REPORT_SINKS 4
+#define REPORT_SINKS 5
 
 struct report {
     struct report_options options;

@@ -22,7 +22,13 @@ extern const char *const report_name_keys[REPORT_NAMES];
 /** "train/gradient_norm". */
 extern const char *const report_name_curves[REPORT_NAMES];
 
+/** The share of a step in which communication was waited for, as a curve. */
+#define REPORT_NAME_WAIT_SHARE "speed/wait_share"
+
 /** Of an evaluation: the group that its figures are put into ("held-out" of "held-out/loss"). */
 #define REPORT_NAME_HELD_OUT "held-out"
+
+/** What the name of an event file ends in whose curves are collected without it, lest they be taken twice. */
+#define REPORT_NAME_COLLECTED ".collected"
 
 #endif

@@ -61,7 +61,8 @@ struct report_sink {
     void (*close)(void *state);
 };
 
-extern const struct report_sink report_sink_line, report_sink_json, report_sink_prometheus, report_sink_tensorboard;
+extern const struct report_sink report_sink_line, report_sink_json, report_sink_prometheus, report_sink_tensorboard,
+    report_sink_collected;
 
 /** "finished", "stopped", "failed". */
 extern const char *const report_ending_names[];

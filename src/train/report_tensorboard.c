@@ -15,7 +15,8 @@ static weft_status tensorboard_open(const struct report_options *options, void *
     struct event_file *events = malloc(sizeof *events);
     if (!events)
         return error_memory(error, sizeof *events, "the event file");
-    weft_status status = event_file_open(events, options->tensorboard, (double)time(NULL), error);
+    weft_status status =
+        event_file_open(events, options->tensorboard, (double)time(NULL), options->collected != NULL, error);
     if (status == WEFT_OK)
         *state = events;
     else
@@ -36,7 +37,7 @@ static weft_status tensorboard_step(void *state, const struct report_figures *fi
         {report_name_curves[REPORT_NAME_GRADIENT_NORM], figures->step.gradient_norm},
         {report_name_curves[REPORT_NAME_SECONDS], figures->step.seconds},
         {report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens},
-        {"speed/wait_share", figures->speed.wait},
+        {REPORT_NAME_WAIT_SHARE, figures->speed.wait},
         {report_name_curves[REPORT_NAME_UTILISATION], figures->speed.share}, /* the last: it may be unknown */
     };
     const size_t count = sizeof values / sizeof *values - !isfinite(figures->speed.share);

@@ -61,7 +61,8 @@ static struct report_options report_options_of(const struct trainer *trainer)
                                    .every = (uint64_t)config->log_every,
                                    .metrics = config->metrics,
                                    .prometheus = config->prometheus,
-                                   .tensorboard = config->tensorboard};
+                                   .tensorboard = config->tensorboard,
+                                   .collected = config->collected};
 }
 
 /* What this rank can find out by itself, before it takes memory. */

@@ -48,7 +48,7 @@ static struct event_file new_file(const char *below)
 {
     struct event_file file;
     struct error error = {0};
-    if (event_file_open(&file, temporary_path(folder, below), 1700000000, &error) != WEFT_OK)
+    if (event_file_open(&file, temporary_path(folder, below), 1700000000, false, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     return file;
 }

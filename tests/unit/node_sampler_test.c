@@ -217,7 +217,7 @@ static void event_files_become_lines(void **state)
     struct event_file file;
     struct error error = {0};
     const struct event_value two[] = {{"loss", 0.5}, {"rate", NAN}};
-    assert_int_equal(event_file_open(&file, temporary_path(work, "curves"), 1700000000, &error), WEFT_OK);
+    assert_int_equal(event_file_open(&file, temporary_path(work, "curves"), 1700000000, false, &error), WEFT_OK);
     assert_int_equal(event_file_put(&file, 1700000001.5, 7, two, 2, &error), WEFT_OK);
     hear(sampler, 0, 1);
     assert_string_equal(found.event_lines, "{\"step\":7,\"time\":1700000001.500000,\"loss\":0.5,\"rate\":NaN}\n");

@@ -108,7 +108,7 @@ static void files_of_one_second_have_names_of_their_own(void **state)
     const char *folder = temporary_folder();
     struct event_file files[3];
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(event_file_open(&files[i], folder, 1234567890, NULL), WEFT_OK);
+        assert_int_equal(event_file_open(&files[i], folder, 1234567890, false, NULL), WEFT_OK);
     assert_non_null(strstr(files[0].path, "/events.out.tfevents.1234567890."));
     assert_string_not_equal(files[0].path, files[1].path);
     assert_string_not_equal(files[1].path, files[2].path);

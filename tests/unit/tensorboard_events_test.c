@@ -103,7 +103,7 @@ static const char *our_file(int steps)
 {
     struct event_file file;
     static char path[FILE_PATH_BYTES];
-    assert_int_equal(event_file_open(&file, folder, 1700000000, NULL), WEFT_OK);
+    assert_int_equal(event_file_open(&file, folder, 1700000000, false, NULL), WEFT_OK);
     for (int step = 1; step <= steps; step++) {
         const struct event_value values[] = {{"train/loss", 1.0 / step}, {"train/rate", 0.5}};
         assert_int_equal(event_file_put(&file, 1700000000 + step, (uint64_t)step, values, 2, NULL), WEFT_OK);
