@@ -97,7 +97,7 @@ struct route {
     const char *summary;   /**< a sentence */
     enum route_permission permission;
     const struct route_parameter *parameters; /**< ends with a name of NULL; NULL: none */
-    const char *request;                      /**< the schema of the body, which is JSON; NULL: no JSON */
+    const char *request;                      /**< the schema of the body, which is JSON; NULL: no JSON (but {}) */
     const char *consumes; /**< another type of body ("application/octet-stream"), given as it comes */
     const char *response; /**< the schema of the answer; NULL: none */
     const char *produces; /**< [application/json] */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define TOKEN_MOST 256
+#define EMPTY_MOST 1024 /* bytes of a body where none is wanted: {} with whatever spaces */
 
 /* Methods that change something. */
 static bool changes(const struct http_request *request)
@@ -293,7 +294,7 @@ void router_begin(void *context, struct http_request *request, size_t *body_most
     if (call->route->body_most)
         *body_most = call->route->body_most;
     else if (!call->route->request && !call->route->consumes)
-        *body_most = 0;
+        *body_most = EMPTY_MOST;
 }
 
 /* What JSON allows and no text of ours can hold: the reader would see an end where the writer saw none. */
@@ -320,11 +321,33 @@ static weft_status read_body(struct route_call *call, struct error *error)
     return status == WEFT_OK ? schema_check(call->router->schemas, call->route->request, call->body, error) : status;
 }
 
+/* Where no body is wanted: clients that always send one send an empty object. */
+static weft_status expect_nothing(const struct route_call *call, struct error *error)
+{
+    size_t size = 0;
+    const char *body = http_request_body(call->request, &size);
+    cJSON *value = NULL;
+    if (size == 0)
+        return WEFT_OK;
+    struct error none = {0};
+    const bool empty = json_parse(body, size, "the body", &value, &none) == WEFT_OK && cJSON_IsObject(value) &&
+                       cJSON_GetArraySize(value) == 0;
+    cJSON_Delete(value);
+    return empty ? WEFT_OK
+                 : error_set(error, WEFT_ERROR_DATA, "%s takes no body, or an empty JSON object: {}",
+                             call->route->operation);
+}
+
 void router_handle(void *context, struct http_request *request)
 {
     struct route_call *call = http_request_attached(request);
     struct error error = {0};
-    if (call->route->request && read_body(call, &error) != WEFT_OK)
+    weft_status status = WEFT_OK;
+    if (call->route->request)
+        status = read_body(call, &error);
+    else if (!call->route->consumes)
+        status = expect_nothing(call, &error);
+    if (status != WEFT_OK)
         http_fail_error(request, &error);
     else
         call->route->handler(call);
