@@ -242,6 +242,13 @@ struct hearing {
     struct error *error;
 };
 
+/* When it happened, by the node's clock; that may be long ago, if nobody was here to hear of it. */
+static int64_t moment_of(const struct hearing *hearing, const struct journal_record *record)
+{
+    const uint64_t told = record->time / 1000;
+    return told > 0 && told < (uint64_t)hearing->now ? (int64_t)told : hearing->now;
+}
+
 /* How a node ended, from its last record. */
 static struct registry_node end_of(const struct journal_record *record, uint32_t node)
 {
@@ -285,18 +292,19 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
     struct database *registry = controller->config.registry;
     struct registry_outcome outcome;
     struct registry_node ended = end_of(record, hearing->node);
+    const int64_t moment = moment_of(hearing, record);
     if (run->first_leads && hearing->node > 0 && ended.how == RUN_EXIT_COMPLETED)
         *ended.detail = '\0'; /* that it was told to end is how it is, and no reason of the run's end */
     int64_t left = 0;
     weft_status status = WEFT_OK;
     if (record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_TIME_LIMIT)
-        status = registry_run_change(registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "", hearing->now,
-                                     &outcome, hearing->error);
+        status = registry_run_change(registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "", moment, &outcome,
+                                     hearing->error);
     if (status == WEFT_OK && (ended.how == RUN_EXIT_LOST || ended.how == RUN_EXIT_NOT_STARTED))
         status = blame_host(hearing, &ended);
     if (status == WEFT_OK)
-        status = registry_node_end(registry, run->run, run->epoch, &ended, controller->config.platform_most,
-                                   hearing->now, &left, &outcome, hearing->error);
+        status = registry_node_end(registry, run->run, run->epoch, &ended, controller->config.platform_most, moment,
+                                   &left, &outcome, hearing->error);
     if (status == WEFT_OK)
         status = budget_settle(controller, run, &outcome, hearing->now, hearing->error);
     if (status != WEFT_OK)
@@ -314,14 +322,15 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
     return WEFT_OK;
 }
 
-static weft_status hear_start(struct hearing *hearing)
+static weft_status hear_start(struct hearing *hearing, const struct journal_record *record)
 {
     struct controlled_run *run = hearing->run;
+    const int64_t moment = moment_of(hearing, record);
     struct registry_outcome outcome;
     weft_status status = registry_node_start(hearing->controller->config.registry, run->run, run->epoch, hearing->node,
-                                             hearing->now, &outcome, hearing->error);
+                                             moment, &outcome, hearing->error);
     if (status == WEFT_OK && outcome.from != outcome.to && outcome.to == RUN_RUNNING) {
-        run->since = hearing->now;
+        run->since = moment;
         hearing->controller->plan_stale = true;
         budget_started(hearing->controller, run);
     }
@@ -334,7 +343,7 @@ static bool hear_record(void *context, const struct journal_record *record)
     struct controlled_run *run = hearing->run;
     const struct controller_config *config = &hearing->controller->config;
     if (record->kind == JOURNAL_STARTED)
-        hearing->status = hear_start(hearing);
+        hearing->status = hear_start(hearing, record);
     else if (journal_is_end(record->kind))
         hearing->status = hear_end(hearing, record);
     if (hearing->status == WEFT_OK && config->sink)

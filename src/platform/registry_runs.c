@@ -224,7 +224,7 @@ struct change {
     struct registry_run *run; /* as it is; follows each change */
     int64_t epoch;            /* of the report */
     const char *actor, *detail;
-    int64_t now;
+    int64_t now; /* when it happened; it may be told later */
     struct registry_outcome *outcome;
     struct error *error;
 };
@@ -342,7 +342,8 @@ static weft_status apply(struct change *change, enum run_cause cause)
     follow(change, cause);
     run->state = to;
     run->cause = cause;
-    run->changed = change->now;
+    if (change->now > run->changed) /* otherwise it is told late, and something else has come before the telling */
+        run->changed = change->now;
     registry_detail(change->detail, run_cause_text(cause), run->detail);
     weft_status status = store(change);
     if (status == WEFT_OK && cause == RUN_CAUSE_STARTED)
@@ -352,7 +353,7 @@ static weft_status apply(struct change *change, enum run_cause cause)
     return status != WEFT_OK
                ? status
                : add_event(change->database, run->run, run->epoch, cause, run_state_name(outcome->from),
-                           run_state_name(to), REGISTRY_DONE, change->actor, run->detail, change->now, change->error);
+                           run_state_name(to), REGISTRY_DONE, change->actor, run->detail, run->changed, change->error);
 }
 
 /* Load the run and see whether the report is about its present attempt; if not, it is recorded and `*stale`. */
@@ -469,8 +470,9 @@ weft_status registry_run_end(struct database *database, int64_t run, int64_t epo
 
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
-/* How many nodes of the attempt have 0 in `column`, and the worst exit of the others. */
-static weft_status count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst)
+/* How many nodes of the attempt are left, the worst exit of the others, and the time of the last of them. */
+static weft_status count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst,
+                               int64_t *last)
 {
     struct statement *select = database_prepare(change->database, sql);
     statement_bind_integer(select, change->run->run);
@@ -478,6 +480,7 @@ static weft_status count_nodes(const struct change *change, const char *sql, int
     if (statement_next(select)) {
         *left = statement_integer(select, 0);
         *worst = statement_integer(select, 1);
+        *last = statement_integer(select, 2);
     }
     return statement_end(select, change->error);
 }
@@ -494,7 +497,8 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
         return status;
     outcome->from = outcome->to = row.state;
     struct statement *update = database_prepare(
-        database, "UPDATE nodes SET started = ? WHERE run = ? AND epoch = ? AND node = ? AND started = 0");
+        database, "UPDATE nodes SET started = max(?, (SELECT placed FROM attempts WHERE attempts.run = nodes.run "
+                  "AND attempts.epoch = nodes.epoch)) WHERE run = ? AND epoch = ? AND node = ? AND started = 0");
     statement_bind_integer(update, now);
     statement_bind_integer(update, run);
     statement_bind_integer(update, epoch);
@@ -502,8 +506,11 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     status = statement_run(update, error);
     if (status != WEFT_OK || database_changes(database) == 0)
         return status; /* told before */
-    status = count_nodes(&change, "SELECT count(*), 0 FROM nodes WHERE run = ? AND epoch = ? AND started = 0", &left,
-                         &worst);
+    /* The attempt runs from when the last of its nodes does; they need not tell of it in that order. */
+    status = count_nodes(&change,
+                         "SELECT ifnull(sum(started = 0), 0), 0, ifnull(max(started), 0) FROM nodes WHERE run = ? AND "
+                         "epoch = ?",
+                         &left, &worst, &change.now);
     if (status != WEFT_OK || left > 0 || (row.state != RUN_PLACED && row.state != RUN_STARTING))
         return status;
     /* The engine's word that it took the attempt may come later than the nodes' own. */
@@ -526,9 +533,9 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     if (status != WEFT_OK || stale)
         return status;
     outcome->from = outcome->to = row.state;
-    struct statement *update =
-        database_prepare(database, "UPDATE nodes SET ended = ?, how = ?, code = ?, signal = ?, detail = ? "
-                                   "WHERE run = ? AND epoch = ? AND node = ? AND ended = 0");
+    struct statement *update = database_prepare(
+        database, "UPDATE nodes SET ended = max(?, started), how = ?, code = ?, signal = ?, detail = ? "
+                  "WHERE run = ? AND epoch = ? AND node = ? AND ended = 0");
     const int64_t integers[] = {now, ended->how, ended->code, ended->signal};
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         statement_bind_integer(update, integers[i]);
@@ -540,9 +547,9 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     bool told_before = status == WEFT_OK && database_changes(database) == 0;
     if (status == WEFT_OK)
         status = count_nodes(&change,
-                             "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended THEN how END), 0) "
-                             "FROM nodes WHERE run = ? AND epoch = ?",
-                             left, &worst);
+                             "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended THEN how END), 0), "
+                             "ifnull(max(ended), 0) FROM nodes WHERE run = ? AND epoch = ?",
+                             left, &worst, &change.now);
     if (status != WEFT_OK || told_before || *left > 0 || !run_state_is_active(row.state))
         return status;
     return end(&change, (enum run_exit)worst, platform_most);

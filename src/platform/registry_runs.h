@@ -130,13 +130,18 @@ weft_status registry_run_end(struct database *database, int64_t run, int64_t epo
                              const char *detail, int64_t platform_most, int64_t now, struct registry_outcome *outcome,
                              struct error *error);
 
-/** Node `node` has started. With the last of them the run is running. */
+/**
+ * Node `node` has started at `now`, of which may be told later: that is when the node started, and the run, with the
+ * last of its nodes; in the list of events the change stands behind those that were told of before. With the last of
+ * them the run is running.
+ */
 weft_status registry_node_start(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now,
                                 struct registry_outcome *outcome, struct error *error);
 
 /**
  * Node `node` has ended: host, slots, sequence of `ended` are not looked at. With the last of them the attempt ends, by
- * the worst of their exits (not started, lost, failed, again, completed). `*left` nodes have not ended.
+ * the worst of their exits (not started, lost, failed, again, completed), at the time of the last. `now` as above.
+ * `*left` nodes have not ended.
  */
 weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
                               int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
