@@ -70,6 +70,28 @@ static weft_status see_all(struct database *database, const char **viewer, struc
 
 #define VIEWED " AND project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ? AND disabled = 0)"
 
+static void append_whose(struct query *query, const char *viewer, const struct registry_filter *filter)
+{
+    append_equal(query, VIEWED, viewer);
+    append_equal(query, " AND project = ?", filter->project);
+}
+
+static void append_words(struct query *query, const struct registry_filter *filter)
+{
+    append_equal(query, " AND owner = ?", filter->owner);
+    append_equal(query, " AND class = ?", filter->class_name);
+    if (filter->search && *filter->search)
+        append_equal(query, " AND instr(words, lower(?)) > 0", filter->search);
+}
+
+static struct statement *prepare(struct database *database, const struct query *query)
+{
+    struct statement *select = database_prepare(database, query->sql);
+    for (size_t i = 0; i < query->text_count; i++)
+        statement_bind_text(select, query->texts[i]);
+    return select;
+}
+
 weft_status registry_run_list(struct database *database, const struct registry_filter *filter,
                               struct registry_run **list, size_t *count, bool *more, struct error *error)
 {
@@ -83,20 +105,14 @@ weft_status registry_run_list(struct database *database, const struct registry_f
     if (status != WEFT_OK)
         return status;
     append(&query, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE 1");
-    append_equal(&query, VIEWED, viewer);
-    append_equal(&query, " AND project = ?", filter->project);
-    append_equal(&query, " AND owner = ?", filter->owner);
-    append_equal(&query, " AND class = ?", filter->class_name);
-    if (filter->search && *filter->search)
-        append_equal(&query, " AND instr(words, lower(?)) > 0", filter->search);
+    append_whose(&query, viewer, filter);
+    append_words(&query, filter);
     append_states(&query, filter->states);
     if (filter->beyond)
         append(&query, filter->oldest_first ? " AND run > ?" : " AND run < ?");
     append(&query, filter->oldest_first ? " ORDER BY run LIMIT ?" : " ORDER BY run DESC LIMIT ?");
 
-    struct statement *select = database_prepare(database, query.sql);
-    for (size_t i = 0; i < query.text_count; i++)
-        statement_bind_text(select, query.texts[i]);
+    struct statement *select = prepare(database, &query);
     if (filter->beyond)
         statement_bind_integer(select, filter->beyond);
     statement_bind_integer(select, (int64_t)filter->most + 1);
@@ -117,18 +133,22 @@ weft_status registry_run_list(struct database *database, const struct registry_f
     return status;
 }
 
-weft_status registry_run_counts(struct database *database, const char *viewer, int64_t counts[RUN_STATES],
-                                struct error *error)
+weft_status registry_run_counts(struct database *database, const struct registry_filter *filter,
+                                int64_t counts[RUN_STATES], struct error *error)
 {
+    const char *viewer = filter->viewer;
+    const bool kept = !filter->owner && !filter->class_name && !(filter->search && *filter->search);
     weft_status status = see_all(database, &viewer, error);
     if (status != WEFT_OK)
         return status;
     struct query query = {.length = 0};
-    append(&query, "SELECT state, runs FROM run_counts WHERE 1");
-    append_equal(&query, VIEWED, viewer);
-    struct statement *select = database_prepare(database, query.sql);
-    if (viewer)
-        statement_bind_text(select, viewer);
+    append(&query, kept ? "SELECT state, runs FROM run_counts WHERE 1" : "SELECT state, count(*) FROM runs WHERE 1");
+    append_whose(&query, viewer, filter);
+    if (!kept) {
+        append_words(&query, filter);
+        append(&query, " GROUP BY state");
+    }
+    struct statement *select = prepare(database, &query);
     memset(counts, 0, RUN_STATES * sizeof *counts);
     while (statement_next(select)) {
         enum run_state state;

@@ -37,7 +37,7 @@ static void put_one(struct prometheus *text, const char *name, const char *type,
 static weft_status put_runs(struct prometheus *text, struct database *registry, struct error *error)
 {
     int64_t counts[RUN_STATES], event, waiting;
-    weft_status status = registry_run_counts(registry, NULL, counts, error);
+    weft_status status = registry_run_counts(registry, &(struct registry_filter){0}, counts, error);
     if (status == WEFT_OK)
         status = registry_last_event(registry, &event, error);
     if (status == WEFT_OK)

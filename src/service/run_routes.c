@@ -54,10 +54,11 @@ static void list_runs(struct route_call *call)
     if (*call->who.project && !filter.project)
         filter.project = call->who.project;
     weft_status status = WEFT_OK;
-    if (!*call->who.project || strcmp(filter.project, call->who.project) == 0)
+    if (!*call->who.project || strcmp(filter.project, call->who.project) == 0) {
         status = registry_run_list(service->reader, &filter, &runs, &count, &more, &error);
-    if (status == WEFT_OK)
-        status = registry_run_counts(service->reader, filter.viewer, counts, &error);
+        if (status == WEFT_OK)
+            status = registry_run_counts(service->reader, &filter, counts, &error);
+    }
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "runs");
@@ -68,8 +69,7 @@ static void list_runs(struct route_call *call)
     }
     json_close(&writer);
     json_put_bool(&writer, "more", more);
-    if (!*call->who.project)
-        put_counts(&writer, counts);
+    put_counts(&writer, counts);
     json_close(&writer);
     free(runs);
     service_answer(call, status, &writer, &error);
@@ -203,7 +203,7 @@ static const struct schema schemas[] = {
     {"Runs", SCHEMA({"type": "object", "required": ["runs", "more"], "properties": {
         "runs": {"type": "array", "items": {"$ref": "#/components/schemas/Run"}},
         "more": {"type": "boolean", "description": "Whether another page follows."},
-        "counts": {"type": "object", "description": "How many runs are in each state, whatever was asked for.",
+        "counts": {"type": "object", "description": "How many runs are in each state, of those that the filters let through but for that of states; of all pages.",
                    "additionalProperties": {"type": "integer"}}}})},
     {"RunEvents", SCHEMA({"type": "object", "required": ["events", "more"], "properties": {
         "events": {"type": "array", "items": {"$ref": "#/components/schemas/RunEvent"}},

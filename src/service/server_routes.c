@@ -5,10 +5,23 @@
 #include "service/service_state.h"
 
 #include "base/clock.h"
+#include "platform/registry_projects.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <weft/weft.h>
+
+/* The project of a run for which none is named: the token's, or the caller's own. NULL where that is somebody else's.
+ */
+static const char *usual_project(const struct route_call *call)
+{
+    struct registry_project found;
+    const struct identity *who = &call->who;
+    if (*who->project)
+        return who->project;
+    const bool there = registry_project_get(service_of(call)->reader, who->user, &found, NULL) == WEFT_OK;
+    return !there || found.personal ? who->user : NULL;
+}
 
 static void show_server(struct route_call *call)
 {
@@ -20,6 +33,7 @@ static void show_server(struct route_call *call)
     json_put_text(&writer, "version", weft_version());
     json_put_text(&writer, "user", call->who.user);
     json_put_bool(&writer, "administrator", call->who.administrator);
+    json_put_text(&writer, "project", usual_project(call));
     json_put_bool(&writer, "tokens", service->tokens);
     json_put_text(&writer, "slot_kind", slot_kind_name(slots.kind));
     json_put_integer(&writer, "slots", slots.slots);
@@ -103,6 +117,8 @@ static const struct route routes[] = {
 static const struct schema schemas[] = {
     {"Server", SCHEMA({"type": "object", "properties": {
         "version": {"type": "string"}, "user": {"type": "string"}, "administrator": {"type": "boolean"},
+        "project": {"type": "string", "nullable": true,
+                    "description": "Of a run for which none is named: your personal one, or that of your token."},
         "tokens": {"type": "boolean", "description": "Whether everybody needs a token."},
         "slot_kind": {"type": "string", "enum": ["gpu", "cpu"]}, "slots": {"type": "integer"},
         "hosts": {"type": "integer"}, "started": {"type": "integer"},

@@ -141,15 +141,31 @@ static void a_page_has_bounds(void **state)
                      WEFT_ERROR_DATA);
 }
 
+static void expect_counts(const struct registry_filter *filter)
+{
+    int64_t counts[RUN_STATES], expected[RUN_STATES] = {0};
+    struct registry_filter any_state = *filter;
+    any_state.states = 0;
+    for (size_t i = 0; i < RUNS; i++)
+        expected[all[i].state] += matches(&any_state, &all[i]);
+    assert_int_equal(registry_run_counts(database, filter, counts, NULL), WEFT_OK);
+    assert_memory_equal(counts, expected, sizeof counts);
+}
+
 static void counts_by_state(void **state)
 {
     static const char *const viewers[] = {NULL, "root", "eve", "carl", "nobody"};
     for (size_t v = 0; v < 5; v++) {
-        int64_t counts[RUN_STATES], expected[RUN_STATES] = {0};
-        for (size_t i = 0; i < RUNS; i++)
-            expected[all[i].state] += matches(&(struct registry_filter){.viewer = viewers[v]}, &all[i]);
-        assert_int_equal(registry_run_counts(database, viewers[v], counts, NULL), WEFT_OK);
-        assert_memory_equal(counts, expected, sizeof counts);
+        expect_counts(&(struct registry_filter){.viewer = viewers[v]});
+        expect_counts(&(struct registry_filter){.viewer = viewers[v], .states = REGISTRY_LIVE, .most = 1});
+        for (size_t i = 0; i < RUNS; i += RUNS / 20) {
+            const struct registry_run *run = &all[i];
+            expect_counts(&(struct registry_filter){.viewer = viewers[v], .project = run->project});
+            expect_counts(&(struct registry_filter){.viewer = viewers[v], .owner = run->owner});
+            expect_counts(&(struct registry_filter){.viewer = viewers[v], .search = run->name});
+            expect_counts(&(struct registry_filter){
+                .viewer = viewers[v], .project = run->project, .owner = run->owner, .class_name = run->class_name});
+        }
     }
 }
 

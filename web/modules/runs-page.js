@@ -222,9 +222,8 @@ function draw() {
     drawSelection();
 }
 
-/* The server counts all runs: with other filters than the state the counts would say too much. */
+/* The counts are of what the other filters let through. */
 function drawChips(all) {
-    const known = !filter.search && !filter.project && !filter.owner;
     const of = (names) => names.reduce((sum, name) => sum + (list.counts[name] ?? 0), 0);
     const shown = [
         ["", "All", all],
@@ -246,7 +245,7 @@ function drawChips(all) {
                 },
                 stateNames.includes(key) && make("span.state", {}, stateSign(key)),
                 text,
-                known && make("span.count", {}, whole(count)),
+                make("span.count", {}, whole(count)),
             ),
         ),
     );
