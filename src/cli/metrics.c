@@ -5,9 +5,10 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/platform_client.h"
+#include "cli/run_reference.h"
 #include "insight/chart.h"
 #include "insight/text_chart.h"
-#include "server/client.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -314,24 +315,23 @@ static weft_status check(const struct command_call *call, struct error *error)
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    struct client *client;
-    int64_t number_of_run;
-    weft_status status = text_parse_integer(call->words[0], "RUN", 1, INT64_MAX, &number_of_run, error);
-    if (status == WEFT_OK)
-        status = check(call, error);
+    struct platform platform;
+    int64_t found;
+    weft_status status = check(call, error);
     if (status != WEFT_OK)
         call->exit_code = 2;
     if (status == WEFT_OK)
-        status = client_open(&(struct client_config){0}, &client, error);
+        status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
-    if (chosen.csv)
-        status = export(client, number_of_run, call->words[1], call->output, error);
-    else if (call->word_count == 1)
-        status = list(client, number_of_run, call->output, error);
-    else
-        status = draw(client, number_of_run, call->words + 1, call->word_count - 1, call->output, error);
-    client_close(client);
+    status = run_reference_find(&platform, call->words[0], &found, error);
+    if (status == WEFT_OK && chosen.csv)
+        status = export(platform.client, found, call->words[1], call->output, error);
+    else if (status == WEFT_OK && call->word_count == 1)
+        status = list(platform.client, found, call->output, error);
+    else if (status == WEFT_OK)
+        status = draw(platform.client, found, call->words + 1, call->word_count - 1, call->output, error);
+    platform_close(&platform);
     return status;
 }
 

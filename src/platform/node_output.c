@@ -2,6 +2,7 @@
 #include "platform/node_output.h"
 
 #include "base/clock.h"
+#include "platform/run_metrics.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,12 +59,17 @@ static bool append(struct node_output *output, enum journal_kind kind, uint32_t 
     return true;
 }
 
-/* Whether a line without its rank is an object of JSON by its looks; `size` loses blanks at its end. */
-static bool is_object(const char *line, size_t *size)
+/* Whether a line without its rank is metrics that a program may report; `size` loses blanks at its end. */
+static bool is_metrics(struct metric_line *metrics, const char *line, size_t *size)
 {
     while (*size > 0 && (line[*size - 1] == ' ' || line[*size - 1] == '\r' || line[*size - 1] == '\n'))
         --*size;
-    return *size >= 2 && line[0] == '{' && line[*size - 1] == '}';
+    if (*size < 2 || line[0] != '{' || line[*size - 1] != '}' || !metric_line_read(line, *size, metrics))
+        return false;
+    for (size_t i = 0; i < metrics->count; i++)
+        if (strncmp(metrics->values[i].name, RUN_METRICS_SYSTEM, sizeof RUN_METRICS_SYSTEM - 1) != 0)
+            return true;
+    return false;
 }
 
 /* Take the whole lines of a stream. */
@@ -78,7 +84,7 @@ static bool take_lines(struct node_output *output, int index)
         size_t length = (size_t)(end - (text + at)) + 1, prefix = 0;
         uint32_t own = stream->continued ? stream->rank : node_output_rank(text + at, length, &prefix);
         size_t inner = length - prefix;
-        bool metrics = index == 0 && !stream->continued && is_object(text + at + prefix, &inner);
+        bool metrics = index == 0 && !stream->continued && is_metrics(&output->line, text + at + prefix, &inner);
         stream->continued = false;
         if (at > group && (metrics || own != rank || at - group + length > PIECE_BYTES)) {
             any |= append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);

@@ -3,15 +3,18 @@
  * What a node's command prints, on its way into the journal.
  *
  * Whole lines that follow each other and name the same rank ("[rank 3] ..." or "[rank 3 host] ...", as `weft run`
- * writes them) become one JOURNAL_OUTPUT, as they are. A line of standard output that is a JSON object ("{...}", with
- * or without a rank before it) becomes a JOURNAL_METRICS without that rank and without its newline, and no output. So
- * does each line of the file that WEFT_METRICS names. A line without an end waits for it half a second, or 64 KiB.
+ * writes them) become one JOURNAL_OUTPUT, as they are. A line of standard output that is metrics
+ * (insight/metric_lines.h), with or without a rank before it, becomes a JOURNAL_METRICS without that rank and without
+ * its newline, and no output; other JSON, as programs log it, stays output, and so do metrics whose names are all kept
+ * for what is measured. Each line of the file that WEFT_METRICS names becomes a JOURNAL_METRICS. A line without an end
+ * waits for it half a second, or 64 KiB.
  *
  * Output that the disk does not take is lost, and told of when it takes more.
  */
 #ifndef WEFT_PLATFORM_NODE_OUTPUT_H
 #define WEFT_PLATFORM_NODE_OUTPUT_H
 
+#include "insight/metric_lines.h"
 #include "platform/journal_file.h"
 
 struct node_stream {
@@ -28,7 +31,8 @@ struct node_output {
     int metrics;                   /**< the file; -1: none */
     uint64_t metrics_read;         /**< bytes of it */
     struct buffer metrics_line;
-    uint64_t refused; /**< bytes that the disk has not taken */
+    uint64_t refused;        /**< bytes that the disk has not taken */
+    struct metric_line line; /**< room for reading one */
 };
 
 /** With no streams yet. `folder` is the node's; the file of metrics is made there, for `user` (NULL: this one) too. */

@@ -81,17 +81,19 @@ static void output_has_ranks_and_metrics(void **state)
     struct engine *engine = open_engine();
     struct engine_order order =
         order_of("lines", 1,
-                 "echo '[rank 1] one'; echo '[rank 2 host-b] two'; echo '{\"loss\": 1.5}'; "
-                 "echo '[rank 3] {\"loss\": 2}'; echo '{no metrics'; echo '{\"file\": 3}' >>$WEFT_METRICS; "
+                 "echo '[rank 1] one'; echo '[rank 2 host-b] two'; echo '{\"step\": 1, \"loss\": 1.5}'; "
+                 "echo '[rank 3] {\"step\": 1, \"loss\": 2}'; echo '{no metrics'; echo '{\"message\": 3}'; echo "
+                 "'{\"file\": 3}' >>$WEFT_METRICS; "
                  "printf 'no newline'; sleep 0.8; echo ' but later'; seq 20000");
     start(engine, &order);
     struct heard heard = hear_all(engine, &order.attempt, 0);
     assert_int_equal(heard.ranks[1], 1);
     assert_int_equal(heard.ranks[2], 1);
     assert_non_null(
-        strstr(heard.output, "[rank 1] one\n[rank 2 host-b] two\n{no metrics\nno newline but later\n1\n2\n"));
-    assert_non_null(strstr(heard.metrics, "{\"loss\": 1.5}|-1\n"));
-    assert_non_null(strstr(heard.metrics, "{\"loss\": 2}|3\n"));
+        strstr(heard.output,
+               "[rank 1] one\n[rank 2 host-b] two\n{no metrics\n{\"message\": 3}\nno newline but later\n1\n2\n"));
+    assert_non_null(strstr(heard.metrics, "{\"step\": 1, \"loss\": 1.5}|-1\n"));
+    assert_non_null(strstr(heard.metrics, "{\"step\": 1, \"loss\": 2}|3\n"));
     assert_non_null(strstr(heard.metrics, "{\"file\": 3}|-1\n"));
     assert_null(strstr(heard.output, "loss"));
     engine->close(engine);
