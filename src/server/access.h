@@ -41,7 +41,7 @@ struct audit_entry {
     char address[64];                  /**< where from */
     char project[PLATFORM_NAME_BYTES]; /**< "" where it concerns none */
     char what[AUDIT_WHAT_BYTES];       /**< the operation, as in the interface's document */
-    char target[AUDIT_TARGET_BYTES];   /**< the path of the request */
+    char target[AUDIT_TARGET_BYTES];   /**< the path of the request, and route_call.detail, as far as there is room */
     unsigned status;                   /**< of the answer; 0: the server ended before there was one */
 };
 

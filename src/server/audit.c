@@ -23,7 +23,8 @@ void audit_describe(const struct route_call *call, unsigned status, struct audit
     snprintf(entry->address, sizeof entry->address, "%s", http_request_peer(call->request));
     snprintf(entry->project, sizeof entry->project, "%s", call->project);
     snprintf(entry->what, sizeof entry->what, "%s", call->route->operation);
-    snprintf(entry->target, sizeof entry->target, "%s", http_request_path(call->request));
+    snprintf(entry->target, sizeof entry->target, "%s%s%s", http_request_path(call->request), call->detail ? " " : "",
+             call->detail ? call->detail : "");
 }
 
 weft_status audit_add(struct database *database, const struct audit_entry *entry, struct error *error)

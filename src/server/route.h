@@ -83,6 +83,8 @@ struct route_call {
     struct route_value values[ROUTE_PARAMETERS_MOST]; /**< in the order of the route's parameters */
     const char *idempotency_key; /**< the header Idempotency-Key: 1 to 128 printable characters; or NULL */
     cJSON *body;                 /**< as the schema says; NULL where the route takes none */
+    const char *detail;          /**< more on what is done, for router_access.answered; NULL: the path says it */
+    bool noted;                  /**< router_access.answered was told */
     void *kept;                  /**< the handler's own, freed by `release` with the call */
     void (*release)(void *kept);
     struct router *router;
@@ -162,6 +164,10 @@ const struct route_value *route_value(const struct route_call *call, const char 
 
 /** The role of who calls in `project`: by membership and token. */
 enum role route_role(const struct route_call *call, const char *project);
+
+/** Tell router_access.answered of the call now, with the status that its answer begins with: of what goes on for long,
+ * nobody should hear only at its end. It is told once. */
+void route_note(struct route_call *call, unsigned status);
 
 /** Answer with the route's status and a JSON text, which is freed. */
 void route_reply(struct route_call *call, struct json_writer *writer);

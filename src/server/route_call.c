@@ -23,12 +23,18 @@ static bool changes(const struct http_request *request)
     return strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0;
 }
 
+void route_note(struct route_call *call, unsigned status)
+{
+    const struct router_access *access = &call->router->config.access;
+    if (!call->noted && access->answered && call->route && !call->route->unnoted && changes(call->request))
+        access->answered(access->context, call, status);
+    call->noted = true;
+}
+
 static void release_call(void *data)
 {
     struct route_call *call = data;
-    const struct router_access *access = &call->router->config.access;
-    if (access->answered && call->route && !call->route->unnoted && changes(call->request))
-        access->answered(access->context, call, http_request_status(call->request));
+    route_note(call, http_request_status(call->request));
     if (call->release)
         call->release(call->kept);
     cJSON_Delete(call->body);

@@ -3,6 +3,7 @@
  * Commands in the nodes of runs, for the owner of the run and the managers of its project: begun here, spoken to while
  * they run. Who began one is the only one who may speak to it, and by the same token.
  */
+#include "server/access.h"
 #include "service/accounts.h"
 #include "service/exec_session.h"
 #include "service/schema_text.h"
@@ -25,6 +26,7 @@ struct beginning {
     uint32_t node;
     char **command, **environment; /* end with NULL; the texts of the first are the body's */
     struct exec_session *session;
+    char words[AUDIT_TARGET_BYTES]; /* of the command, as far as there is room */
 };
 
 static void free_texts(char **texts)
@@ -89,7 +91,14 @@ static weft_status read_body(struct route_call *call, struct beginning *beginnin
     beginning->command = calloc((size_t)cJSON_GetArraySize(command) + 1, sizeof(char *));
     if (!beginning->command)
         return error_memory(error, (size_t)cJSON_GetArraySize(command) * sizeof(char *), "a command");
-    cJSON_ArrayForEach(item, command) beginning->command[used++] = item->valuestring;
+    cJSON_ArrayForEach(item, command)
+    {
+        const size_t length = strlen(beginning->words);
+        snprintf(beginning->words + length, sizeof beginning->words - length, "%s%s", used ? " " : "",
+                 item->valuestring);
+        beginning->command[used++] = item->valuestring;
+    }
+    call->detail = beginning->words;
     weft_status status = read_environment(beginning, cJSON_GetObjectItemCaseSensitive(body, "environment"), error);
     if (status != WEFT_OK)
         return status;
@@ -127,6 +136,7 @@ static void asked(struct route_call *call, weft_status status, const struct erro
     beginning->session->next = service->sessions;
     service->sessions = beginning->session;
     service->session_count++;
+    route_note(call, 200);
     exec_session_begin(beginning->session);
 }
 
