@@ -5,6 +5,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/moments.h"
 #include "cli/platform_client.h"
 #include "cli/run_reference.h"
 #include "insight/chart.h"
@@ -109,15 +110,15 @@ static void print_list(const cJSON *reply, int64_t run, FILE *output)
     cJSON_ArrayForEach(metric, metrics)
     {
         const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
-        const double step = number(last, "step"), moment = number(last, "time") / 1000;
-        const double age = difftime(time(NULL), 0) - moment;
-        char ago[32] = "", steps[32] = "-";
-        if (isfinite(age))
-            text_seconds(age > 0 ? age : 0, ago, sizeof ago);
+        const double step = number(last, "step"), moment = number(last, "time");
+        const int64_t now = moment_now(); /* the server's clock may be before it */
+        char ago[MOMENT_BYTES] = "", steps[32] = "-";
+        if (isfinite(moment))
+            moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
         if (isfinite(step) && strncmp(text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
             snprintf(steps, sizeof steps, "%.0f", step);
-        fprintf(output, "%-*s  %12.6g  %10s  %5.0f  %s%s\n", width, text(metric, "name"), number(last, "value"), steps,
-                number(metric, "ranks"), ago, *ago ? " ago" : "");
+        fprintf(output, "%-*s  %12.6g  %10s  %5.0f  %s\n", width, text(metric, "name"), number(last, "value"), steps,
+                number(metric, "ranks"), ago);
     }
     print_energy(number(reply, "energy"), output);
 }

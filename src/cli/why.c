@@ -9,6 +9,7 @@
 #include "cli/wrap.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static struct {
     bool events, json;
@@ -82,7 +83,9 @@ static void print_why(int64_t run, const cJSON *why, FILE *output)
     snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
     int column = fprintf(output, "run %" PRId64 " is %s%s", run, field_text(why, "state"), *sentence ? ":" : "");
     wrap_print(output, text_printable(sentence), column, 2);
-    if (field_present(why, "expected_start"))
+    if (field_present(why, "expected_start") && strstr(sentence, "expected to start in"))
+        fprintf(output, "  that is at %s\n", moment_clock(field_integer(why, "expected_start"), clock));
+    else if (field_present(why, "expected_start") && !strstr(sentence, "expected to start"))
         fprintf(output, "  expected to start %s, at %s\n",
                 moment_ago(field_integer(why, "expected_start"), moment_now(), expected),
                 moment_clock(field_integer(why, "expected_start"), clock));

@@ -258,6 +258,11 @@ static struct registry_node end_of(const struct journal_record *record, uint32_t
         ended.how = RUN_EXIT_LOST;
         return ended;
     }
+    /* That it was told to end is no news to whoever told it, and why is told by the run's own change. */
+    const bool told = record->exited.cause == JOURNAL_STOPPED || record->exited.cause == JOURNAL_CHECKPOINTED;
+    if (told)
+        snprintf(ended.detail, sizeof ended.detail, "%s",
+                 record->exited.killed ? "was killed, as it had not ended when its grace period was over" : "");
     ended.code = record->exited.code;
     ended.signal = record->exited.signal;
     if (record->exited.cause == JOURNAL_NOT_STARTED)

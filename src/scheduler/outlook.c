@@ -126,7 +126,9 @@ weft_status outlook_all(const struct scheduler *scheduler, double now, struct ou
 char *outlook_say(const struct outlook *outlook, double now, char *text, size_t size)
 {
     const struct gang gang = outlook->gang;
-    char asks[96], why[192], start[64];
+    const char *more = outlook->lacking == 1 ? "host" : "hosts";
+    char asks[96], why[192], before[96] = "", start[64], left[48];
+    snprintf(left, sizeof left, "%" PRIu64 " slot%s free", outlook->free, outlook->free == 1 ? " is" : "s are");
     if (gang.nodes == 1)
         snprintf(asks, sizeof asks, "%u slot%s on one host", gang.slots, gang.slots == 1 ? "" : "s");
     else
@@ -137,19 +139,17 @@ char *outlook_say(const struct outlook *outlook, double now, char *text, size_t 
         snprintf(why, sizeof why, "they are free, and the next pass gives them");
         break;
     case OUTLOOK_TOO_FEW:
-        snprintf(why, sizeof why, "%" PRIu64 " slots are free in all", outlook->free);
+        snprintf(why, sizeof why, "%s in all", left);
         break;
     case OUTLOOK_KEPT:
-        snprintf(why, sizeof why, "%" PRIu64 " slots are free, and kept for small personal runs", outlook->free);
+        snprintf(why, sizeof why, "%s, and kept for small personal runs", left);
         break;
     case OUTLOOK_SCATTERED:
-        snprintf(why, sizeof why, "%" PRIu64 " slots are free, but not together: %u more hosts of a Pod must empty",
-                 outlook->free, outlook->lacking);
+        snprintf(why, sizeof why, "%s, but not together: %u more %s of a Pod must empty", left, outlook->lacking, more);
         break;
     case OUTLOOK_HELD:
-        snprintf(why, sizeof why,
-                 "%" PRIu64 " slots are free, but not together: %u more hosts are being emptied for it", outlook->free,
-                 outlook->lacking);
+        snprintf(why, sizeof why, "%s, but not together: %u more %s being emptied for it", left, outlook->lacking,
+                 outlook->lacking == 1 ? "host is" : "hosts are");
         break;
     }
     if (outlook->expected_start > now)
@@ -157,7 +157,10 @@ char *outlook_say(const struct outlook *outlook, double now, char *text, size_t 
                  text_seconds(outlook->expected_start - now, (char[32]){0}, 32));
     else
         snprintf(start, sizeof start, "expected to start soon");
-    snprintf(text, size, "waits for %s: %s; %u runs that ask for %" PRIu64 " slots are before it; %s", asks, why,
-             outlook->position, outlook->slots_before, start);
+    if (outlook->position > 0)
+        snprintf(before, sizeof before, "%u run%s that ask%s for %" PRIu64 " slot%s %s before it; ", outlook->position,
+                 outlook->position == 1 ? "" : "s", outlook->position == 1 ? "s" : "", outlook->slots_before,
+                 outlook->slots_before == 1 ? "" : "s", outlook->position == 1 ? "is" : "are");
+    snprintf(text, size, "waits for %s: %s; %s%s", asks, why, before, start);
     return text;
 }

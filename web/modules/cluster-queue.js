@@ -71,6 +71,6 @@ function row(entry) {
                   ]
                 : make("span.soft", {}, "not known"),
         ),
-        make("td.cut.soft", { title: entry.reason }, entry.reason),
+        make("td.cut.soft", { title: entry.reason }, entry.reason?.replace(/; expected to start .*$/, "")),
     );
 }

@@ -194,9 +194,10 @@ function whatFailed() {
 /* Why it is as it is. What is ordinary needs no words. */
 function notice() {
     const waiting = isWaiting(run.state);
-    const text = waiting && place.why ? place.why.why : run.reason;
-    if (["running", "succeeded"].includes(run.state) || !text) return null;
     const expected = waiting && place.why?.expected_start;
+    const reason = waiting && place.why ? place.why.why : run.reason;
+    const text = expected ? reason?.replace(/; expected to start .*$/, "") : reason; /* that is told beside it */
+    if (["running", "succeeded"].includes(run.state) || !text) return null;
     return make(
         "div.notice",
         { class: tone(run.state), style: { margin: "0 0 18px" }, role: "status" },
