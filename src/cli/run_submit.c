@@ -75,7 +75,8 @@ static weft_status tell(struct platform *platform, int64_t run, const char *done
         snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
         int column = fprintf(output, "  %s:", field_text(why, "state"));
         wrap_print(output, text_printable(sentence), column, 2);
-        if (field_present(why, "expected_start") && !strstr(sentence, "expected to start"))
+        if (field_present(why, "expected_start") && !strstr(sentence, "expected to start") &&
+            !strstr(sentence, " accrues in "))
             fprintf(output, "  expected to start %s\n",
                     moment_ago(field_integer(why, "expected_start"), moment_now(), expected));
     }

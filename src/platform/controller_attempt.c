@@ -249,9 +249,24 @@ static int64_t moment_of(const struct hearing *hearing, const struct journal_rec
     return told > 0 && told < (uint64_t)hearing->now ? (int64_t)told : hearing->now;
 }
 
-/* How a node ended, from its last record. */
-static struct registry_node end_of(const struct journal_record *record, uint32_t node)
+/* What a program has done that failed by itself: "its program on node-1 ended with exit code 3". */
+static void say_failure(const struct hearing *hearing, struct registry_node *ended)
 {
+    char where[PLATFORM_NAME_BYTES + 32] = "";
+    if (hearing->run->nodes > 1)
+        snprintf(where, sizeof where, " on node-%" PRIu32, hearing->node);
+    if (ended->signal)
+        snprintf(ended->detail, sizeof ended->detail, "its program%s was ended by signal %" PRId64 " (%s)", where,
+                 ended->signal, strsignal((int)ended->signal));
+    else
+        snprintf(ended->detail, sizeof ended->detail, "its program%s ended with exit code %" PRId64, where,
+                 ended->code);
+}
+
+/* How a node ended, from its last record. */
+static struct registry_node end_of(const struct hearing *hearing, const struct journal_record *record)
+{
+    const uint32_t node = hearing->node;
     struct registry_node ended = {.node = node};
     snprintf(ended.detail, sizeof ended.detail, "%.*s", (int)record->size, record->size ? record->text : "");
     if (record->kind == JOURNAL_LOST) {
@@ -273,6 +288,8 @@ static struct registry_node end_of(const struct journal_record *record, uint32_t
         ended.how = RUN_EXIT_FAILED;
     else
         ended.how = ended.code == 0 ? RUN_EXIT_COMPLETED : ended.code == CODE_AGAIN ? RUN_EXIT_AGAIN : RUN_EXIT_FAILED;
+    if (ended.how == RUN_EXIT_FAILED && record->exited.cause == JOURNAL_BY_ITSELF && !*ended.detail)
+        say_failure(hearing, &ended);
     return ended;
 }
 
@@ -296,7 +313,7 @@ static weft_status hear_end(struct hearing *hearing, const struct journal_record
     struct controlled_run *run = hearing->run;
     struct database *registry = controller->config.registry;
     struct registry_outcome outcome;
-    struct registry_node ended = end_of(record, hearing->node);
+    struct registry_node ended = end_of(hearing, record);
     const int64_t moment = moment_of(hearing, record);
     if (run->first_leads && hearing->node > 0 && ended.how == RUN_EXIT_COMPLETED)
         *ended.detail = '\0'; /* that it was told to end is how it is, and no reason of the run's end */

@@ -519,6 +519,22 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
     return apply(&change, RUN_CAUSE_STARTED);
 }
 
+/* What is told of the node that the attempt has failed by: the first of those that ended as `worst`; "" if nothing is.
+ */
+static weft_status first_detail(const struct change *change, int64_t worst, char detail[REGISTRY_DETAIL_BYTES])
+{
+    struct statement *select = database_prepare(
+        change->database, "SELECT detail FROM nodes WHERE run = ? AND epoch = ? AND how = ? AND detail "
+                          "!= '' ORDER BY ended, node LIMIT 1");
+    statement_bind_integer(select, change->run->run);
+    statement_bind_integer(select, change->epoch);
+    statement_bind_integer(select, worst);
+    *detail = '\0';
+    if (statement_next(select))
+        statement_copy_text(select, 0, detail, REGISTRY_DETAIL_BYTES);
+    return statement_end(select, change->error);
+}
+
 weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
                               int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
                               struct error *error)
@@ -552,6 +568,9 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
                              left, &worst, &change.now);
     if (status != WEFT_OK || told_before || *left > 0 || !run_state_is_active(row.state))
         return status;
+    if ((status = first_detail(&change, worst, detail)) != WEFT_OK)
+        return status;
+    change.detail = detail;
     return end(&change, (enum run_exit)worst, platform_most);
 }
 

@@ -140,7 +140,8 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
 
 /**
  * Node `node` has ended: host, slots, sequence of `ended` are not looked at. With the last of them the attempt ends, by
- * the worst of their exits (not started, lost, failed, again, completed), at the time of the last. `now` as above.
+ * the worst of their exits (not started, lost, failed, again, completed), with the detail of the first that ended so,
+ * at the time of the last. `now` as above.
  * `*left` nodes have not ended.
  */
 weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,

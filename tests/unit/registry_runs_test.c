@@ -207,6 +207,34 @@ static void failures_are_told_apart_and_limited(void **state)
     assert_int_equal(node_end(database, run, run_on(database, run, 80), 0, RUN_EXIT_NOT_STARTED, 81).to, RUN_REQUEUED);
 }
 
+/* Reports come when somebody is there to hear them, and node by node. */
+static void what_is_told_late(void **state)
+{
+    struct database *database = *state;
+    struct registry_outcome outcome;
+    struct registry_event *events;
+    size_t count;
+    int64_t run = submit(database, "{" BOBS ",\"nodes\":2,\"slots\":4}", 1);
+    int64_t epoch = place(database, run, 2, 100), left;
+    change(database, run, epoch, RUN_CAUSE_ACCEPTED, 5000);
+    node_start(database, run, epoch, 0, 130);
+    struct registry_node ended = {.node = 0, .how = RUN_EXIT_FAILED, .detail = "the first"};
+    CHANGE(database, registry_node_end(database, run, epoch, &ended, 2, 1160, &left, &outcome, &error));
+    assert_int_equal(node_start(database, run, epoch, 1, 20).to, RUN_RUNNING); /* its clock is wrong */
+    ended = (struct registry_node){.node = 1, .how = RUN_EXIT_FAILED, .detail = "the second"};
+    CHANGE(database, registry_node_end(database, run, epoch, &ended, 2, 1150, &left, &outcome, &error));
+    struct registry_run found = run_of(database, run);
+    assert_int_equal(found.started, 130);
+    assert_int_equal(found.ended, 1160);
+    assert_int_equal(found.served, 1030);
+    assert_int_equal(outcome.used, 1030 * 8);
+    assert_string_equal(found.detail, "the second"); /* which ended first */
+    assert_int_equal(registry_run_events(database, run, 0, 10, &events, &count, NULL), WEFT_OK);
+    for (size_t i = 1; i < count; i++)
+        assert_true(events[i].time >= events[i - 1].time);
+    free(events);
+}
+
 static void stopping(void **state)
 {
     struct database *database = *state;
@@ -397,6 +425,7 @@ int main(void)
         registry_test(a_life_with_preemption),
         registry_test(orphans_of_an_old_attempt_change_nothing),
         registry_test(failures_are_told_apart_and_limited),
+        registry_test(what_is_told_late),
         registry_test(stopping),
         registry_test(a_key_makes_one_run),
         registry_test(who_may_submit),

@@ -186,7 +186,7 @@ function whatFailed() {
           : node.exit === "lost"
             ? "was lost"
             : "could not be started";
-    return run.reason.includes("node") || run.reason.includes(" on host")
+    return ["node", " on host", "exit code", "signal"].some((word) => run.reason.includes(word))
         ? ""
         : `On ${node.host}, node-${node.node} ${how}.`;
 }
