@@ -38,13 +38,15 @@ struct reading {
     struct platform *platform;
     int64_t run, epoch;
     bool several; /* nodes */
+    bool any;     /* a line was printed */
     FILE *output;
 };
 
 /* ---- a line ----------------------------------------------------------------------------------------------------- */
 
-static void print_line(const struct reading *reading, const cJSON *line)
+static void print_line(struct reading *reading, const cJSON *line)
 {
+    reading->any = true;
     if (chosen.json) {
         platform_print_json(line, reading->output);
         return;
@@ -86,8 +88,8 @@ static void begin_path(const struct reading *reading, struct platform_path *path
 }
 
 /* Print a page; `cursor` is then what is behind it. */
-static weft_status print_page(const struct reading *reading, const struct platform_path *path, char *cursor,
-                              size_t room, bool *more, struct error *error)
+static weft_status print_page(struct reading *reading, const struct platform_path *path, char *cursor, size_t room,
+                              bool *more, struct error *error)
 {
     cJSON *page = NULL;
     weft_status status = platform_get(reading->platform, path, &page, error);
@@ -102,7 +104,7 @@ static weft_status print_page(const struct reading *reading, const struct platfo
 }
 
 /* All lines from the first one that is kept on. */
-static weft_status print_all(const struct reading *reading, struct error *error)
+static weft_status print_all(struct reading *reading, struct error *error)
 {
     struct platform_path path;
     char cursor[160];
@@ -119,7 +121,7 @@ static weft_status print_all(const struct reading *reading, struct error *error)
 }
 
 /* The pages that hold the last lines are read backwards, and printed forwards from the first of them. */
-static weft_status print_last(const struct reading *reading, struct error *error)
+static weft_status print_last(struct reading *reading, struct error *error)
 {
     char cursor[160] = "";
     int64_t left = chosen.last;
@@ -150,7 +152,7 @@ static weft_status print_last(const struct reading *reading, struct error *error
 
 static bool take_line(void *context, const char *text, size_t size)
 {
-    const struct reading *reading = context;
+    struct reading *reading = context;
     cJSON *line = size ? cJSON_ParseWithLength(text, size) : NULL;
     if (cJSON_IsObject(line)) {
         print_line(reading, line);
@@ -191,6 +193,10 @@ static weft_status print(struct reading *reading, const char *word, struct error
         status = follow(reading, error);
     else
         status = chosen.last == NONE ? print_all(reading, error) : print_last(reading, error);
+    const bool all = chosen.rank == NONE && chosen.node == NONE && !chosen.search && chosen.last != 0;
+    if (status == WEFT_OK && reading->epoch > 0 && all && !reading->any) /* who looks for a loss looks here first */
+        fprintf(stderr, "weft: run %" PRId64 " has printed nothing, or only metrics: weft metrics %" PRId64 "\n",
+                reading->run, reading->run);
     cJSON_Delete(object);
     return status;
 }
