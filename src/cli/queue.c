@@ -119,7 +119,11 @@ static weft_status print(const cJSON *queue, const cJSON *running, FILE *output,
     else
         fprintf(output, "%d wait%s for %" PRId64 " slot%s", waiting, waiting == 1 ? "s" : "", slots_of(queue),
                 slots_of(queue) == 1 ? "" : "s");
-    fprintf(output, "; %d run%s on %" PRId64 "\n", run, run == 1 ? "s" : "", slots_of(running));
+    if (run == 0)
+        fprintf(output, "%s nothing runs\n", waiting ? "," : " and");
+    else
+        fprintf(output, "; %d run%s on %" PRId64 " slot%s\n", run, run == 1 ? "s" : "", slots_of(running),
+                slots_of(running) == 1 ? "" : "s");
     return status;
 }
 

@@ -179,7 +179,7 @@ static void greet(const struct service *service, const char *folder, const struc
     if (*service_first_token(service))
         fprintf(output,
                 "  token  %s\n"
-                "         an administrator's, shown this once: keep it in ~/.config/weft/token (mode 0600)\n",
+                "         an administrator's, shown this once: give it to 'weft token save', which keeps it\n",
                 service_first_token(service));
     fflush(output);
 }

@@ -70,9 +70,10 @@ static weft_status submit(struct command_call *call, struct platform *platform, 
     if (status == WEFT_OK)
         status = run_submit_send(call, platform, &path, &body, done, &chosen.shown, error);
     json_end(&body);
-    /* Refused for another reason, the project may be missing only because it is made with its first run. */
-    const bool other = platform->status >= 400 && platform->status != 404;
-    return status == WEFT_OK || other ? status : platform_project_unknown(platform, project, error);
+    /* Without tokens a project that is missing is made with its first run: that is not what is wrong. */
+    return status == WEFT_OK || !field_true(platform->server, "tokens")
+               ? status
+               : platform_project_unknown(platform, project, error);
 }
 
 static weft_status run(struct command_call *call, struct error *error)

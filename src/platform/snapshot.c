@@ -190,7 +190,7 @@ static weft_status too_large(const struct taking *taking, const char *what, uint
     char large[32], most[32];
     return error_set(error, WEFT_ERROR_ARGUMENT,
                      "%s has %s, and a snapshot's limit is %s; name what the run does not need in '%s/" IGNORE_FILE
-                     "', or raise the limit",
+                     "', or send no code (--no-snapshot)",
                      what, text_bytes(has, large, sizeof large), text_bytes(limit, most, sizeof most), taking->folder);
 }
 
@@ -345,7 +345,7 @@ static weft_status take_entry(struct taking *taking, int parent, const char *nam
     if (taking->snapshot.files + taking->snapshot.folders + taking->snapshot.links >= taking->limits.entries)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "'%s' has more than the %" PRIu64 " files and folders that a snapshot may have; name what the "
-                         "run does not need in '%s/" IGNORE_FILE "', or raise the limit",
+                         "run does not need in '%s/" IGNORE_FILE "', or send no code (--no-snapshot)",
                          taking->folder, taking->limits.entries, taking->folder);
     if (S_ISLNK(status.st_mode))
         return take_link(taking, parent, name, path, error);

@@ -373,7 +373,9 @@ static weft_status refused(const struct client *client, const struct client_repl
     text_printable(sentence);
     if (reply->status == 401)
         return error_set(error, kind, "the Weft server at %s says: %s; %s '%s'", client->server, sentence,
-                         *client->token ? "yours is in" : "put yours, for you alone to read (mode 0600), into",
+                         *client->token
+                             ? "yours is in"
+                             : "put yours, for you alone to read (mode 0600), as 'weft token save' does, into",
                          client->token_path);
     return error_set(error, kind, "%s", sentence);
 }
