@@ -78,8 +78,9 @@ weft_status metric_choice_part(struct metric_store *store, int64_t run, const ch
     const struct metric_key key = {run, chosen->attempt, chosen->rank, name};
     const struct metric_series *series = metric_store_series(store, &key);
     if (series) {
-        *part = (struct metric_part){chosen->number, series->written, series->tail, series->count};
-        return WEFT_OK;
+        const bool here = series->stored == 0;
+        *part = (struct metric_part){chosen->number, series->written, here ? series->tail : points, series->count};
+        return here ? WEFT_OK : metric_series_points(series, metric_store_database(store), points, error);
     }
     size_t count = 0;
     int64_t last;

@@ -112,17 +112,20 @@ static weft_status put_summary(void *state, unsigned level, const struct metric_
     return WEFT_OK;
 }
 
-weft_status metric_flush_block(struct metric_flush *flush, struct metric_series *series, struct error *error)
+weft_status metric_flush_block(struct metric_flush *flush, struct metric_series *series, struct database *database,
+                               struct error *error)
 {
     struct target target = {flush, series};
+    struct metric_point points[METRIC_BLOCK_POINTS];
     const struct metric_levels before = series->levels;
     const size_t count = flush->count, used = flush->used;
-    weft_status status = reserve(flush, METRIC_BLOCK_BYTES, error);
+    weft_status status = metric_series_points(series, database, points, error);
+    if (status == WEFT_OK)
+        status = reserve(flush, METRIC_BLOCK_BYTES, error);
     if (status != WEFT_OK)
         return status;
-    put(flush, series, -1, series->blocks,
-        metric_block_write(series->tail, METRIC_BLOCK_POINTS, flush->bytes + flush->used));
-    const struct metric_summary summary = metric_summary_of(series->tail, METRIC_BLOCK_POINTS);
+    put(flush, series, -1, series->blocks, metric_block_write(points, METRIC_BLOCK_POINTS, flush->bytes + flush->used));
+    const struct metric_summary summary = metric_summary_of(points, METRIC_BLOCK_POINTS);
     status = metric_levels_add(&series->levels, &summary, put_summary, &target, error);
     if (status != WEFT_OK) {
         series->levels = before;
@@ -131,7 +134,7 @@ weft_status metric_flush_block(struct metric_flush *flush, struct metric_series 
         return status;
     }
     series->blocks++;
-    series->count = series->safe = series->settled = 0;
+    series->count = series->safe = series->settled = series->stored = 0;
     metric_flush_list(flush, series);
     return WEFT_OK;
 }
@@ -158,7 +161,7 @@ static weft_status put_piece(struct metric_flush *flush, const struct metric_ser
     at = varint_put(at, (uint64_t)series->number);
     at = varint_put(at, (uint64_t)series->blocks);
     at = varint_put(at, series->safe);
-    at += metric_block_write(series->tail + series->safe, series->count - series->safe, at);
+    at += metric_block_write(series->tail + (series->safe - series->stored), series->count - series->safe, at);
     flush->spooled = (size_t)(at - flush->spool);
     return flush->spooled >= SPOOL_ROW_BYTES ? end_row(flush, database, number, error) : WEFT_OK;
 }
@@ -241,10 +244,14 @@ static size_t settle_most(const struct metric_flush *flush, bool all)
 static weft_status put_tail(struct metric_series *series, struct database *database, struct error *error)
 {
     uint8_t bytes[METRIC_BLOCK_BYTES];
+    struct metric_point points[METRIC_BLOCK_POINTS];
     series->settling = true;
     if (series->settled == series->count)
         return WEFT_OK;
-    const size_t size = metric_block_write(series->tail, series->count, bytes);
+    const weft_status status = metric_series_points(series, database, points, error);
+    if (status != WEFT_OK)
+        return status;
+    const size_t size = metric_block_write(points, series->count, bytes);
     return metric_rows_put_block(database, series->number, series->blocks, bytes, size, error);
 }
 
@@ -291,6 +298,7 @@ static void keep(struct metric_flush *flush)
         struct metric_series *settled = flush->first;
         settled->settling = false;
         settled->safe = settled->settled = settled->count;
+        metric_series_rest(settled);
         leave(flush);
     }
     for (struct metric_series *series = flush->listed; series; series = next) {
@@ -301,6 +309,7 @@ static void keep(struct metric_flush *flush)
         if (series->settling)
             series->settled = series->count;
         series->settling = false;
+        metric_series_rest(series);
         if (series->settled < series->count)
             metric_flush_queue(flush, series, flush->next_spool);
     }

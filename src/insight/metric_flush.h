@@ -47,7 +47,8 @@ void metric_flush_queue(struct metric_flush *flush, struct metric_series *series
 void metric_flush_forget(struct metric_flush *flush, int64_t run);
 
 /** The tail of the series is full: make a whole block of it, with its summaries. Errors: MEMORY. */
-weft_status metric_flush_block(struct metric_flush *flush, struct metric_series *series, struct error *error);
+weft_status metric_flush_block(struct metric_flush *flush, struct metric_series *series, struct database *database,
+                               struct error *error);
 
 /** Write all of it. `all`: every tail too, so that the spool is empty. */
 weft_status metric_flush_write(struct metric_flush *flush, struct database *database, bool all, struct error *error);

@@ -119,7 +119,7 @@ void metric_table_free(struct metric_table *table)
 
 weft_status metric_series_add(struct metric_series *series, const struct metric_point *point, struct error *error)
 {
-    if (series->count == series->room) {
+    if (series->count - series->stored == series->room) {
         const unsigned room = series->room ? 2 * series->room : TAIL_LEAST;
         struct metric_point *tail = realloc(series->tail, room * sizeof *tail);
         if (!tail)
@@ -127,8 +127,34 @@ weft_status metric_series_add(struct metric_series *series, const struct metric_
         series->tail = tail;
         series->room = room;
     }
-    series->tail[series->count++] = *point;
+    series->tail[series->count++ - series->stored] = *point;
     return WEFT_OK;
+}
+
+void metric_series_rest(struct metric_series *series)
+{
+    if (series->settled < series->count)
+        return;
+    free(series->tail);
+    series->tail = NULL;
+    series->room = 0;
+    series->stored = series->count;
+}
+
+weft_status metric_series_points(const struct metric_series *series, struct database *database,
+                                 struct metric_point points[METRIC_BLOCK_POINTS], struct error *error)
+{
+    size_t stored = 0;
+    weft_status status = WEFT_OK;
+    if (series->stored > 0)
+        status = metric_rows_block(database, series->number, series->blocks, points, &stored, error);
+    if (status == WEFT_OK && stored < series->stored)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "'%s' has %zu points in block %" PRId64 " of series %" PRId64 ", and there were %u",
+                         database_path(database), stored, series->blocks, series->number, series->stored);
+    if (status == WEFT_OK && series->count > series->stored)
+        memcpy(points + series->stored, series->tail, (series->count - series->stored) * sizeof *points);
+    return status;
 }
 
 static weft_status load_levels(struct metric_series *series, struct database *database, struct error *error)
@@ -160,5 +186,6 @@ weft_status metric_series_load(struct metric_series *series, struct database *da
     for (size_t i = 0; i < count % METRIC_BLOCK_POINTS && status == WEFT_OK; i++)
         status = metric_series_add(series, &points[i], error);
     series->safe = series->settled = series->count;
+    metric_series_rest(series);
     return status == WEFT_OK ? load_levels(series, database, error) : status;
 }

@@ -5,7 +5,8 @@
  * metric_flush.c and metric_draw.c.
  *
  * Points go from `tail` to a whole block, whose bytes wait in the store until they are written (metric_store.h says
- * when). A series belongs to the thread of its store.
+ * when). What of the block is in its row in the database leaves the memory, so that curves that live for days take no
+ * more of it than those that have just begun. A series belongs to the thread of its store.
  */
 #ifndef WEFT_INSIGHT_METRIC_SERIES_H
 #define WEFT_INSIGHT_METRIC_SERIES_H
@@ -30,10 +31,12 @@ struct metric_series {
 
     int64_t blocks;            /**< whole ones */
     int64_t written;           /**< of these, those in the database */
-    struct metric_point *tail; /**< points after the last whole block */
-    unsigned count, room;      /**< of them */
+    unsigned count;            /**< points after the last whole block */
     unsigned safe;             /**< of them, those in the spool or in a row of metric_block */
     unsigned settled;          /**< of them, those in a row of metric_block */
+    unsigned stored;           /**< of them, those that are there alone */
+    struct metric_point *tail; /**< the others: count - stored */
+    unsigned room;             /**< of `tail` */
     struct metric_levels levels;
     char name[];
 };
@@ -65,5 +68,12 @@ weft_status metric_series_load(struct metric_series *series, struct database *da
 
 /** Add a point to the tail, which must not be full; when it is full afterwards it is the caller's to empty it. */
 weft_status metric_series_add(struct metric_series *series, const struct metric_point *point, struct error *error);
+
+/** Where all of its points are settled, have them leave the memory. */
+void metric_series_rest(struct metric_series *series);
+
+/** All `count` points after the last whole block. Errors: those of reading its row. */
+weft_status metric_series_points(const struct metric_series *series, struct database *database,
+                                 struct metric_point points[METRIC_BLOCK_POINTS], struct error *error);
 
 #endif

@@ -261,7 +261,7 @@ static weft_status add_points(struct metric_store *store, struct metric_series *
         status = metric_series_add(series, &points[i], error);
         if (status != WEFT_OK || series->count < METRIC_BLOCK_POINTS)
             continue;
-        status = metric_flush_block(&store->flush, series, error);
+        status = metric_flush_block(&store->flush, series, store->database, error);
         if (status != WEFT_OK)
             series->count--; /* a tail is never full */
     }

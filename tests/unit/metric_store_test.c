@@ -2,6 +2,7 @@
 /* Metrics in the database: every point stays, through restarts, kills and full disks; and runs are forgotten. */
 #include "insight/metric_draw.h"
 #include "insight/metric_names.h"
+#include "insight/metric_series.h"
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -159,6 +160,8 @@ static void a_half_filled_block_leaves_the_spool_in_time(void **state)
     assert_true(rows(store, "SELECT count(*) FROM metric_spool") <= 60);
     assert_true(rows(store, "SELECT max(length(points)) FROM metric_spool") < 50); /* one point each, not the tail */
     assert_int_equal(rows(store, "SELECT count(*) FROM metric_block"), 2);
+    assert_int_equal(metric_store_series(store, &loss)->room, 0); /* nor does it take memory then */
+    assert_true(metric_store_series(store, &other)->room <= 64);
     flush(store);
     add_points(store, &loss, 10, 290);
     add_points(store, &other, 200, 100);
