@@ -84,8 +84,10 @@ weft_status node_lock_take(const char *folder, int *lock, bool *taken, bool *beg
 
 void node_lock_write(int lock, const char *text)
 {
-    (void)!ftruncate(lock, 0);
-    (void)!pwrite(lock, text, strlen(text), 0);
+    const size_t length = strlen(text);
+    (void)!pwrite(lock, text, length,
+                  0); /* first: one that is killed in between must not look as if it had not begun */
+    (void)!ftruncate(lock, (off_t)length);
 }
 
 void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *folder, char *name, size_t room)

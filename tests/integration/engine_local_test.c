@@ -438,7 +438,7 @@ static void what_is_forgotten_is_gone_and_stays_over(void **state)
     assert_int_equal(count, 1);
     assert_int_equal(engine->forget(engine, &order.attempt, &error), WEFT_ERROR_STATE);
     hear_all(engine, &order.attempt, 0);
-    assert_int_equal(engine->forget(engine, &order.attempt, NULL), WEFT_OK);
+    forget(engine, &order.attempt);
     count = 0;
     assert_int_equal(engine->attempts(engine, count_attempt, &count, NULL), WEFT_OK);
     assert_int_equal(count, 0);
@@ -453,7 +453,7 @@ static void what_is_forgotten_is_gone_and_stays_over(void **state)
     temporary_file(folder, "engine/short/5/0/lock", "99999999\n", 9);
     assert_int_equal(node_agent_life(temporary_path(folder, "engine/short/5/0"), NULL), NODE_IS_DEAD);
     assert_int_equal(hear_all(engine, &order.attempt, 0).last, heard.last);
-    assert_int_equal(engine->forget(engine, &order.attempt, NULL), WEFT_OK);
+    forget(engine, &order.attempt);
     engine->close(engine);
 }
 

@@ -157,6 +157,19 @@ static inline struct heard hear_all(struct engine *engine, const struct attempt 
     return heard;
 }
 
+/* An agent lives on for a moment behind its last record, and a killed one until the kernel has taken it away. */
+static inline void forget(struct engine *engine, const struct attempt *attempt)
+{
+    struct error error = {0};
+    weft_status status = WEFT_ERROR_STATE;
+    for (uint64_t end = clock_after(20); status == WEFT_ERROR_STATE && clock_now() < end; poll(NULL, 0, 5)) {
+        error_clear(&error);
+        status = engine->forget(engine, attempt, &error);
+    }
+    if (status != WEFT_OK)
+        fail_msg("%s", error.text);
+}
+
 /* How many processes have this word in their command line; a script keeps its marks there. */
 static inline int processes_with(const char *mark)
 {
