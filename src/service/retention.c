@@ -41,11 +41,13 @@ struct request {
 
 /* ---- on the keeper's thread ------------------------------------------------------------------------------------- */
 
-static void finish(struct request *request)
+/* Without a keeper nothing was done, and nothing is to follow from it. */
+static void finish(struct request *request, const struct keeper *keeper)
 {
     struct retention *retention = request->retention;
     pthread_mutex_lock(&retention->mutex);
     request->done = true;
+    retention->stopping = retention->stopping || !keeper;
     pthread_cond_broadcast(&retention->changed);
     pthread_mutex_unlock(&retention->mutex);
 }
@@ -66,7 +68,7 @@ static void decide(struct keeper *keeper, void *context)
                 registry, registry_run_discard(registry, request->runs[i], "", detail, keeper_now(), request->error),
                 request->error);
     }
-    finish(request);
+    finish(request, keeper);
 }
 
 /* Nobody asks again for what was answered so long ago. */
@@ -79,13 +81,13 @@ static void forget_keys(struct keeper *keeper, void *context)
     if (registry && request->status == WEFT_OK)
         request->status = database_end(
             registry, registry_keys_forget(registry, keeper_now() - KEYS_KEPT, request->error), request->error);
-    finish(request);
+    finish(request, keeper);
 }
 
 /* What was decided before is on disk: that was another group. */
 static void settle(struct keeper *keeper, void *context)
 {
-    finish(context);
+    finish(context, keeper);
 }
 
 /* The engine keeps nothing any more of the attempts of runs[0]. */
@@ -104,7 +106,7 @@ static void forget(struct keeper *keeper, void *context)
         request->status = engine->forget(engine, &attempt, request->error);
     }
     free(attempts);
-    finish(request);
+    finish(request, keeper);
 }
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
@@ -117,12 +119,14 @@ static bool is_stopping(struct retention *retention)
     return stopping;
 }
 
-/* Have the keeper do it, and wait. A keeper that is stopping does nothing, which is no error. */
+/* Have the keeper do it, and wait. One that is stopping does nothing, which is no error: is_stopping() tells. */
 static weft_status ask(struct retention *retention, keeper_task *task, int64_t *runs, size_t count, struct error *error)
 {
     struct request request = {retention, runs, count, WEFT_OK, error, false};
-    if (!keeper_post(retention->keeper, task, &request))
+    if (!keeper_post(retention->keeper, task, &request)) {
+        finish(&request, NULL);
         return WEFT_OK;
+    }
     pthread_mutex_lock(&retention->mutex);
     while (!request.done)
         pthread_cond_wait(&retention->changed, &retention->mutex);
