@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft stop`: end runs of the platform. */
-#include "cli/command.h"
-#include "cli/platform_client.h"
-#include "cli/run_reference.h"
+#include "cli/run_orders.h"
 
 #include <inttypes.h>
 
@@ -14,45 +12,14 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run"),
 };
 
-static weft_status stop(struct platform *platform, const char *word, FILE *output, struct error *error)
+static void tell(int64_t run, const cJSON *reply, FILE *output)
 {
-    struct platform_path path;
-    cJSON *reply = NULL;
-    int64_t run;
-    weft_status status = run_reference_find(platform, word, &run, error);
-    if (status != WEFT_OK)
-        return status;
-    platform_path_begin(&path, "runs");
-    platform_path_number(&path, run);
-    platform_path_part(&path, "stop");
-    status = platform_send(platform, "POST", &path, NULL, NULL, &reply, error);
-    if (status != WEFT_OK)
-        return platform_run_unknown(platform, run, error);
-    if (chosen.json && cJSON_IsObject(reply))
-        platform_print_json(reply, output);
-    else if (!chosen.json)
-        fprintf(output, "run %" PRId64 " is %s\n", run, field_text(reply, "state"));
-    cJSON_Delete(reply);
-    return WEFT_OK;
+    fprintf(output, "run %" PRId64 " is %s\n", run, field_text(reply, "state"));
 }
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    struct platform platform;
-    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
-    if (status != WEFT_OK)
-        return status;
-    /* One that cannot be stopped keeps no other from it; the last sentence is told by the caller. */
-    for (size_t i = 0; i < call->word_count; i++) {
-        struct error why = {0};
-        if (stop(&platform, call->words[i], call->output, &why) == WEFT_OK)
-            continue;
-        if (error->status != WEFT_OK)
-            fprintf(stderr, "weft: %s\n", error->text);
-        *error = why;
-    }
-    platform_close(&platform);
-    return error->status;
+    return run_orders_give(call, "stop", chosen.json, tell, error);
 }
 
 const struct command command_stop = {
