@@ -64,13 +64,13 @@ asan:
 	@deps/install build test data
 	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
 	@ninja -C build-asan --quiet
-	@tests/run build-asan --num-processes 2 --timeout-multiplier 4
+	@tests/run build-asan --timeout-multiplier 4
 
 tsan:
 	@deps/install build test data
 	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
 	@ninja -C build-tsan --quiet
-	@tests/run build-tsan --num-processes 2 --timeout-multiplier 4
+	@tests/run build-tsan --timeout-multiplier 4
 
 # What the sanitizers do not see: memory that was never written. Not tests of how soon something is noticed, for it is slow.
 VALGRIND_TESTS = board_seeds checkpoint_test collective_requests_test control_test control_seeds \
@@ -81,7 +81,7 @@ VALGRIND_TESTS = board_seeds checkpoint_test collective_requests_test control_te
 valgrind:
 	@deps/install build test
 	@$(MAKE) --no-print-directory all
-	@tests/run $(BUILD) --num-processes 2 --setup valgrind $(VALGRIND_TESTS)
+	@tests/run $(BUILD) --setup valgrind $(VALGRIND_TESTS)
 
 # Each fuzzer of tests/fuzz for FUZZ_SECONDS (20).
 fuzz:

@@ -385,7 +385,7 @@ static int64_t clock_milliseconds(void)
 }
 
 /* When a step is due again that began and ended at these moments, where something has happened since: it rests as long
- * as it took, so that what is asked for meanwhile is answered at least half of the time, as steps are long where
+ * as it took, up to REST_MOST, so that what is asked for meanwhile waits for one step at most, as steps are long where
  * thousands of runs have something to tell. What was `asked` for is seen to sooner than what agents tell. */
 static int64_t rested_at(int64_t began, int64_t ended, bool asked)
 {
