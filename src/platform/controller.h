@@ -8,10 +8,10 @@
  *
  * What it does is written down before it is done: a placement is in the registry before the engine hears of it, so that
  * whoever opens a controller on the same registry and engine after a crash, at whatever moment, goes on where the other
- * one stopped: no run is started twice, none is forgotten. What the engine tells is taken exactly once: the number of
- * the last record is kept with what was made of it. All of that is synced before anything is done because of it. One
- * thing alone may be lost by a power cut (by kill -9 nothing is): how far journals were read in steps that heard
- * nothing of consequence, heartbeats, output and metrics, since the last step that did. They are read again then.
+ * one stopped: no run is started twice, none is forgotten. What begins and ends is taken exactly once: the number of its
+ * record is kept with what was made of it, and all of that is synced before anything is done because of it. Of records of
+ * no such consequence, heartbeats, output and metrics, the number is written down once a minute and lazily: who opens a
+ * controller hears the last of them again.
  *
  * A run that the scheduler puts where others still are waits until they have really left. The nodes of a gang end
  * together: when one has ended, the others are stopped.
@@ -38,8 +38,9 @@
 
 struct controller;
 
-/** What is made of a record that is no business of the controller's: output, metrics, use. Called inside the
- * transaction that keeps its number; what fails is told again later. May be NULL. */
+/** What is made of a record that is no business of the controller's: output, metrics, use. What fails is told again
+ * later, and to another controller so is what the last one told in its last minute: keep the numbers of what must count
+ * once. May be NULL. */
 typedef weft_status controller_sink(void *context, int64_t run, int64_t epoch, uint32_t node,
                                     const struct journal_record *record, struct error *error);
 

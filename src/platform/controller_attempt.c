@@ -14,6 +14,8 @@
 #define CODE_AGAIN     75      /* EX_TEMPFAIL: "run me again" */
 #define START_PERIOD   1000    /* milliseconds between two tries of starting what the machine refuses to start */
 #define START_PATIENCE 3600000 /* milliseconds of such tries */
+#define NOTED_PERIOD   60000   /* milliseconds, and records, after which is written down how far a journal was heard */
+#define NOTED_RECORDS  4096
 
 struct attempt controlled_attempt(const struct controlled_run *run)
 {
@@ -238,6 +240,7 @@ struct hearing {
     struct controlled_run *run;
     uint32_t node;
     int64_t now;
+    bool noted; /* something of it is in the registry, and so is how far it was heard */
     weft_status status;
     struct error *error;
 };
@@ -364,6 +367,7 @@ static bool hear_record(void *context, const struct journal_record *record)
     struct hearing *hearing = context;
     struct controlled_run *run = hearing->run;
     const struct controller_config *config = &hearing->controller->config;
+    hearing->noted = hearing->noted || record->kind == JOURNAL_STARTED || journal_is_end(record->kind);
     if (record->kind == JOURNAL_STARTED)
         hearing->status = hear_start(hearing, record);
     else if (journal_is_end(record->kind))
@@ -383,6 +387,22 @@ static weft_status lose_node(struct hearing *hearing)
     return hear_end(hearing, &record);
 }
 
+/* Write down how far a journal was heard: with what the registry has of it, and otherwise now and then. Thousands of
+ * nodes tell all the time that they live and what they print, and to hear a minute of it once more costs less than to
+ * write each of these numbers. */
+static weft_status note_dealt(struct hearing *hearing)
+{
+    struct controlled_node *node = &hearing->run->node[hearing->node];
+    const bool due = hearing->now - node->noted_at >= NOTED_PERIOD || hearing->now < node->noted_at ||
+                     node->dealt - node->noted >= NOTED_RECORDS;
+    if (node->dealt == node->noted || (!hearing->noted && !due))
+        return WEFT_OK;
+    node->noted = node->dealt;
+    node->noted_at = hearing->now;
+    return registry_node_dealt(hearing->controller->config.registry, hearing->run->run, hearing->run->epoch,
+                               hearing->node, (int64_t)node->dealt, hearing->error);
+}
+
 weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
     struct engine *engine = controller->config.engine;
@@ -391,17 +411,15 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
         struct controlled_node *node = &run->node[i];
         if (node->ended)
             continue;
-        uint64_t before = node->dealt;
-        struct hearing hearing = {controller, run, i, now, WEFT_OK, error};
+        struct hearing hearing = {controller, run, i, now, false, WEFT_OK, error};
         struct error refusal = {0};
-        weft_status status = engine->poll(engine, &attempt, i, before, hear_record, &hearing, &refusal);
+        weft_status status = engine->poll(engine, &attempt, i, node->dealt, hear_record, &hearing, &refusal);
         if (status == WEFT_ERROR_STATE || status == WEFT_ERROR_DATA)
             hearing.status = lose_node(&hearing);
         else if (status != WEFT_OK)
             return error_set(error, status, "%s", refusal.text);
-        if (hearing.status == WEFT_OK && node->dealt != before)
-            hearing.status =
-                registry_node_dealt(controller->config.registry, run->run, run->epoch, i, (int64_t)node->dealt, error);
+        if (hearing.status == WEFT_OK)
+            hearing.status = note_dealt(&hearing);
         if (hearing.status != WEFT_OK)
             return hearing.status;
     }
@@ -444,7 +462,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
             break;
         }
         node->ended = rows[i].ended != 0;
-        node->dealt = (uint64_t)rows[i].sequence;
+        node->dealt = node->noted = (uint64_t)rows[i].sequence;
         if (!node->ended)
             controller->hosts[node->host].used |= node->slots;
         else if (rows[i].how != RUN_EXIT_COMPLETED || (i == 0 && run->first_leads))

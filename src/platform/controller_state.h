@@ -27,7 +27,9 @@ struct controlled_node {
     uint32_t host;
     uint64_t slots; /**< a set */
     bool ended;
-    uint64_t dealt; /**< the last record of its journal that was dealt with */
+    uint64_t dealt;   /**< the last record of its journal that was dealt with */
+    uint64_t noted;   /**< the same, by the registry, */
+    int64_t noted_at; /**< since when */
 };
 
 /** Where the scheduler has a run. */

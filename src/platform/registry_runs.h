@@ -149,8 +149,7 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
                               struct error *error);
 
 /** The journal of that node has been dealt with up to `sequence`. By itself this can wait for a sync of the disk
- * (DATABASE_AS_NEEDED): whoever finds an older number hears the records behind it once more, and what was made of
- * them in the same transaction is not there either. */
+ * (DATABASE_AS_NEEDED): whoever finds an older number hears the records behind it once more. */
 weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,
                                 struct error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which steps of the controller sync the disk: those of consequence, and no other. */
+/* Which steps of the controller sync the disk: those of consequence, and no other; and how often the others write. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -75,6 +75,55 @@ static void only_steps_of_consequence_are_synced(void **state)
     close_world(&world);
 }
 
+/* Records that were told, and the number of the last. */
+struct told {
+    int64_t records, last;
+};
+
+static weft_status tell(void *context, int64_t run, int64_t epoch, uint32_t node, const struct journal_record *record,
+                        struct error *error)
+{
+    struct told *told = context;
+    told->records++;
+    told->last = (int64_t)record->sequence;
+    return WEFT_OK;
+}
+
+static void what_is_of_no_consequence_is_noted_once_a_minute(void **state)
+{
+    struct world world;
+    struct told told = {0};
+    open_living_world(&world);
+    controller_close(world.controller);
+    world.config.sink = tell;
+    world.config.context = &told;
+    open_controller(&world);
+    const int64_t run = give(&world, 1, 1, "", 10 * MINUTE);
+    pass(&world, BEGIN + 5 * SECOND);
+    int64_t noted = dealt(&world, run);
+    int notes = 0;
+    for (int64_t at = BEGIN + 10 * SECOND; at <= BEGIN + 5 * MINUTE; at += SECOND) {
+        pass(&world, at);
+        const int64_t now = dealt(&world, run);
+        notes += now != noted;
+        noted = now;
+    }
+    assert_in_range(notes, 4, 5);
+    assert_int_equal(told.last, told.records); /* each of them once */
+    assert_true(told.last > noted);
+
+    const int64_t last = told.last;
+    told = (struct told){0};
+    controller_close(world.controller);
+    open_controller(&world);
+    pass(&world, BEGIN + 5 * MINUTE + 2 * SECOND);
+    assert_int_equal(told.records, told.last - noted); /* those behind what was noted, again, and those that are new */
+    assert_true(told.last >= last);
+    pass(&world, BEGIN + 11 * MINUTE);
+    assert_int_equal(dealt(&world, run), told.last); /* with its end */
+    close_world(&world);
+}
+
 static void a_stop_is_synced_before_it_is_told(void **state)
 {
     struct world world;
@@ -93,6 +142,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_steps_of_consequence_are_synced),
+        cmocka_unit_test(what_is_of_no_consequence_is_noted_once_a_minute),
         cmocka_unit_test(a_stop_is_synced_before_it_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
