@@ -28,6 +28,7 @@ struct collector;
 
 struct keeper_config {
     const char *folder;                  /**< absolute, of all that is kept; it exists */
+    struct page_cache *cache;            /**< of the registry; outlives the keeper */
     struct engine *engine;               /**< becomes the keeper's */
     const char *pod;                     /**< of its hosts */
     const char *own_user;                /**< controller.h; outlives the keeper */

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define FIRST_PROJECT "default"
+#define CACHE_BYTES   ((size_t)64 << 20) /* some 30,000 runs */
 
 static const struct route_table *const resources[] = {
     &server_routes,  &run_routes,    &run_order_routes, &queue_routes,    &cluster_routes,
@@ -169,7 +170,7 @@ static weft_status open_access(struct service *service, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     weft_status status = file_join(path, service->folder, "access.db", error);
-    return status == WEFT_OK ? access_open(path, &service->access, error) : status;
+    return status == WEFT_OK ? access_open(service->cache, path, &service->access, error) : status;
 }
 
 /* The first administrator's token. After all that may fail, for it is shown but once. */
@@ -199,6 +200,7 @@ static weft_status open_keeper(struct service *service, const struct service_con
     if (status != WEFT_OK)
         return status;
     struct keeper_config keeper = {.folder = service->folder,
+                                   .cache = service->cache,
                                    .engine = engine,
                                    .pod = config->pod,
                                    .own_user = accounts_own_user(service),
@@ -289,6 +291,8 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = open_folder(made, config->folder, error);
     if (status == WEFT_OK)
+        status = page_cache_new(CACHE_BYTES, &made->cache, error);
+    if (status == WEFT_OK)
         status = open_access(made, error);
     if (status == WEFT_OK)
         status = open_keeper(made, config, error);
@@ -297,7 +301,7 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = furnish(made, error);
     if (status == WEFT_OK)
-        status = registry_open(made->folder, DATABASE_READER, &made->reader, error);
+        status = registry_open_cached(made->cache, made->folder, DATABASE_READER, &made->reader, error);
     if (status == WEFT_OK)
         status = make_first_token(made, error);
     if (status != WEFT_OK) {
@@ -349,6 +353,7 @@ void service_close(struct service *service)
     database_close(service->access);
     database_close(service->reader);
     keeper_close(service->keeper);
+    page_cache_free(service->cache);
     if (service->events)
         events_free(service->events);
     free(service);

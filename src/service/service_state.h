@@ -17,8 +17,9 @@
 struct service {
     char folder[FILE_PATH_BYTES];
     struct keeper *keeper;
-    struct database *reader; /* the registry, as it has been committed */
-    struct database *access; /* tokens and the audit log */
+    struct page_cache *cache; /* of these databases, so that who asks waits for no disk */
+    struct database *reader;  /* the registry, as it has been committed */
+    struct database *access;  /* tokens and the audit log */
     struct events_stream *events;
     struct static_files *pages;
     struct router *router;

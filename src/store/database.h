@@ -61,6 +61,7 @@
 #define WEFT_STORE_DATABASE_H
 
 #include "base/error.h"
+#include "store/page_cache.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,6 +101,10 @@ enum database_durability {
  */
 weft_status database_open(const char *path, const struct database_schema *schema, enum database_access access,
                           struct database **database, struct error *error);
+
+/** The same, through a cache of pages, whose rule is to be kept (page_cache.h); NULL: through none. */
+weft_status database_open_cached(struct page_cache *cache, const char *path, const struct database_schema *schema,
+                                 enum database_access access, struct database **database, struct error *error);
 
 /** Close the handle, undoing a transaction that is open; NULL is harmless. No statement may be used afterwards. */
 void database_close(struct database *database);

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "store/database.h"
+#include "store/page_cache_internal.h"
 
 #include <sqlite3.h>
 

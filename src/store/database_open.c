@@ -68,7 +68,8 @@ static weft_status make_file(struct database *database, bool *made, struct error
 }
 
 /* Open the file and say how SQLite is to treat it; nothing of this reads or changes it. */
-static weft_status open_handle(struct database *database, enum database_access access, struct error *error)
+static weft_status open_handle(struct database *database, struct page_cache *cache, enum database_access access,
+                               struct error *error)
 {
     static const struct {
         int option, value;
@@ -86,7 +87,8 @@ static weft_status open_handle(struct database *database, enum database_access a
     char path[FILE_PATH_BYTES + 2];
     snprintf(path, sizeof path, "%s%s", *database->path == '/' ? "" : "./", database->path);
     int flags = access == DATABASE_READER ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
-    int code = sqlite3_open_v2(path, &database->handle, flags | SQLITE_OPEN_NOMUTEX, NULL);
+    int code = sqlite3_open_v2(path, &database->handle, flags | SQLITE_OPEN_NOMUTEX,
+                               cache ? page_cache_vfs_name(cache) : NULL);
     if (code != SQLITE_OK)
         return database_error(database, code, "cannot open", error);
     sqlite3_extended_result_codes(database->handle, 1);
@@ -232,7 +234,7 @@ static weft_status lock_writers(struct database *database, struct error *error)
     return lock_take(path, 0600, use, &database->lock, error);
 }
 
-static weft_status open_all(struct database *database, const struct database_schema *schema,
+static weft_status open_all(struct database *database, struct page_cache *cache, const struct database_schema *schema,
                             enum database_access access, bool *made, struct error *error)
 {
     weft_status status = WEFT_OK;
@@ -243,7 +245,7 @@ static weft_status open_all(struct database *database, const struct database_sch
             (status = make_file(database, made, error)) != WEFT_OK)
             return status;
     }
-    if ((status = open_handle(database, access, error)) != WEFT_OK ||
+    if ((status = open_handle(database, cache, access, error)) != WEFT_OK ||
         (status = check_schema(database, schema, access, &version, error)) != WEFT_OK)
         return status;
     if (access == DATABASE_WRITER && !*made)
@@ -255,8 +257,8 @@ static weft_status open_all(struct database *database, const struct database_sch
     return status;
 }
 
-weft_status database_open(const char *path, const struct database_schema *schema, enum database_access access,
-                          struct database **database, struct error *error)
+weft_status database_open_cached(struct page_cache *cache, const char *path, const struct database_schema *schema,
+                                 enum database_access access, struct database **database, struct error *error)
 {
     struct database *opened = calloc(1, sizeof *opened);
     bool made = false;
@@ -268,7 +270,7 @@ weft_status database_open(const char *path, const struct database_schema *schema
     if (snprintf(opened->path, sizeof opened->path, "%s", path) >= FILE_PATH_BYTES - 16)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "the path of a database is too long: '%.64s...'", path);
     if (status == WEFT_OK)
-        status = open_all(opened, schema, access, &made, error);
+        status = open_all(opened, cache, schema, access, &made, error);
     if (status == WEFT_OK) {
         opened->version = schema->version;
         *database = opened;
@@ -283,6 +285,12 @@ weft_status database_open(const char *path, const struct database_schema *schema
     }
     database_close(opened);
     return status;
+}
+
+weft_status database_open(const char *path, const struct database_schema *schema, enum database_access access,
+                          struct database **database, struct error *error)
+{
+    return database_open_cached(NULL, path, schema, access, database, error);
 }
 
 void database_close(struct database *database)
