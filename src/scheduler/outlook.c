@@ -91,16 +91,17 @@ static void look(const struct scheduler *scheduler, double now, const struct end
                                     .position = i,
                                     .gang = gang,
                                     .free = scheduler->pool.free,
+                                    .kept = kept_of(scheduler, scheduler->pool.slots),
                                     .fit = fit,
                                     .lacking = fit < gang.nodes ? gang.nodes - fit : 0,
                                     .slots_before = before,
                                     .expected_start = held > 0 ? fmin(held, fmax(when, now)) : when};
-        if (run_is_beyond_share(scheduler, run, 0))
+        if (scheduler->pool.free < asked)
+            outlook->reason = OUTLOOK_TOO_FEW;
+        else if (run_is_beyond_share(scheduler, run, 0))
             outlook->reason = OUTLOOK_KEPT;
         else if (fit >= gang.nodes)
             outlook->reason = OUTLOOK_NEXT_PASS;
-        else if (scheduler->pool.free < asked)
-            outlook->reason = OUTLOOK_TOO_FEW;
         else
             outlook->reason = held > 0 ? OUTLOOK_HELD : OUTLOOK_SCATTERED;
         before += asked;
@@ -142,7 +143,9 @@ char *outlook_say(const struct outlook *outlook, double now, char *text, size_t 
         snprintf(why, sizeof why, "%s in all", left);
         break;
     case OUTLOOK_KEPT:
-        snprintf(why, sizeof why, "%s, and kept for small personal runs", left);
+        snprintf(why, sizeof why,
+                 "%s, but %" PRIu64 " of all %s kept for small personal runs and those that can give way", left,
+                 outlook->kept, outlook->kept == 1 ? "is" : "are");
         break;
     case OUTLOOK_SCATTERED:
         snprintf(why, sizeof why, "%s, but not together: %u more %s of a Pod must empty", left, outlook->lacking, more);

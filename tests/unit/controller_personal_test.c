@@ -78,7 +78,7 @@ static void what_cannot_give_way_leaves_what_is_kept(void **state)
     assert_int_equal(running, 6);
     for (int i = 0; i < 8; i++)
         if (state_of(&world, runs[i]) == RUN_QUEUED)
-            assert_why(&world, runs[i], "2 slots are free, and kept for small personal runs");
+            assert_why(&world, runs[i], "2 slots are free, but 2 of all are kept for small personal runs and those that can give way");
     int64_t large = give(&world, 1, 7, "", HOUR), yields = give(&world, 1, 2, ",\"preemptible\":true", HOUR);
     pass(&world, world.now + SECOND);
     assert_int_equal(state_of(&world, large), RUN_CANCELLED);

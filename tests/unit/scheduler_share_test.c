@@ -162,6 +162,30 @@ static void what_is_parked_is_in_nobodys_way(void **state)
     scheduler_free(scheduler);
 }
 
+/* What a run lacks first: slots, and only where there are enough those that are kept. */
+static void too_few_slots_are_told_before_those_that_are_kept(void **state)
+{
+    static const uint32_t slots[] = {8};
+    const struct scheduler_decision *decisions;
+    struct scheduler *scheduler = cluster(0.25, 1, slots);
+    struct outlook outlooks[4];
+    char text[512];
+    submit(scheduler, 4, true, false, 0);
+    assert_int_equal(pass(scheduler, 0, &decisions), 1);
+    uint32_t large = submit(scheduler, 6, true, false, 10), small = submit(scheduler, 3, true, false, 10);
+    assert_int_equal(pass(scheduler, 20, &decisions), 0);
+    assert_int_equal(outlook_all(scheduler, 20, outlooks, NULL), WEFT_OK);
+    for (int i = 0; i < 2; i++) {
+        outlook_say(&outlooks[i], 20, text, sizeof text);
+        if (outlooks[i].run == large)
+            assert_non_null(strstr(text, "4 slots are free in all"));
+        else
+            assert_non_null(strstr(text, "4 slots are free, but 2 of all are kept for small personal runs"));
+        assert_true(outlooks[i].run == large || outlooks[i].run == small);
+    }
+    scheduler_free(scheduler);
+}
+
 static void hosts_may_differ(void **state)
 {
     static const uint32_t slots[] = {2, 8, 4};
@@ -188,6 +212,7 @@ int main(void)
         cmocka_unit_test(what_is_kept),
         cmocka_unit_test(the_young_are_spared_where_others_can_give_way),
         cmocka_unit_test(what_is_parked_is_in_nobodys_way),
+        cmocka_unit_test(too_few_slots_are_told_before_those_that_are_kept),
         cmocka_unit_test(hosts_may_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

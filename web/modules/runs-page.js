@@ -180,7 +180,13 @@ function remember() {
     history.replaceState(null, "", words.size ? `/?${words}` : "/");
 }
 
+/** The column that shows the order. Runs are submitted in the order of their numbers: one order of two columns. */
+function sortedBy() {
+    return list.sort.key === "run" && place.asked === "submitted" ? "submitted" : list.sort.key;
+}
+
 function sort(key) {
+    place.asked = key;
     list.sortBy(key === "submitted" ? "run" : key);
     remember();
 }
@@ -196,8 +202,7 @@ function draw() {
     place.controls.hidden = nobody;
     drawChips(all);
     for (const head of place.head.querySelectorAll("[data-key]")) {
-        const key = head.dataset.key === "submitted" ? "run" : head.dataset.key;
-        if (key === list.sort.key) head.setAttribute("aria-sort", list.sort.descending ? "descending" : "ascending");
+        if (head.dataset.key === sortedBy()) head.setAttribute("aria-sort", list.sort.descending ? "descending" : "ascending");
         else head.removeAttribute("aria-sort");
     }
     place.mine.setAttribute("aria-pressed", String(filter.owner === about.user));
