@@ -13,28 +13,81 @@
 struct ending {
     double when;
     uint64_t slots;
+    uint64_t staying; /* those of them that a run had which cannot give way */
 };
 
-static int by_time(const void *a, const void *b)
+/* What is expected: the endings of what runs and of what will, a heap with the first one on top. */
+struct course {
+    struct ending *endings;
+    size_t count;
+    double now;
+    uint64_t free;         /* slots, then */
+    uint64_t staying_free; /* those that runs which cannot give way may have */
+};
+
+static void add_ending(struct course *course, struct ending ending)
 {
-    const struct ending *left = a, *right = b;
-    return left->when < right->when ? -1 : left->when > right->when;
+    size_t at = course->count++;
+    for (; at > 0 && course->endings[(at - 1) / 2].when > ending.when; at = (at - 1) / 2)
+        course->endings[at] = course->endings[(at - 1) / 2];
+    course->endings[at] = ending;
 }
 
-/* The expected endings of all running runs, the first one first. */
-static size_t expect_endings(const struct scheduler *scheduler, double now, struct ending *endings)
+static struct ending take_ending(struct course *course)
 {
-    size_t count = 0;
+    const struct ending first = course->endings[0], last = course->endings[--course->count];
+    size_t at = 0;
+    for (size_t child; (child = 2 * at + 1) < course->count; at = child) {
+        if (child + 1 < course->count && course->endings[child + 1].when < course->endings[child].when)
+            child++;
+        if (course->endings[child].when >= last.when)
+            break;
+        course->endings[at] = course->endings[child];
+    }
+    course->endings[at] = last;
+    return first;
+}
+
+static double expected_left(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
+{
+    return history_remaining(scheduler->history, run->request.project, run->request.slots, run_attained(run, now));
+}
+
+/* The course of things as it stands. */
+static void begin_course(const struct scheduler *scheduler, double now, struct course *course)
+{
+    const uint64_t others = kept_of(scheduler, scheduler->pool.slots) + scheduler->fixed_taken;
+    course->now = now;
+    course->free = scheduler->pool.free;
+    course->staying_free = others < scheduler->pool.slots ? scheduler->pool.slots - others : 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
         const struct scheduled_run *run = &scheduler->runs[i];
-        if (run->place != RUN_RUNNING)
-            continue;
-        const struct scheduler_request *request = &run->request;
-        double left = history_remaining(scheduler->history, request->project, request->slots, run_attained(run, now));
-        endings[count++] = (struct ending){now + left, (uint64_t)request->gang.nodes * request->gang.slots};
+        if (run->place == RUN_RUNNING)
+            add_ending(course, (struct ending){now + expected_left(scheduler, run, now), run_slots(run),
+                                               run_stays(run) ? run_slots(run) : 0});
     }
-    qsort(endings, count, sizeof *endings, by_time);
-    return count;
+}
+
+/* Go on to where a run finds its slots, by `held` at the latest if that is not 0, and let it have them until it ends.
+ * When it starts. Who comes later in the queue is taken to start no sooner. */
+static double go_on(const struct scheduler *scheduler, struct course *course, const struct scheduled_run *run,
+                    double held, double now)
+{
+    const uint64_t asked = run_slots(run);
+    const bool stays = run_stays(run);
+    while ((course->free < asked || (stays && course->staying_free < asked)) && course->count > 0) {
+        const struct ending ending = take_ending(course);
+        course->now = fmax(course->now, ending.when);
+        course->free += ending.slots;
+        course->staying_free += ending.staying;
+    }
+    const double start = held > 0 ? fmin(held, course->now) : course->now;
+    const uint64_t given = asked < course->free ? asked : course->free;
+    const uint64_t staying = !stays ? 0 : given < course->staying_free ? given : course->staying_free;
+    course->free -= given;
+    course->staying_free -= staying;
+    add_ending(course, (struct ending){start + expected_left(scheduler, run, now), given, staying});
+    return start;
 }
 
 /* How many hosts fit in the Pod that has the most of them. */
@@ -66,25 +119,19 @@ static void expect_held(const struct scheduler *scheduler, double now, double *r
     }
 }
 
-static void look(const struct scheduler *scheduler, double now, const struct ending *endings, size_t ending_count,
-                 const double *ready, struct outlook *outlooks)
+static void look(const struct scheduler *scheduler, double now, struct course *course, const double *ready,
+                 struct outlook *outlooks)
 {
-    uint64_t before = 0, freed = scheduler->pool.free;
-    size_t next = 0;
-    double when = now;
+    uint64_t before = 0;
     struct gang last = {0, 0};
     uint32_t fit = 0;
     for (uint32_t i = 0; i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
         struct gang gang = run->request.gang;
-        uint64_t asked = (uint64_t)gang.nodes * gang.slots;
+        uint64_t asked = run_slots(run);
         if (gang.nodes != last.nodes || gang.slots != last.slots)
             fit = hosts_that_fit(&scheduler->pool, gang);
         last = gang;
-        while (freed < before + asked && next < ending_count) {
-            freed += endings[next].slots;
-            when = endings[next++].when;
-        }
         double held = ready[scheduler->order[i]];
         struct outlook *outlook = &outlooks[i];
         *outlook = (struct outlook){.run = scheduler->order[i],
@@ -95,7 +142,7 @@ static void look(const struct scheduler *scheduler, double now, const struct end
                                     .fit = fit,
                                     .lacking = fit < gang.nodes ? gang.nodes - fit : 0,
                                     .slots_before = before,
-                                    .expected_start = held > 0 ? fmin(held, fmax(when, now)) : when};
+                                    .expected_start = go_on(scheduler, course, run, held, now)};
         if (scheduler->pool.free < asked)
             outlook->reason = OUTLOOK_TOO_FEW;
         else if (run_is_beyond_share(scheduler, run, 0))
@@ -111,15 +158,15 @@ static void look(const struct scheduler *scheduler, double now, const struct end
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error)
 {
     size_t bytes = (scheduler->run_count + 1) * (sizeof(struct ending) + sizeof(double));
-    struct ending *endings = malloc((scheduler->run_count + 1) * sizeof *endings);
+    struct course course = {.endings = malloc((scheduler->run_count + 1) * sizeof *course.endings)};
     double *ready = malloc((scheduler->run_count + 1) * sizeof *ready);
-    weft_status status = endings && ready ? WEFT_OK : error_memory(error, bytes, "the plan of the queue");
+    weft_status status = course.endings && ready ? WEFT_OK : error_memory(error, bytes, "the plan of the queue");
     if (status == WEFT_OK) {
-        size_t count = expect_endings(scheduler, now, endings);
+        begin_course(scheduler, now, &course);
         expect_held(scheduler, now, ready);
-        look(scheduler, now, endings, count, ready, outlooks);
+        look(scheduler, now, &course, ready, outlooks);
     }
-    free(endings);
+    free(course.endings);
     free(ready);
     return status;
 }

@@ -2,8 +2,9 @@
 /**
  * Why a run waits, for what, and when it is expected to start.
  *
- * The expectation is a plan, not a promise: runs are taken to end when runs like them did (history.h), and those before
- * in the queue to have what they ask for first. A run for which hosts are held is expected when these can be empty.
+ * The expectation is a plan, not a promise: runs, those in the queue too, are taken to last as long as runs like them
+ * did (history.h), and those before in the queue to have what they ask for first. It counts slots, wherever they are. A
+ * run for which hosts are held is expected when these can be empty.
  */
 #ifndef WEFT_SCHEDULER_OUTLOOK_H
 #define WEFT_SCHEDULER_OUTLOOK_H

@@ -87,13 +87,18 @@ static inline uint64_t kept_of(const struct scheduler *scheduler, uint64_t slots
     return (uint64_t)llround(scheduler->policy.kept_share * (double)slots);
 }
 
+/** Whether a run can never give way: such runs may not have what is kept for personal ones. */
+static inline bool run_stays(const struct scheduled_run *run)
+{
+    return run->request.fixed && !run->request.personal;
+}
+
 /** Whether a run, and `before` slots of others like it, would take what is kept for personal runs. */
 static inline bool run_is_beyond_share(const struct scheduler *scheduler, const struct scheduled_run *run,
                                        uint64_t before)
 {
     uint64_t kept = kept_of(scheduler, scheduler->pool.slots);
-    return kept && run->request.fixed && !run->request.personal &&
-           scheduler->fixed_taken + before + run_slots(run) + kept > scheduler->pool.slots;
+    return kept && run_stays(run) && scheduler->fixed_taken + before + run_slots(run) + kept > scheduler->pool.slots;
 }
 
 /** Whether a run may have of what is kept for personal runs, with `before` slots of others. */

@@ -186,6 +186,27 @@ static void too_few_slots_are_told_before_those_that_are_kept(void **state)
     scheduler_free(scheduler);
 }
 
+/* Runs of the queue are expected one behind another, as the first ones of it take what is there. */
+static void who_waits_is_expected_after_who_waits_before(void **state)
+{
+    static const uint32_t slots[] = {8};
+    const struct scheduler_decision *decisions;
+    struct scheduler *scheduler = cluster(0.25, 1, slots);
+    struct outlook outlooks[4];
+    submit(scheduler, 4, true, false, 0);
+    assert_int_equal(pass(scheduler, 0, &decisions), 1);
+    for (int i = 0; i < 4; i++)
+        submit(scheduler, 3, true, false, 10);
+    assert_int_equal(pass(scheduler, 20, &decisions), 0);
+    assert_int_equal(outlook_all(scheduler, 20, outlooks, NULL), WEFT_OK);
+    /* They have six slots of the eight together: two at a time. */
+    assert_true(outlooks[0].expected_start > 20);
+    assert_true(outlooks[1].expected_start == outlooks[0].expected_start);
+    assert_true(outlooks[2].expected_start > outlooks[1].expected_start);
+    assert_true(outlooks[3].expected_start == outlooks[2].expected_start);
+    scheduler_free(scheduler);
+}
+
 static void hosts_may_differ(void **state)
 {
     static const uint32_t slots[] = {2, 8, 4};
@@ -213,6 +234,7 @@ int main(void)
         cmocka_unit_test(the_young_are_spared_where_others_can_give_way),
         cmocka_unit_test(what_is_parked_is_in_nobodys_way),
         cmocka_unit_test(too_few_slots_are_told_before_those_that_are_kept),
+        cmocka_unit_test(who_waits_is_expected_after_who_waits_before),
         cmocka_unit_test(hosts_may_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
