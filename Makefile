@@ -8,7 +8,8 @@
 #   make kills        the control plane killed at 200 random moments under load (KILLS="--kills 1000 --seed 2")
 #   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
 #   make bench        side-by-side benchmarks: collectives against Open MPI, MPICH and Gloo; networks; training; then the
-#                     scheduler against EASY backfilling, the HTTP server under load, the store of metrics
+#                     scheduler against EASY backfilling; submissions against Slurm; the HTTP server and the control plane
+#                     under load; the store of metrics
 #   make tsan asan fuzz   the tests under the sanitizers; the fuzzers, briefly
 #   make valgrind     a sample of the tests under valgrind
 #   make install      into PREFIX (/usr/local), DESTDIR honoured
@@ -100,6 +101,7 @@ bench:
 	@bench/training --build $(BUILD)
 	@bench/scheduling --build $(BUILD)
 	@bench/http_load --build $(BUILD)
+	@bench/submit --build $(BUILD)
 	@bench/control_plane --build $(BUILD)
 	@bench/metrics --build $(BUILD) --repetitions 3
 
