@@ -3,13 +3,12 @@
 
 #include "launch/spawn.h"
 #include "platform/cgroup.h"
+#include "platform/node_environment.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <linux/close_range.h>
 #include <pwd.h>
 #include <signal.h>
@@ -26,102 +25,53 @@
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
 
-static void set_number(const char *name, uint64_t value)
+/* What a child needs to know, made before there is one: after fork() it has one thread of this process's, and a lock
+ * that another one held (of the allocator, of the user database) is never given back in it. */
+struct beginning {
+    const struct passwd *user; /* NULL: this process's own */
+    gid_t *groups;             /* all of that user */
+    int group_count;
+    struct node_environment environment;
+};
+
+static void free_beginning(struct beginning *beginning)
 {
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, value);
-    setenv(name, text, 1);
+    free(beginning->groups);
+    node_environment_free(&beginning->environment);
 }
 
-/* Strings that putenv() can keep: this process becomes another one, or ends. */
-static void set_entries(char *const *entries)
+static weft_status find_groups(struct beginning *beginning, struct error *error)
 {
-    for (; entries && *entries; entries++)
-        if (strchr(*entries, '='))
-            putenv(*entries);
-}
-
-/* Whether another account's processes may know an entry of the agent's own environment. */
-static bool is_shared(const char *entry)
-{
-    static const char *const shared[] = {"PATH=", "LANG=", "LANGUAGE=", "LC_", "TZ=", "LD_LIBRARY_PATH="};
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (strncmp(entry, shared[i], strlen(shared[i])) == 0)
-            return true;
-    return false;
-}
-
-/* The environment that an account begins with: who started the server has secrets in theirs. */
-static void become_at_home(const struct passwd *user)
-{
-    size_t kept = 0;
-    for (char **entry = environ; entry && *entry; entry++)
-        if (is_shared(*entry))
-            environ[kept++] = *entry;
-    if (environ)
-        environ[kept] = NULL;
-    setenv("HOME", user->pw_dir, 1);
-    setenv("USER", user->pw_name, 1);
-    setenv("LOGNAME", user->pw_name, 1);
-    setenv("SHELL", *user->pw_shell ? user->pw_shell : "/bin/sh", 1);
-}
-
-/* Whether `folders`, as PATH has them, are `folder` too. */
-static bool is_among(const char *folders, const char *folder)
-{
-    const size_t length = strlen(folder);
-    for (const char *at = folders; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL)
-        if (strncmp(at, folder, length) == 0 && (at[length] == ':' || at[length] == '\0'))
-            return true;
-    return false;
-}
-
-/* Let `weft` be found where nobody has installed it: the folder of this executable comes last in PATH. */
-static void add_own_folder(void)
-{
-    char own[PATH_MAX], standard[256] = "", *path;
-    const char *before = getenv("PATH");
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length <= 0)
-        return;
-    own[length] = '\0';
-    *strrchr(own, '/') = '\0';
-    if (!before) { /* what is searched then */
-        confstr(_CS_PATH, standard, sizeof standard);
-        before = standard;
+    const struct passwd *user = beginning->user;
+    int room = 64, count = room;
+    for (;; room = count > room ? count : 2 * room, count = room) {
+        gid_t *grown = realloc(beginning->groups, (size_t)room * sizeof *grown);
+        if (!grown)
+            return error_memory(error, (size_t)room * sizeof *grown, "the groups of an account");
+        beginning->groups = grown;
+        if (getgrouplist(user->pw_name, user->pw_gid, grown, &count) >= 0)
+            break;
     }
-    /* A folder that this user may not enter would only make every mistyped name a want of permission. */
-    if (!*own || strchr(own, ':') || is_among(before, own) || access(own, X_OK) != 0 ||
-        asprintf(&path, "%s:%s", before, own) < 0)
-        return;
-    setenv("PATH", path, 1);
-    free(path);
+    const long most = sysconf(_SC_NGROUPS_MAX); /* who has more has fewer rights, not others */
+    beginning->group_count = most > 0 && count > most ? (int)most : count;
+    return WEFT_OK;
 }
 
-static void set_environment(const struct node_place *place, char *const *more, const struct passwd *user)
+static weft_status make_beginning(const struct node_place *place, char *const *more, struct beginning *beginning,
+                                  struct error *error)
 {
-    const struct node_order *order = place->order;
-    char text[FILE_PATH_BYTES];
-    unsetenv("WEFT_GRACE");
-    if (user)
-        become_at_home(user);
-    set_entries(order->environment.items);
-    set_entries(more);
-    setenv("WEFT_RUN", order->attempt.run, 1);
-    set_number("WEFT_ATTEMPT", order->attempt.epoch);
-    set_number("WEFT_NODE", order->node);
-    set_number("WEFT_NODES", order->nodes);
-    setenv("WEFT_NODE_HOSTS", order->hosts, 1);
-    setenv("WEFT_SLOTS", order->slots, 1);
-    setenv("CUDA_VISIBLE_DEVICES", order->gpus ? order->slots : "", 1);
-    if (order->gpus)
-        setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
-    snprintf(text, sizeof text, "%.1f", (double)order->grace * 0.8e-3);
-    setenv("WEFT_GRACE", text, 0);
-    setenv("WEFT_NODE_FOLDER", place->folder, 1);
-    if (file_join(text, place->folder, "metrics", NULL) == WEFT_OK)
-        setenv("WEFT_METRICS", text, 1);
-    add_own_folder();
+    const char *name = place->order->user;
+    *beginning = (struct beginning){0};
+    if (*name && !(beginning->user = getpwnam(name)))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%s' on host %s", name, place->order->host);
+    if (beginning->user && beginning->user->pw_uid == geteuid())
+        beginning->user = NULL;
+    weft_status status = beginning->user ? find_groups(beginning, error) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = node_environment_make(place, more, beginning->user, &beginning->environment, error);
+    if (status != WEFT_OK)
+        free_beginning(beginning);
+    return status;
 }
 
 /* Send errno and what failed ('f'older, 'p'rogram, 'u'ser) to the parent, and end. */
@@ -135,11 +85,13 @@ static void give_up(int report, char what)
 }
 
 /* Another user for good: none of the three numbers, no group and no descriptor leads back. */
-static void become_user(const struct passwd *user, int report, pid_t parent)
+static void become_user(const struct beginning *beginning, int report, pid_t parent)
 {
+    const struct passwd *user = beginning->user;
     const uid_t own = geteuid();
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
-    if (initgroups(user->pw_name, user->pw_gid) != 0 || setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
+    if (setgroups((size_t)beginning->group_count, beginning->groups) != 0 ||
+        setresgid(user->pw_gid, user->pw_gid, user->pw_gid) != 0 ||
         setresuid(user->pw_uid, user->pw_uid, user->pw_uid) != 0)
         give_up(report, 'u');
     if (setuid(own) == 0) {
@@ -151,8 +103,8 @@ static void become_user(const struct passwd *user, int report, pid_t parent)
         _exit(127);
 }
 
-static void become(const struct node_place *place, char *const *command, char *const *more, bool terminal,
-                   const int descriptors[3], const struct passwd *user, int report, pid_t parent)
+static void become(const struct node_place *place, char *const *command, const struct beginning *beginning,
+                   bool terminal, const int descriptors[3], int report, pid_t parent)
 {
     if (terminal)
         setsid();
@@ -160,9 +112,9 @@ static void become(const struct node_place *place, char *const *command, char *c
     if (terminal)
         ioctl(STDIN_FILENO, TIOCSCTTY, 0);
     cgroup_enter(place->cgroup);
-    if (user)
-        become_user(user, report, parent);
-    set_environment(place, more, user);
+    if (beginning->user)
+        become_user(beginning, report, parent);
+    node_environment_enter(&beginning->environment);
     if (chdir(place->order->folder) != 0)
         give_up(report, 'f');
     execvp(command[0], command);
@@ -212,19 +164,19 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
                                const int descriptors[3], pid_t *process, struct error *error)
 {
     int report[2];
-    const struct passwd *user = NULL;
-    const char *name = place->order->user;
-    if (*name && !(user = getpwnam(name)))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "there is no user '%s' on host %s", name, place->order->host);
-    if (user && user->pw_uid == geteuid())
-        user = NULL;
-    if (pipe2(report, O_CLOEXEC) != 0)
-        return error_system(error, "cannot make a pipe");
+    struct beginning beginning;
+    weft_status status = make_beginning(place, more, &beginning, error);
+    if (status != WEFT_OK)
+        return status;
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        status = error_system(error, "cannot make a pipe");
+        free_beginning(&beginning);
+        return status;
+    }
     pid_t parent = getpid(), child = fork();
     if (child == 0)
-        become(place, command, more, terminal, descriptors, user, report[1], parent);
+        become(place, command, &beginning, terminal, descriptors, report[1], parent);
     close(report[1]);
-    weft_status status = WEFT_OK;
     if (child < 0) {
         status = error_system(error, "cannot start a process");
     } else {
@@ -234,6 +186,7 @@ weft_status node_process_start(const struct node_place *place, char *const *comm
         *process = child;
     }
     close(report[0]);
+    free_beginning(&beginning);
     return status;
 }
 
