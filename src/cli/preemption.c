@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/preemption.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +18,17 @@
 #define GRACE_DEFAULT 30.0
 #define GRACE_LEAST   0.001
 #define GRACE_MOST    1e6
-#define ONE_EVENT     1.0 /* seconds in which a second SIGTERM or SIGUSR1 belongs to the first */
+#define ONE_EVENT     UINT64_C(1000000000) /* nanoseconds in which a second SIGTERM or SIGUSR1 belongs to the first */
 
-/* What the handlers need; set before they are installed. */
+/* What the handlers need; but for the three that change, set before they are installed. */
 static struct {
-    volatile sig_atomic_t number; /* the first signal that came */
-    struct timespec came, grace;
+    atomic_uint_least64_t came; /* when the first signal did, by clock_now(); 0: none has */
+    atomic_int number;          /* which it was; a moment after `came` */
+    atomic_size_t length;       /* of the sentence */
+    struct timespec grace;
     timer_t timer;
     bool has_timer;
     char sentence[256];
-    size_t length;
 } watched;
 
 weft_status preemption_grace(double option, double *seconds, struct error *error)
@@ -42,24 +46,19 @@ int preemption_exit_code(int number)
     return number == SIGINT ? 128 + SIGINT : PREEMPTION_EXIT_CODE;
 }
 
-static double seconds_since(const struct timespec *moment)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - moment->tv_sec) + (double)(now.tv_nsec - moment->tv_nsec) * 1e-9;
-}
-
-/* Nothing here but what a signal handler may call (signal-safety(7)). */
+/* Nothing here but what a signal handler may call (signal-safety(7)). Two signals may be heard at the same time, each
+ * in a thread of its own: one of them is the first. */
 static void hear(int number)
 {
     const int error = errno;
-    if (watched.number == 0) {
-        watched.number = number;
-        clock_gettime(CLOCK_MONOTONIC, &watched.came);
+    const uint64_t now = clock_now();
+    uint_least64_t first = 0;
+    if (atomic_compare_exchange_strong(&watched.came, &first, now)) {
         const struct itimerspec end = {.it_value = watched.grace};
+        atomic_store(&watched.number, number);
         if (watched.has_timer && number != SIGINT)
             timer_settime(watched.timer, 0, &end, NULL);
-    } else if (number == SIGINT || watched.number == SIGINT || seconds_since(&watched.came) > ONE_EVENT) {
+    } else if (number == SIGINT || atomic_load(&watched.number) == SIGINT || now > first + ONE_EVENT) {
         signal(number, SIG_DFL); /* the second one is meant */
         raise(number);
     }
@@ -68,7 +67,7 @@ static void hear(int number)
 
 static void end_now(int number)
 {
-    ssize_t written = write(STDERR_FILENO, watched.sentence, watched.length);
+    ssize_t written = write(STDERR_FILENO, watched.sentence, atomic_load(&watched.length));
     (void)written;
     _exit(PREEMPTION_EXIT_CODE);
 }
@@ -76,11 +75,11 @@ static void end_now(int number)
 static void handle(int number, void (*handler)(int))
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-    sigfillset(&action.sa_mask); /* one at a time: they share `watched` */
+    sigfillset(&action.sa_mask); /* one at a time in each thread */
     sigaction(number, &action, NULL);
 }
 
-const volatile sig_atomic_t *preemption_watch(double grace)
+const atomic_int *preemption_watch(double grace)
 {
     watched.grace.tv_sec = (time_t)grace;
     watched.grace.tv_nsec = (long)((grace - (double)watched.grace.tv_sec) * 1e9);
@@ -88,7 +87,7 @@ const volatile sig_atomic_t *preemption_watch(double grace)
              "weft: no checkpoint was complete %g s after the signal to end (--grace, WEFT_GRACE): ending without it; "
              "older checkpoints are whole\n",
              grace);
-    watched.length = strlen(watched.sentence);
+    atomic_store(&watched.length, strlen(watched.sentence));
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM};
     watched.has_timer = timer_create(CLOCK_MONOTONIC, &event, &watched.timer) == 0;
     handle(SIGALRM, end_now);
@@ -100,7 +99,7 @@ const volatile sig_atomic_t *preemption_watch(double grace)
 
 void preemption_be_silent(void)
 {
-    watched.length = 0;
+    atomic_store(&watched.length, 0);
 }
 
 weft_status preemption_find_checkpoint(struct train_config *config, bool *fresh, struct error *error)

@@ -16,7 +16,7 @@
 
 #include "train/config.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #define PREEMPTION_EXIT_CODE 75 /**< EX_TEMPFAIL of sysexits.h */
 
@@ -27,7 +27,7 @@ weft_status preemption_grace(double option, double *seconds, struct error *error
  * Watch for the signals above from here on. Returns where the number of the first one that came will be; 0 before. When
  * `grace` seconds have gone since a SIGTERM or SIGUSR1, the process says so and ends.
  */
-const volatile sig_atomic_t *preemption_watch(double grace);
+const atomic_int *preemption_watch(double grace);
 
 /** Another rank will say so. */
 void preemption_be_silent(void);

@@ -212,7 +212,7 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_context *context;
     if (chosen.trace)
         setenv("WEFT_TRACE", chosen.trace, 1);
-    const volatile sig_atomic_t *stop = preemption_watch(chosen.grace);
+    const atomic_int *stop = preemption_watch(chosen.grace);
     status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));

@@ -12,7 +12,7 @@
 
 #include "train/config.h"
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 struct trainer;
@@ -23,8 +23,7 @@ struct trainer;
  * the step under way, with a checkpoint.
  */
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
-                         const volatile sig_atomic_t *stop, struct trainer **trainer, bool *speaks,
-                         struct error *error);
+                         const atomic_int *stop, struct trainer **trainer, bool *speaks, struct error *error);
 
 /** Take all steps that remain, evaluate, write checkpoints, sample. */
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error);

@@ -361,7 +361,7 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
 }
 
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
-                         const volatile sig_atomic_t *stop, struct trainer **result, bool *speaks, struct error *error)
+                         const atomic_int *stop, struct trainer **result, bool *speaks, struct error *error)
 {
     *speaks = true;
     struct trainer *trainer = calloc(1, sizeof *trainer);

@@ -19,7 +19,7 @@ struct trainer {
     weft_comm *comm;
     uint32_t rank, ranks;
     FILE *out;
-    const volatile sig_atomic_t *stop;
+    const atomic_int *stop;
     int stopped_by; /* the greatest *stop of all ranks, when they have ended for it */
 
     struct checkpoint_claim *claim; /* rank 0's on the folder of checkpoints */
