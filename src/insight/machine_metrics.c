@@ -155,15 +155,6 @@ weft_status machine_metrics_watch(struct machine_metrics *metrics, const struct 
     return WEFT_OK;
 }
 
-void machine_metrics_forget(struct machine_metrics *metrics, uint64_t id)
-{
-    struct node *node = find_node(metrics, id);
-    if (!node)
-        return;
-    node_free(node);
-    *node = metrics->nodes[--metrics->node_count];
-}
-
 const struct machine_use *machine_metrics_machine(const struct machine_metrics *metrics)
 {
     return &metrics->use;

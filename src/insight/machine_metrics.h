@@ -61,9 +61,6 @@ struct machine_node {
 weft_status machine_metrics_watch(struct machine_metrics *metrics, const struct machine_node *node,
                                   struct error *error);
 
-/** Look at it no longer; harmless for an id that is not known. */
-void machine_metrics_forget(struct machine_metrics *metrics, uint64_t id);
-
 /**
  * Take a sample at the moment `now` (clock_now()). `proportional`: with the nodes' PSS, too, which takes the kernel up
  * to milliseconds a process: now and then. Errors: MEMORY; what was measured before it ran out is there.

@@ -21,34 +21,6 @@ struct usage_policy usage_policy_default(void)
     };
 }
 
-weft_status usage_policy_check(const struct usage_policy *policy, struct error *error)
-{
-    const struct {
-        const char *name;
-        double value, least, most;
-    } figures[] = {
-        {"idle_below", policy->idle_below, 0, 1},         {"busy_above", policy->busy_above, 0, 1},
-        {"idle_seconds", policy->idle_seconds, 1, 1e9},   {"busy_seconds", policy->busy_seconds, 0, 1e9},
-        {"gap_seconds", policy->gap_seconds, 1, 1e9},     {"forget_seconds", policy->forget_seconds, 1, 1e9},
-        {"grace_seconds", policy->grace_seconds, 0, 1e9}, {"stop_seconds", policy->stop_seconds, 0, 1e9},
-    };
-    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        if (!(figures[i].value >= figures[i].least && figures[i].value <= figures[i].most))
-            return error_set(error, WEFT_ERROR_ARGUMENT,
-                             "the policy about runs that use nothing: %s is %g, and must be from %g to %g",
-                             figures[i].name, figures[i].value, figures[i].least, figures[i].most);
-    if (policy->busy_above < policy->idle_below)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "the policy about runs that use nothing: busy_above (%g) must not be below idle_below (%g)",
-                         policy->busy_above, policy->idle_below);
-    if (policy->forget_seconds < policy->gap_seconds)
-        return error_set(
-            error, WEFT_ERROR_ARGUMENT,
-            "the policy about runs that use nothing: forget_seconds (%g) must not be below gap_seconds (%g)",
-            policy->forget_seconds, policy->gap_seconds);
-    return WEFT_OK;
-}
-
 struct usage_sample usage_sample_of(double at, const double *shares, size_t count)
 {
     double sum = 0, most = 0;

@@ -29,7 +29,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What a site calls a zombie, and what is done with it. All in seconds, or shares from 0 to 1. */
+/**
+ * What a site calls a zombie, and what is done with it. All in seconds from 0 to 1e9 (idle_seconds and gap_seconds:
+ * from 1), or shares from 0 to 1; whoever reads one of them from people checks it.
+ */
 struct usage_policy {
     double idle_below;     /**< 0.05 */
     double busy_above;     /**< 0.10; not below idle_below */
@@ -44,9 +47,6 @@ struct usage_policy {
 
 /** The figures above; zombies are flagged only. */
 struct usage_policy usage_policy_default(void);
-
-/** Whether a policy makes sense. Errors: ARGUMENT, naming the figure that does not. */
-weft_status usage_policy_check(const struct usage_policy *policy, struct error *error);
 
 /** What is in use at one moment. */
 struct usage_sample {
@@ -94,8 +94,8 @@ struct usage_watch {
 /** Begin to watch a run that was started at the moment `started`. */
 void usage_watch_begin(struct usage_watch *watch, double started);
 
-/** Take a sample, and judge. One that is not later than the last is left out. `policy` must have passed its check; it
- * may change from one sample to the next. */
+/** Take a sample, and judge. One that is not later than the last is left out. `policy` may change from one sample to
+ * the next. */
 enum usage_verdict usage_watch_take(struct usage_watch *watch, const struct usage_policy *policy,
                                     const struct usage_sample *sample);
 

@@ -454,20 +454,6 @@ static weft_status end(struct change *change, enum run_exit exit, int64_t platfo
     return apply(change, cause);
 }
 
-weft_status registry_run_end(struct database *database, int64_t run, int64_t epoch, enum run_exit exit,
-                             const char *detail, int64_t platform_most, int64_t now, struct registry_outcome *outcome,
-                             struct error *error)
-{
-    struct registry_run row;
-    struct change change = {database, &row, epoch, "", detail, now, outcome, error};
-    bool stale;
-    weft_status status = begin(&change, run, run_cause_of_end(RUN_CAUSE_SUBMITTED, exit, true), &stale);
-    if (status != WEFT_OK || stale)
-        return status;
-    outcome->from = outcome->to = row.state;
-    return run_state_is_active(row.state) ? end(&change, exit, platform_most) : WEFT_OK;
-}
-
 /* ---- nodes ------------------------------------------------------------------------------------------------------ */
 
 /* How many nodes of the attempt are left, the worst exit of the others, and the time of the last of them. */

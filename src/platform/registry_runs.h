@@ -123,14 +123,6 @@ weft_status registry_run_note(struct database *database, int64_t run, const char
                               int64_t now, struct error *error);
 
 /**
- * The attempt has ended as a whole. What it was asked for, `exit`, the run's retries and `platform_most` failures of
- * the platform decide how it goes on. A run that gives way is then RUN_PREEMPTED; RUN_CAUSE_REQUEUED follows.
- */
-weft_status registry_run_end(struct database *database, int64_t run, int64_t epoch, enum run_exit exit,
-                             const char *detail, int64_t platform_most, int64_t now, struct registry_outcome *outcome,
-                             struct error *error);
-
-/**
  * Node `node` has started at `now`, of which may be told later: that is when the node started, and the run, with the
  * last of its nodes; in the list of events the change stands behind those that were told of before. With the last of
  * them the run is running.
@@ -141,8 +133,9 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
 /**
  * Node `node` has ended: host, slots, sequence of `ended` are not looked at. With the last of them the attempt ends, by
  * the worst of their exits (not started, lost, failed, again, completed), with the detail of the first that ended so,
- * at the time of the last. `now` as above.
- * `*left` nodes have not ended.
+ * at the time of the last; what it was asked for, this exit, the run's retries and `platform_most` failures of the
+ * platform decide how the run goes on. One that gives way is then RUN_PREEMPTED; RUN_CAUSE_REQUEUED follows. `now` as
+ * above. `*left` nodes have not ended.
  */
 weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
                               int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,

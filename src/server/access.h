@@ -32,7 +32,7 @@ weft_status access_list_tokens(struct database *database, const char *user,
 #define AUDIT_WHAT_BYTES   64
 #define AUDIT_TARGET_BYTES 256
 
-/** What somebody did, or tried to. */
+/** What somebody did, or tried to. Entries are kept for good. */
 struct audit_entry {
     int64_t number;                    /**< grows without gaps; filled in */
     int64_t time_ms;                   /**< since 1970 */
@@ -64,8 +64,5 @@ struct audit_filter {
 weft_status audit_list(struct database *database, const struct audit_filter *filter,
                        bool (*each)(void *context, const struct audit_entry *entry), void *context,
                        struct error *error);
-
-/** Forget entries older than `before_ms`. */
-weft_status audit_forget(struct database *database, int64_t before_ms, struct error *error);
 
 #endif

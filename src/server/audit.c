@@ -80,13 +80,3 @@ weft_status audit_list(struct database *database, const struct audit_filter *fil
     }
     return statement_end(select, error);
 }
-
-weft_status audit_forget(struct database *database, int64_t before_ms, struct error *error)
-{
-    weft_status status = database_begin(database, DATABASE_LAZY, error);
-    if (status != WEFT_OK)
-        return status;
-    struct statement *remove = database_prepare(database, "DELETE FROM audit WHERE time_ms < ?");
-    statement_bind_integer(remove, before_ms);
-    return database_end(database, statement_run(remove, error), error);
-}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "server/client_internal.h"
+#include "server/client.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -184,16 +184,15 @@ static weft_status tell(const struct client *client, const struct error *why, st
                      why->text);
 }
 
-static weft_status send_request(struct client *client, const struct client_request *request, const char *more,
-                                struct error *error)
+static weft_status send_request(struct client *client, const struct client_request *request, struct error *error)
 {
     char head[8192];
     size_t size = !request->body ? 0 : request->size ? request->size : strlen(request->body);
     uint64_t deadline = clock_after(client->reply_seconds + (double)size / 1e5);
     if (!is_plain(request->path) || (request->idempotency_key && !is_plain(request->idempotency_key)))
         return error_set(error, WEFT_ERROR_ARGUMENT, "the path or key of a request holds a character that it may not");
-    int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\n%s", request->method,
-                          request->path, client->host_header, more);
+    int length = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\n", request->method,
+                          request->path, client->host_header);
     struct {
         const char *name, *value;
     } headers[] = {{"Authorization: Bearer ", *client->token ? client->token : NULL},
@@ -330,8 +329,7 @@ static weft_status read_body(struct client *client, struct client_reply *reply, 
 }
 
 /* Send a request and read the head of its reply; once again where that cannot do a thing twice. */
-static weft_status exchange(struct client *client, const struct client_request *request, const char *more,
-                            struct error *error)
+static weft_status exchange(struct client *client, const struct client_request *request, struct error *error)
 {
     bool again = strcmp(request->method, "GET") == 0 || strcmp(request->method, "HEAD") == 0 ||
                  strcmp(request->method, "PUT") == 0 || strcmp(request->method, "DELETE") == 0 ||
@@ -341,7 +339,7 @@ static weft_status exchange(struct client *client, const struct client_request *
         weft_status status = connect_now(client, error);
         if (status != WEFT_OK)
             return status;
-        status = send_request(client, request, more, &why);
+        status = send_request(client, request, &why);
         /* A server that refuses may do so before it has read everything. */
         if (status == WEFT_OK || status == WEFT_ERROR_NETWORK) {
             weft_status replied = read_head(client, request->method, &answer);
@@ -411,7 +409,7 @@ weft_status client_ask(struct client *client, const struct client_request *reque
                        struct error *error)
 {
     memset(reply, 0, sizeof *reply);
-    weft_status status = exchange(client, request, "", error);
+    weft_status status = exchange(client, request, error);
     return status == WEFT_OK ? finish(client, reply, error) : status;
 }
 
@@ -425,14 +423,14 @@ void client_reply_free(struct client_reply *reply)
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
 /* Read a reply as it comes. *stopped: `piece` wanted no more. */
-static weft_status read_stream(struct client *client, const struct client_request *request, const char *more,
-                               double quiet_seconds, bool (*take)(void *context, const char *bytes, size_t size),
-                               void *context, bool *stopped, struct error *error)
+static weft_status read_stream(struct client *client, const struct client_request *request, double quiet_seconds,
+                               bool (*take)(void *context, const char *bytes, size_t size), void *context,
+                               bool *stopped, struct error *error)
 {
     struct error why = {0};
     size_t size = 1;
     *stopped = false;
-    weft_status status = exchange(client, request, more, error);
+    weft_status status = exchange(client, request, error);
     if (status == WEFT_OK && client->message.status >= 300) {
         struct client_reply reply = {0};
         return finish(client, &reply, error);
@@ -460,7 +458,7 @@ weft_status client_bytes(struct client *client, const struct client_request *req
                          struct error *error)
 {
     bool stopped;
-    return read_stream(client, request, "", quiet_seconds, take, context, &stopped, error);
+    return read_stream(client, request, quiet_seconds, take, context, &stopped, error);
 }
 
 struct lines {
@@ -495,26 +493,18 @@ static bool divide(void *context, const char *piece, size_t size)
     return true;
 }
 
-weft_status client_lines_with(struct client *client, const struct client_request *request, const char *more,
-                              double quiet_seconds, bool (*line)(void *, const char *, size_t), void *context,
-                              bool *stopped, struct error *error)
-{
-    struct lines lines = {.rest = malloc(LINE_MOST), .line = line, .context = context};
-    *stopped = false;
-    if (!lines.rest)
-        return error_memory(error, LINE_MOST, "lines of a reply");
-    weft_status status = read_stream(client, request, more, quiet_seconds, divide, &lines, stopped, error);
-    if (status == WEFT_OK && !*stopped && lines.size > 0)
-        *stopped = !line(context, lines.rest, lines.size);
-    free(lines.rest);
-    return status;
-}
-
 weft_status client_lines(struct client *client, const struct client_request *request, double quiet_seconds,
                          bool (*line)(void *context, const char *line, size_t size), void *context, struct error *error)
 {
+    struct lines lines = {.rest = malloc(LINE_MOST), .line = line, .context = context};
     bool stopped;
-    return client_lines_with(client, request, "", quiet_seconds, line, context, &stopped, error);
+    if (!lines.rest)
+        return error_memory(error, LINE_MOST, "lines of a reply");
+    weft_status status = read_stream(client, request, quiet_seconds, divide, &lines, &stopped, error);
+    if (status == WEFT_OK && !stopped && lines.size > 0)
+        line(context, lines.rest, lines.size);
+    free(lines.rest);
+    return status;
 }
 
 /* ---- small things ----------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The command's client of the interface: requests with JSON, streams of lines and of events, over HTTP or HTTPS.
+ * The command's client of the interface: requests with JSON, streams of lines, over HTTP or HTTPS.
  *
  *     struct client *client;
  *     struct client_reply reply;
@@ -86,20 +86,6 @@ weft_status client_bytes(struct client *client, const struct client_request *req
 weft_status client_lines(struct client *client, const struct client_request *request, double quiet_seconds,
                          bool (*line)(void *context, const char *line, size_t size), void *context,
                          struct error *error);
-
-/** A server-sent event. */
-struct client_event {
-    const char *id, *kind, *data;
-};
-
-/**
- * Read events at `path` until `event` returns false. A connection that is cut is made again, going on behind the last
- * event seen; `after` is where to begin (NULL: with what is new). The event "missed" says that some are lost. Errors:
- * as client_ask(), when the server has refused, or has not been there for `patience_seconds`.
- */
-weft_status client_events(struct client *client, const char *path, const char *after, double patience_seconds,
-                          bool (*event)(void *context, const struct client_event *event), void *context,
-                          struct error *error);
 
 /** A new key, 32 hexadecimal digits; once a client has been opened. */
 #define CLIENT_KEY_BYTES 33

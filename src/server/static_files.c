@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/static_files.h"
 
-#include "base/file.h"
-
-#include <dirent.h>
-#include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-
-#define DEPTH_MOST 8
 
 struct kept_file {
     char *path;
@@ -100,44 +93,6 @@ weft_status static_files_add(struct static_files *files, const struct static_fil
     snprintf(kept->tag, sizeof kept->tag, "\"%s\"", hex);
     files->count++;
     return WEFT_OK;
-}
-
-static weft_status add_folder(struct static_files *files, const char *folder, const char *prefix, unsigned depth,
-                              struct error *error)
-{
-    DIR *listing = opendir(folder);
-    weft_status status = WEFT_OK;
-    if (!listing)
-        return error_system(error, "cannot read the folder of pages '%s'", folder);
-    for (struct dirent *entry; status == WEFT_OK && (entry = readdir(listing));) {
-        char path[FILE_PATH_BYTES], name[FILE_PATH_BYTES];
-        struct stat kind;
-        if (entry->d_name[0] == '.' || depth > DEPTH_MOST)
-            continue;
-        status = file_join(path, folder, entry->d_name, error);
-        if (status != WEFT_OK || lstat(path, &kind) != 0)
-            continue;
-        if (snprintf(name, sizeof name, "%s/%s", prefix, entry->d_name) >= (int)sizeof name)
-            continue;
-        if (S_ISDIR(kind.st_mode)) {
-            status = add_folder(files, path, name, depth + 1, error);
-        } else if (S_ISREG(kind.st_mode)) {
-            struct static_file file = {.path = name};
-            char *content = NULL;
-            status = file_read(path, STATIC_BYTES_MOST, &content, &file.size, error);
-            file.bytes = content;
-            if (status == WEFT_OK)
-                status = static_files_add(files, &file, error);
-            free(content);
-        }
-    }
-    closedir(listing);
-    return status;
-}
-
-weft_status static_files_add_folder(struct static_files *files, const char *folder, struct error *error)
-{
-    return add_folder(files, folder, "", 0, error);
 }
 
 /* Whether If-None-Match names the tag, or all: a weak comparison (RFC 9110, section 13.1.2). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The files of the pages, in memory: read once from a folder or given by the program. A path is looked up among their
- * names, never on disk, so no path leads anywhere else. Answers carry an ETag (BLAKE2b of the content), so that a
+ * The files of the pages, in memory, given by the program. A path is looked up among their names, never on disk, so no
+ * path leads anywhere else. Answers carry an ETag (BLAKE2b of the content), so that a
  * browser asks again and is told 304; and a Content-Security-Policy that lets nothing in from elsewhere.
  */
 #ifndef WEFT_SERVER_STATIC_FILES_H
@@ -13,7 +13,7 @@
 #define STATIC_FILES_MOST 512
 #define STATIC_BYTES_MOST ((size_t)16 << 20) /**< of a file */
 
-/** A file that the program brings itself. */
+/** A file that the program brings. */
 struct static_file {
     const char *path; /**< "/index.html" */
     const void *bytes;
@@ -27,9 +27,6 @@ void static_files_free(struct static_files *files);
 
 /** Add a file, which is copied. Errors: ARGUMENT: a path that is no plain one, or there already. */
 weft_status static_files_add(struct static_files *files, const struct static_file *file, struct error *error);
-
-/** Add all regular files in `folder` and the folders within; names that begin with a dot and links are left out. */
-weft_status static_files_add_folder(struct static_files *files, const char *folder, struct error *error);
 
 /** Answer a request for `path` (decoded) if there is such a file: "/" is "/index.html". False: there is none. GET and
  * HEAD are served, anything else is answered with 405. */

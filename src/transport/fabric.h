@@ -88,10 +88,6 @@ weft_status fabric_deregister(struct fabric *fabric, void *pointer, struct error
 /** A sentence about what was chosen and why: provider, version, interfaces and their addresses. Owned by `fabric`. */
 const char *fabric_description(const struct fabric *fabric);
 
-/** What is known of the paths to `rank`: which interface of this rank leads to which of that one, whether it is proven,
- * and what it has carried. */
-char *fabric_paths(const struct fabric *fabric, uint32_t rank, char *text, size_t size);
-
 /** Whether peers may ask at any time which paths still lead here (there are several): it has to be driven now and then,
  * also when nothing is in flight. NULL is allowed. */
 bool fabric_is_asked(const struct fabric *fabric);

@@ -198,7 +198,7 @@ struct path {
     double arrival_rate;      /**< that have come from it; 0: not known */
     uint64_t seen_bytes, seen_time; /**< of which the next arrival_rate is made; ns */
     uint64_t bytes_in_flight;
-    uint64_t bytes_sent, bytes_received; /**< of chunks */
+    uint64_t bytes_received; /**< of chunks */
     char peer_interface[32];
 };
 

@@ -152,7 +152,6 @@ void path_take_chunk(struct fabric *fabric, struct peer *peer, struct path *path
     if (peer->path_count > 1)
         fabric->rails[path->rail].busy_until = finish_of(fabric, path, clock_now(), bytes);
     path->bytes_in_flight += bytes;
-    path->bytes_sent += bytes;
 }
 
 /* ---- rates ------------------------------------------------------------------------------------------------------ */
@@ -311,22 +310,4 @@ void paths_watch(struct fabric *fabric)
 bool fabric_is_asked(const struct fabric *fabric)
 {
     return fabric && fabric->rail_count > 1;
-}
-
-/* ---- for people ------------------------------------------------------------------------------------------------- */
-
-char *fabric_paths(const struct fabric *fabric, uint32_t rank, char *text, size_t size)
-{
-    static const char *const states[] = {"not tried", "not proven", "proven", "dead"};
-    const struct peer *peer = &fabric->peers[rank];
-    size_t used = 0;
-    snprintf(text, size, "none");
-    for (uint8_t i = 0; i < peer->path_count && used < size; i++) {
-        const struct path *path = &peer->paths[i];
-        used += (size_t)snprintf(text + used, size - used, "%s%s to %s (%s%s, sent %llu bytes, received %llu)",
-                                 i ? ", " : "", fabric->rails[path->rail].interface, path->peer_interface,
-                                 states[path->state], i == peer->message_path ? ", messages" : "",
-                                 (unsigned long long)path->bytes_sent, (unsigned long long)path->bytes_received);
-    }
-    return text;
 }

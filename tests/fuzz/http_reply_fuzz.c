@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whatever a server answers to the client: a reply, lines, events, or a sentence. The first byte says what is asked. */
+/* Whatever a server answers to the client: a reply, lines, or a sentence. The first byte says what is asked. */
 #include "server/client.h"
 
 #include "control/address.h"
@@ -46,13 +46,6 @@ static bool take_line(void *context, const char *line, size_t size)
     return true;
 }
 
-static bool take_event(void *context, const struct client_event *event)
-{
-    if (strlen(event->id) > 64 || !*event->kind)
-        abort();
-    return strlen(event->data) < 1000;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct client *client = NULL;
@@ -75,8 +68,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     weft_status status;
     if (data[0] % 4 == 1) {
         status = client_lines(client, &request, 1, take_line, NULL, &error);
-    } else if (data[0] % 4 == 2) {
-        status = client_events(client, "/", NULL, 0, take_event, NULL, &error);
     } else {
         struct client_reply reply;
         status = client_ask(client, &request, &reply, &error);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client, driven from a script: each argument is a request, answered with a line. METHOD:PATH[:BODY[:KEY]] prints
- * "STATUS text" or "error: sentence"; "lines:PATH:COUNT" and "events:PATH:COUNT" print what comes;
- * "sleep:MILLISECONDS" waits.
+ * "STATUS text" or "error: sentence"; "lines:PATH:COUNT" prints what comes; "sleep:MILLISECONDS" waits.
  */
 #include "server/client.h"
 
@@ -16,13 +15,6 @@ static int left;
 static bool print_line(void *context, const char *line, size_t size)
 {
     printf("line %zu %.*s\n", size, size < 60 ? (int)size : 60, line);
-    fflush(stdout);
-    return --left > 0;
-}
-
-static bool print_event(void *context, const struct client_event *event)
-{
-    printf("event %s %s\n", event->kind, event->data);
     fflush(stdout);
     return --left > 0;
 }
@@ -53,11 +45,10 @@ int main(int argc, char **argv)
             usleep((useconds_t)atoi(path) * 1000);
             continue;
         }
-        if (strcmp(method, "lines") == 0 || strcmp(method, "events") == 0) {
+        if (strcmp(method, "lines") == 0) {
             left = atoi(body);
-            status = *method == 'l' ? client_lines(client, &(struct client_request){.method = "GET", .path = path}, 5,
-                                                   print_line, NULL, &error)
-                                    : client_events(client, path, key, 3, print_event, NULL, &error);
+            status = client_lines(client, &(struct client_request){.method = "GET", .path = path}, 5, print_line, NULL,
+                                  &error);
         } else {
             struct client_reply reply;
             /* A colon in a body is written as '~'. */

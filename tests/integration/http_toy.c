@@ -355,9 +355,16 @@ static void print_tokens(void)
     json_end(&writer);
 }
 
+#define PAGE(path, text)                                                                                               \
+    {                                                                                                                  \
+        path, text, sizeof text - 1                                                                                    \
+    }
+static const struct static_file toy_pages[] = {PAGE("/index.html", "<h1>Weft</h1>"), PAGE("/js/app.js", "1"),
+                                               PAGE("/a b.txt", "x")};
+
 /* NAME=VALUE ...: what the tests set. */
 static void read_option(const char *option, struct http_config *http, struct router_config *routing,
-                        struct events_config *events, const char **pages)
+                        struct events_config *events, bool *pages)
 {
     const char *value = strchr(option, '=');
     size_t length = value ? (size_t)(value - option) : strlen(option);
@@ -372,7 +379,7 @@ static void read_option(const char *option, struct http_config *http, struct rou
     else if (IS("tokens"))
         http->tokens = routing->access.tokens = true;
     else if (IS("pages"))
-        *pages = value + 1;
+        *pages = true;
     else if (IS("rate"))
         routing->rate = number;
     else if (IS("burst"))
@@ -404,7 +411,7 @@ int main(int argc, char **argv)
     struct router *router = NULL;
     struct static_files *files = NULL;
     struct events_config events = {0};
-    const char *pages = NULL;
+    bool pages = false;
     char address[320], byte;
     struct router_config routing = {.access = {.local = {.user = "toy", .most = ROLE_MANAGER, .administrator = true},
                                                .identify = identify,
@@ -422,8 +429,8 @@ int main(int argc, char **argv)
     weft_status status = events_new(&events, &toy.events, &error);
     if (status == WEFT_OK && pages)
         status = static_files_new(&files, &error);
-    if (status == WEFT_OK && pages)
-        status = static_files_add_folder(files, pages, &error);
+    for (size_t i = 0; status == WEFT_OK && pages && i < sizeof toy_pages / sizeof *toy_pages; i++)
+        status = static_files_add(files, &toy_pages[i], &error);
     routing.pages = files;
     if (status == WEFT_OK)
         status = router_new(&routing, &router, &error);

@@ -122,10 +122,6 @@ static void what_was_done_is_kept(void **state)
     list.count = 0;
     assert_int_equal(audit_list(database, &(struct audit_filter){.since_ms = 1140}, take, &list, NULL), WEFT_OK);
     assert_int_equal(list.count, 10);
-    assert_int_equal(audit_forget(database, 1100, NULL), WEFT_OK);
-    list.count = 0;
-    assert_int_equal(audit_list(database, &(struct audit_filter){.most = 150}, take, &list, NULL), WEFT_OK);
-    assert_int_equal(list.count, 50);
     database_close(database);
 }
 

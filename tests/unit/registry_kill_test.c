@@ -63,7 +63,7 @@ static void live(struct database *database, const struct registry_run *run, uint
     struct registry_outcome outcome;
     struct told told = {run->run, true};
     struct error error = {0};
-    int64_t epoch, amount, now = (int64_t)draw;
+    int64_t epoch, amount, left, now = (int64_t)draw;
     need(database_begin(database, DATABASE_DURABLE, &error), &error);
     weft_status status = registry_run_place(database, run->run, "a", &place, 1, "", now, &epoch, &outcome, &error);
     if (status == WEFT_OK)
@@ -72,14 +72,14 @@ static void live(struct database *database, const struct registry_run *run, uint
     need(database_begin(database, DATABASE_LAZY, &error), &error);
     status = registry_node_start(database, run->run, epoch, 0, now, &outcome, &error);
     need(database_end(database, status, &error), &error);
-    enum run_exit exit = random_below(draw, 1, 4) == 0 ? RUN_EXIT_LOST : RUN_EXIT_COMPLETED;
+    const struct registry_node ended = {.how = random_below(draw, 1, 4) == 0 ? RUN_EXIT_LOST : RUN_EXIT_COMPLETED};
     need(database_begin(database, DATABASE_DURABLE, &error), &error);
-    status = registry_run_end(database, run->run, epoch, exit, "", 1000, now + 100, &outcome, &error);
+    status = registry_node_end(database, run->run, epoch, &ended, 1000, now + 100, &left, &outcome, &error);
     if (status == WEFT_OK)
-        status = ledger_settle(database, run->run, epoch, exit == RUN_EXIT_LOST ? 0 : outcome.used, "", now + 100,
+        status = ledger_settle(database, run->run, epoch, ended.how == RUN_EXIT_LOST ? 0 : outcome.used, "", now + 100,
                                &amount, &error);
     need(database_end(database, status, &error), &error);
-    if (exit == RUN_EXIT_COMPLETED && write(tell, &told, sizeof told) != sizeof told)
+    if (ended.how == RUN_EXIT_COMPLETED && write(tell, &told, sizeof told) != sizeof told)
         _exit(1);
 }
 
@@ -136,12 +136,12 @@ static void tidy_up(struct database *database)
     assert_int_equal(registry_run_list(database, &filter, &live_runs, &count, &more, NULL), WEFT_OK);
     for (size_t i = 0; i < count; i++) {
         struct registry_outcome outcome;
-        int64_t charged;
+        const struct registry_node ended = {.how = RUN_EXIT_LOST};
+        int64_t charged, left;
         const struct registry_run *run = &live_runs[i];
         if (!run_state_is_active(run->state))
             continue;
-        CHANGE(database,
-               registry_run_end(database, run->run, run->epoch, RUN_EXIT_LOST, "", 1000, 1, &outcome, &error));
+        CHANGE(database, registry_node_end(database, run->run, run->epoch, &ended, 1000, 1, &left, &outcome, &error));
         CHANGE(database, ledger_settle(database, run->run, run->epoch, 0, "", 1, &charged, &error));
     }
     free(live_runs);

@@ -26,14 +26,15 @@ static int make_runs(void **state)
     database = registry_with_people(folder);
     for (uint64_t i = 0; i < RUNS; i++) {
         struct registry_outcome outcome;
-        int64_t epoch, run = submit(database, texts[random_below(3, i, 4)], (int64_t)i);
+        const struct registry_node ended = {.how = RUN_EXIT_COMPLETED};
+        int64_t epoch, left, run = submit(database, texts[random_below(3, i, 4)], (int64_t)i);
         uint64_t further = random_below(4, i, 8);
         if (further > 0)
             CHANGE(database, registry_run_place(database, run, "a", &place, 1, "", 1, &epoch, &outcome, &error));
         for (uint64_t c = 0; c + 1 < further && c < 4; c++)
             CHANGE(database, registry_run_change(database, run, 1, causes[c], "", "", 2, &outcome, &error));
         if (further > 5)
-            CHANGE(database, registry_run_end(database, run, 1, RUN_EXIT_COMPLETED, "", 1, 3, &outcome, &error));
+            CHANGE(database, registry_node_end(database, run, 1, &ended, 1, 3, &left, &outcome, &error));
         if (further == 0 && i % 2)
             CHANGE(database, registry_run_change(database, run, 0, RUN_CAUSE_CANCEL, "", "", 2, &outcome, &error));
     }

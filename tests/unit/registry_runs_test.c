@@ -141,7 +141,7 @@ static void orphans_of_an_old_attempt_change_nothing(void **state)
     struct registry_outcome outcome;
     int64_t run = submit(database, "{" BOBS "}", 1);
     run_on(database, run, 10);
-    CHANGE(database, registry_run_end(database, run, 1, RUN_EXIT_LOST, "the host is gone", 2, 20, &outcome, &error));
+    outcome = node_end(database, run, 1, 0, RUN_EXIT_LOST, 20);
     assert_true(outcome.to == RUN_REQUEUED && outcome.cause == RUN_CAUSE_NODE_LOST);
     assert_int_equal(run_on(database, run, 30), 2);
     struct registry_run before = run_of(database, run), after;
@@ -149,8 +149,6 @@ static void orphans_of_an_old_attempt_change_nothing(void **state)
     for (int i = 0; i < 3; i++) {
         assert_int_equal(node_start(database, run, 1, 0, 40).verdict, REGISTRY_STALE);
         assert_int_equal(node_end(database, run, 1, 0, RUN_EXIT_COMPLETED, 41).verdict, REGISTRY_STALE);
-        CHANGE(database, registry_run_end(database, run, 1, RUN_EXIT_COMPLETED, "", 2, 42, &outcome, &error));
-        assert_int_equal(outcome.verdict, REGISTRY_STALE);
         assert_int_equal(change(database, run, 1, RUN_CAUSE_PREEMPT, 43).verdict, REGISTRY_STALE);
         assert_int_equal(change(database, run, 3, RUN_CAUSE_PREEMPT, 44).verdict, REGISTRY_STALE); /* none yet */
         /* Only an order may leave the attempt open. */
@@ -172,7 +170,7 @@ static void orphans_of_an_old_attempt_change_nothing(void **state)
     assert_int_equal(node_end(database, run, 2, 0, RUN_EXIT_COMPLETED, 50).to, RUN_SUCCEEDED);
     outcome = node_end(database, run, 2, 0, RUN_EXIT_FAILED, 51);
     assert_true(outcome.verdict == REGISTRY_DONE && outcome.to == RUN_SUCCEEDED && !outcome.attempt_ended);
-    CHANGE(database, registry_run_end(database, run, 2, RUN_EXIT_LOST, "", 2, 52, &outcome, &error));
+    outcome = node_end(database, run, 2, 0, RUN_EXIT_LOST, 52);
     assert_true(outcome.verdict == REGISTRY_DONE && outcome.to == RUN_SUCCEEDED && !outcome.attempt_ended);
 }
 
@@ -376,10 +374,8 @@ static void random_reports(void **state)
             of = before.epoch;
         } else if (kind < 7) {
             CHANGE(database, registry_node_start(database, run, of, ended.node, now, &outcome, &error));
-        } else if (kind < 9) {
-            CHANGE(database, registry_node_end(database, run, of, &ended, 2, now, &left, &outcome, &error));
         } else if (kind < 10) {
-            CHANGE(database, registry_run_end(database, run, of, ended.how, "", 2, now, &outcome, &error));
+            CHANGE(database, registry_node_end(database, run, of, &ended, 2, now, &left, &outcome, &error));
         } else if (cause == RUN_CAUSE_SUBMITTED || cause == RUN_CAUSE_PLACED || cause == RUN_CAUSE_NOTED ||
                    run_cause_is_end(cause)) {
             continue;
