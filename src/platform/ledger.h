@@ -24,8 +24,9 @@
  *
  * An attempt holds size x time limit when it is placed, or what is left if that is enough to begin with; then the hold
  * ends before the time limit (ledger_hold_end()), and the run is to be checkpointed, stopped and queued again. In the
- * end what was used is charged, never more than was held (the grace in which a run ends is the platform's), and the
- * rest goes back. A failure of the platform is charged with nothing; one that is found out later is refunded.
+ * end what was used since the attempt ran on all of its nodes is charged, never more than was held (the grace in which
+ * a run ends is the platform's), and the rest goes back. A failure of the platform is charged with nothing; one that is
+ * found out later is refunded.
  */
 #ifndef WEFT_PLATFORM_LEDGER_H
 #define WEFT_PLATFORM_LEDGER_H

@@ -471,6 +471,14 @@ static weft_status count_nodes(const struct change *change, const char *sql, int
     return statement_end(select, change->error);
 }
 
+/* It was asked to stop before anybody heard that it runs: that stays so, but it has run since then, and pays for it. */
+static weft_status start_unheard(struct change *change)
+{
+    follow(change, RUN_CAUSE_STARTED);
+    const weft_status status = store(change);
+    return status == WEFT_OK ? start_attempt(change) : status;
+}
+
 weft_status registry_node_start(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now,
                                 struct registry_outcome *outcome, struct error *error)
 {
@@ -497,8 +505,12 @@ weft_status registry_node_start(struct database *database, int64_t run, int64_t 
                          "SELECT ifnull(sum(started = 0), 0), 0, ifnull(max(started), 0) FROM nodes WHERE run = ? AND "
                          "epoch = ?",
                          &left, &worst, &change.now);
-    if (status != WEFT_OK || left > 0 || (row.state != RUN_PLACED && row.state != RUN_STARTING))
+    if (status != WEFT_OK || left > 0)
         return status;
+    if (row.state == RUN_STOPPING)
+        return start_unheard(&change);
+    if (row.state != RUN_PLACED && row.state != RUN_STARTING)
+        return WEFT_OK;
     /* The engine's word that it took the attempt may come later than the nodes' own. */
     if (row.state == RUN_PLACED && (status = apply(&change, RUN_CAUSE_ACCEPTED)) != WEFT_OK)
         return status;

@@ -80,7 +80,7 @@ struct registry_outcome {
     enum run_state from, to; /**< the same if nothing changed */
     enum run_cause cause;    /**< of the change */
     bool attempt_ended;      /**< by this change; then: */
-    int64_t used;            /**< slot-milliseconds that it ran on all of its nodes, for ledger_settle() */
+    int64_t used;            /**< slot-milliseconds since it ran on all of its nodes, for ledger_settle() */
 };
 
 /**
@@ -125,7 +125,7 @@ weft_status registry_run_note(struct database *database, int64_t run, const char
 /**
  * Node `node` has started at `now`, of which may be told later: that is when the node started, and the run, with the
  * last of its nodes; in the list of events the change stands behind those that were told of before. With the last of
- * them the run is running.
+ * them the run is running; where it was asked to stop before that was heard, it goes on stopping, and has run since.
  */
 weft_status registry_node_start(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now,
                                 struct registry_outcome *outcome, struct error *error);

@@ -222,6 +222,37 @@ static void failures_of_the_platform_cost_nothing(void **state)
     close_world(&world);
 }
 
+/* It is asked to stop when its program runs, and the word that it does is still on its way. */
+static void what_is_stopped_before_its_start_was_heard_is_charged(void **state)
+{
+    struct world world;
+    struct error error = {0};
+    open_world(&world, 2, 4);
+    give_budget(&world, 0, 0, 1000);
+    int64_t run = give(&world, 2, 4, ",\"time_limit\":\"1h\"", HOUR / 2);
+    pass(&world, BEGIN + 5);
+    assert_int_equal(state_of(&world, run), RUN_STARTING);
+    world.now = BEGIN + 3 * SECOND; /* it has run since the 10th millisecond */
+    engine_simulated_advance(world.engine, (uint64_t)world.now);
+    assert_int_equal(controller_cancel(world.controller, run, "ada", world.now, &error), WEFT_OK);
+    pass(&world, BEGIN + MINUTE);
+    struct registry_run row = run_of(world.registry, run);
+    assert_int_equal(row.state, RUN_CANCELLED);
+    assert_int_equal(row.started, BEGIN + 10);
+    assert_int_equal(row.ended, BEGIN + 5 * SECOND); /* a program takes 2 s to end */
+    assert_int_equal(budget_of(&world).spent, 8 * (5 * SECOND - 10));
+    /* One that never ran costs nothing. */
+    run = give(&world, 2, 4, ",\"time_limit\":\"1h\"", HOUR / 2);
+    pass(&world, world.now + 5);
+    assert_int_equal(controller_cancel(world.controller, run, "ada", world.now, &error), WEFT_OK);
+    pass(&world, BEGIN + 2 * MINUTE);
+    assert_int_equal(state_of(&world, run), RUN_CANCELLED);
+    assert_int_equal(run_of(world.registry, run).started, 0);
+    assert_int_equal(budget_of(&world).spent, 8 * (5 * SECOND - 10));
+    check_ledger(&world);
+    close_world(&world);
+}
+
 /* A project without a budget is not limited, and what it uses is counted. */
 static void what_is_not_limited_is_counted(void **state)
 {
@@ -404,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_hold_that_is_used_up_ends_at_a_checkpoint),
         cmocka_unit_test(a_run_without_checkpoints_needs_all_of_it),
         cmocka_unit_test(failures_of_the_platform_cost_nothing),
+        cmocka_unit_test(what_is_stopped_before_its_start_was_heard_is_charged),
         cmocka_unit_test(what_is_not_limited_is_counted),
         cmocka_unit_test(the_sums_are_right_whenever_it_dies),
     };

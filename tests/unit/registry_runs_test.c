@@ -354,6 +354,7 @@ static void random_reports(void **state)
 {
     struct database *database = *state;
     int64_t runs[8];
+    int unheard = 0;
     for (size_t i = 0; i < 8; i++)
         runs[i] = submit(database, "{" BOBS ",\"nodes\":2,\"retries\":3}", 1);
     for (uint64_t step = 0; step < 3000; step++) {
@@ -374,6 +375,12 @@ static void random_reports(void **state)
             of = before.epoch;
         } else if (kind < 7) {
             CHANGE(database, registry_node_start(database, run, of, ended.node, now, &outcome, &error));
+            /* Heard when it was to stop already: it is stopping, as it was, but has run since. */
+            if (before.state == RUN_STOPPING && !before.started && run_of(database, run).started == now) {
+                before.started = now;
+                before.first_started = before.first_started ? before.first_started : now;
+                unheard++;
+            }
         } else if (kind < 10) {
             CHANGE(database, registry_node_end(database, run, of, &ended, 2, now, &left, &outcome, &error));
         } else if (cause == RUN_CAUSE_SUBMITTED || cause == RUN_CAUSE_PLACED || cause == RUN_CAUSE_NOTED ||
@@ -396,6 +403,7 @@ static void random_reports(void **state)
             assert_true(after.epoch == before.epoch + (outcome.cause == RUN_CAUSE_PLACED));
         }
     }
+    assert_true(unheard > 10);
     /* Each run's events lead from one state to the next, from the first to the present one. */
     for (size_t i = 0; i < 8; i++) {
         struct registry_event *events;
