@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/moments.h"
 #include "cli/platform_client.h"
+#include "cli/run_reference.h"
 #include "cli/table.h"
 
 #include <inttypes.h>
@@ -350,6 +351,42 @@ static weft_status run_transfer(struct command_call *call, struct error *error)
     return move(call, "transfers", 0, error);
 }
 
+static weft_status run_refund(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    struct platform_path path;
+    struct json_writer body;
+    char text[AMOUNT_BYTES];
+    int64_t run = 0;
+    cJSON *reply = NULL;
+    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    json_begin(&body, JSON_LINE);
+    json_open_object(&body, NULL);
+    if (chosen.detail)
+        json_put_text(&body, "detail", chosen.detail);
+    json_close(&body);
+    status = run_reference_find(&platform, call->words[0], &run, error);
+    if (status == WEFT_OK) {
+        platform_path_begin(&path, "runs");
+        platform_path_number(&path, run);
+        platform_path_part(&path, "refund");
+        status = platform_send(&platform, "POST", &path, &body, NULL, &reply, error);
+        if (status != WEFT_OK)
+            status = platform_run_unknown(&platform, run, error);
+    }
+    if (status == WEFT_OK && chosen.json && reply)
+        platform_print_json(reply, call->output);
+    else if (status == WEFT_OK)
+        fprintf(call->output, "run %" PRId64 ": %s slot-minutes are given back to project %s\n", run,
+                amount_text(field_number(reply, "refunded"), text), field_text(reply, "project"));
+    cJSON_Delete(reply);
+    json_end(&body);
+    platform_close(&platform);
+    return status;
+}
+
 /* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 static const struct cli_option set_options[] = {
@@ -414,7 +451,26 @@ static const struct command transfer = {
     .run = run_transfer,
 };
 
-static const struct command *const subcommands[] = {&grant, &set, &transfer};
+static const struct cli_option refund_options[] = {
+    CLI_TEXT("detail", 0, "TEXT", &chosen.detail, NULL, "why; kept in the ledger"),
+    CLI_FLAG("json", 0, &chosen.json, "what was given back as a line of JSON"),
+};
+
+static const struct command refund = {
+    .name = "refund",
+    .summary = "give back what a run was charged",
+    .description = "What the platform has failed costs nothing; where that is found out later, this gives back what "
+                   "the run's ended attempts were charged, to whoever paid, once. For administrators.",
+    .examples = "weft budget refund 12 --detail 'a bad disk'\n",
+    .words = "RUN",
+    .least_words = 1,
+    .most_words = 1,
+    .options = refund_options,
+    .option_count = sizeof refund_options / sizeof *refund_options,
+    .run = run_refund,
+};
+
+static const struct command *const subcommands[] = {&grant, &refund, &set, &transfer};
 
 const struct command command_budget = {
     .name = "budget",

@@ -66,7 +66,7 @@ static weft_status list(struct command_call *call, struct error *error)
     return status;
 }
 
-/* ---- drain, resume, events --------------------------------------------------------------------------------------- */
+/* ---- drain, resume, remove, events ------------------------------------------------------------------------------- */
 
 /* After a refusal: where the cluster has no such host, its nearest name. */
 static weft_status unknown_host(struct platform *platform, const char *name, struct error *error)
@@ -133,6 +133,24 @@ static weft_status run_drain(struct command_call *call, struct error *error)
 static weft_status run_resume(struct command_call *call, struct error *error)
 {
     return change(call, "resume", "is in use again", error);
+}
+
+static weft_status run_remove(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    struct platform_path path;
+    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    platform_path_begin(&path, "nodes");
+    platform_path_part(&path, call->words[0]);
+    status = platform_send(&platform, "DELETE", &path, NULL, NULL, NULL, error);
+    if (status != WEFT_OK)
+        status = unknown_host(&platform, call->words[0], error);
+    else
+        fprintf(call->output, "%s is forgotten\n", call->words[0]);
+    platform_close(&platform);
+    return status;
 }
 
 static const struct table_column event_columns[] = {
@@ -209,6 +227,17 @@ static const struct command resume = {
     .run = run_resume,
 };
 
+static const struct command remove_node = {
+    .name = "remove",
+    .summary = "forget a node that is lost",
+    .description = "One that the server was started without is kept as lost until then. When it is there again, it is "
+                   "known again. For administrators.",
+    .words = "NODE",
+    .least_words = 1,
+    .most_words = 1,
+    .run = run_remove,
+};
+
 static const struct command events = {
     .name = "events",
     .summary = "list what has happened to a node",
@@ -220,7 +249,7 @@ static const struct command events = {
     .run = run_events,
 };
 
-static const struct command *const subcommands[] = {&drain, &events, &resume};
+static const struct command *const subcommands[] = {&drain, &events, &remove_node, &resume};
 
 const struct command command_nodes = {
     .name = "nodes",

@@ -140,6 +140,41 @@ static weft_status run_make(struct command_call *call, struct error *error)
     return status;
 }
 
+static weft_status close_or_reopen(struct command_call *call, const char *what, const char *done, struct error *error)
+{
+    struct platform platform;
+    struct platform_path path;
+    cJSON *reply = NULL;
+    weft_status status = check_name(call, 0, "the project", error);
+    if (status == WEFT_OK)
+        status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    platform_path_begin(&path, "projects");
+    platform_path_part(&path, call->words[0]);
+    platform_path_part(&path, what);
+    status = platform_send(&platform, "POST", &path, NULL, NULL, &reply, error);
+    if (status != WEFT_OK)
+        status = platform_project_unknown(&platform, call->words[0], error);
+    else if (chosen.json && reply)
+        platform_print_json(reply, call->output);
+    else
+        fprintf(call->output, "project %s %s\n", call->words[0], done);
+    cJSON_Delete(reply);
+    platform_close(&platform);
+    return status;
+}
+
+static weft_status run_close(struct command_call *call, struct error *error)
+{
+    return close_or_reopen(call, "close", "takes no more runs; those that it has go on", error);
+}
+
+static weft_status run_reopen(struct command_call *call, struct error *error)
+{
+    return close_or_reopen(call, "reopen", "takes runs again", error);
+}
+
 /* Put or delete a member. */
 static weft_status change_member(struct command_call *call, const char *method, struct error *error)
 {
@@ -212,6 +247,35 @@ static const struct command make = {
     .run = run_make,
 };
 
+static const struct cli_option close_options[] = {
+    CLI_FLAG("json", 0, &chosen.json, "the project as a line of JSON"),
+};
+
+static const struct command close_project = {
+    .name = "close",
+    .summary = "take no more runs into a project",
+    .description = "Its runs go on, also those that wait, and all that is known of it stays. 'weft project reopen' "
+                   "undoes it. For administrators.",
+    .words = "PROJECT",
+    .least_words = 1,
+    .most_words = 1,
+    .options = close_options,
+    .option_count = sizeof close_options / sizeof *close_options,
+    .run = run_close,
+};
+
+static const struct command reopen = {
+    .name = "reopen",
+    .summary = "take runs into a closed project again",
+    .description = "For administrators.",
+    .words = "PROJECT",
+    .least_words = 1,
+    .most_words = 1,
+    .options = close_options,
+    .option_count = sizeof close_options / sizeof *close_options,
+    .run = run_reopen,
+};
+
 static const struct command add = {
     .name = "add",
     .summary = "take a user into a project, or change their role in it",
@@ -235,12 +299,12 @@ static const struct command remove_member = {
     .run = run_remove,
 };
 
-static const struct command *const subcommands[] = {&add, &make, &remove_member};
+static const struct command *const subcommands[] = {&add, &close_project, &make, &remove_member, &reopen};
 
 const struct command command_project = {
     .name = "project",
     .group = COMMAND_PLATFORM,
-    .summary = "list projects, or the members of one; make projects, take users in",
+    .summary = "list projects, or the members of one; make and close them, take users in",
     .examples = "weft project\nweft project vision\nweft project make vision\nweft project add vision anna\n",
     .words = "[PROJECT]",
     .most_words = 1,

@@ -44,6 +44,25 @@ static bool see_host(void *context, const struct engine_host *host)
     return seen->status == WEFT_OK;
 }
 
+/* Hosts that were the engine's once and are not any more: nothing starts there, and whoever looks is told. */
+static weft_status lose_absent(struct controller *controller, int64_t now, struct error *error)
+{
+    struct registry_host *known = NULL;
+    size_t count = 0;
+    weft_status status = registry_hosts(controller->config.registry, &known, &count, error);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        bool there = false;
+        for (uint32_t k = 0; k < controller->host_count && !there; k++)
+            there = strcmp(controller->hosts[k].name, known[i].host) == 0;
+        if (!there)
+            status =
+                registry_host_lose(controller->config.registry, known[i].host,
+                                   "the server was started without it; `weft nodes remove` forgets it", now, error);
+    }
+    free(known);
+    return status;
+}
+
 /* Put the hosts of each Pod one after another, as the scheduler has them; Pods and hosts stay in the engine's order. */
 static weft_status sort_by_pod(struct controller *controller, struct error *error)
 {
@@ -91,7 +110,11 @@ weft_status hosts_open(struct controller *controller, int64_t now, struct error 
     if (status != WEFT_OK)
         return status;
     status = engine->hosts(engine, see_host, &seen, error);
-    status = database_end(controller->config.registry, status == WEFT_OK ? seen.status : status, error);
+    if (status == WEFT_OK)
+        status = seen.status;
+    if (status == WEFT_OK)
+        status = lose_absent(controller, now, error);
+    status = database_end(controller->config.registry, status, error);
     if (status == WEFT_OK && !controller->host_count)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "the engine '%s' has no hosts", engine->name);
     if (status == WEFT_OK)

@@ -216,8 +216,11 @@ weft_status registry_host_remove(struct database *database, const char *host, co
 {
     struct registry_host old;
     weft_status status = registry_host_get(database, host, &old, error);
-    if (status == WEFT_OK && old.state == REGISTRY_HOST_UP)
-        status = error_set(error, WEFT_ERROR_STATE, "host '%s' is up; drain it first", host);
+    if (status == WEFT_OK && !is_lost(old.state))
+        status = error_set(error, WEFT_ERROR_STATE,
+                           "host '%s' is there: only one that is lost can be removed; to start nothing more on it, "
+                           "drain it",
+                           host);
     if (status != WEFT_OK)
         return status;
     struct statement *remove = database_prepare(database, "DELETE FROM hosts WHERE host = ?");

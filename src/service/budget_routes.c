@@ -5,6 +5,7 @@
 #include "service/schema_text.h"
 #include "service/service_state.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -102,6 +103,55 @@ static weft_status transfer(struct keeper *keeper, struct route_call *call, stru
     return answer_budget(keeper, call, status, answer, error);
 }
 
+/* Every attempt of a run that has ended and cost something. */
+static weft_status give_back(struct database *registry, int64_t run, const char *actor, const char *detail,
+                             int64_t *refunded, struct error *error)
+{
+    struct ledger_hold *holds = NULL;
+    size_t count = 0;
+    weft_status status = ledger_holds_of(registry, run, &holds, &count, error);
+    *refunded = 0;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        int64_t amount = 0;
+        status = ledger_refund(registry, run, holds[i].epoch, actor, detail, keeper_now(), &amount, error);
+        *refunded += amount;
+    }
+    free(holds);
+    if (status == WEFT_OK && *refunded == 0)
+        status =
+            error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has cost nothing so far that was not given back", run);
+    return status;
+}
+
+static weft_status refund(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                          struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    const int64_t run = route_value(call, "run")->integer;
+    const char *detail = "";
+    int64_t refunded = 0;
+    json_get_text(call->body, "detail", "the body", &detail, NULL);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = give_back(registry, run, call->who.user, detail, &refunded, error);
+    status = database_end(registry, status, error);
+    if (status != WEFT_OK)
+        return status;
+    controller_budgets_changed(keeper_controller(keeper));
+    json_open_object(answer, NULL);
+    json_put_integer(answer, "run", run);
+    json_put_text(answer, "project", call->project);
+    budget_json_put_amount(answer, "refunded", refunded);
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void refund_run(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, refund);
+}
+
 static void change_budget(struct route_call *call)
 {
     keeper_do(service_of(call)->keeper, call, put_budget);
@@ -166,6 +216,7 @@ static void show_ledger(struct route_call *call)
         .name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."                                   \
     }
 static const struct route_parameter project_parameters[] = {PROJECT, {0}};
+static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter ledger_parameters[] = {
     PROJECT,
     {.name = "before",
@@ -213,6 +264,18 @@ static const struct route routes[] = {
      .request = "Transfer",
      .response = "Budget",
      .handler = transfer_budget},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/refund",
+     .operation = "refundRun",
+     .tag = "budgets",
+     .summary = "Give back what the ended attempts of a run were charged, once: the platform has failed it, as was "
+                "found out later.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .request = "Refund",
+     .response = "Refunded",
+     .handler = refund_run},
     {.method = "GET",
      .path = "/api/v1/projects/{project}/ledger",
      .operation = "showLedger",
@@ -243,6 +306,11 @@ static const struct schema schemas[] = {
         "from": {"type": "string", "maxLength": 63, "description": "A member; empty: the pool."},
         "to": {"type": "string", "maxLength": 63, "description": "A member; empty: the pool."},
         "amount": {"type": "number"}, "detail": {"type": "string", "maxLength": 400}}})},
+    {"Refund", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "detail": {"type": "string", "maxLength": 400, "description": "Why; kept in the ledger."}}})},
+    {"Refunded", SCHEMA({"type": "object", "properties": {
+        "run": {"type": "integer"}, "project": {"type": "string"},
+        "refunded": {"type": "number", "description": "Slot-minutes."}}})},
     {"Ledger", SCHEMA({"type": "object", "properties": {
         "entries": {"type": "array", "items": {"type": "object", "properties": {
             "posting": {"type": "integer"}, "time": {"type": "integer"}, "kind": {"type": "string"},

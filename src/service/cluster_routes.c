@@ -72,7 +72,7 @@ static void put_cluster(struct json_writer *writer, struct route_call *call, con
         json_open_object(writer, NULL);
         put_host(writer, &hosts[i]);
         taken += put_taken(writer, call, hosts[i].host, placements, placement_count);
-        slots += hosts[i].slots;
+        slots += hosts[i].state == REGISTRY_HOST_UP || hosts[i].state == REGISTRY_HOST_DRAINED ? hosts[i].slots : 0;
         json_close(writer);
     }
     if (host_count) {
@@ -148,6 +148,22 @@ static weft_status resume(struct keeper *keeper, struct route_call *call, struct
                           struct error *error)
 {
     return change_host(keeper, call, false, answer, error);
+}
+
+static weft_status remove_lost(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                               struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_host_remove(registry, route_value(call, "host")->text, call->who.user, keeper_now(), error);
+    return database_end(registry, status, error);
+}
+
+static void remove_node(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, remove_lost);
 }
 
 static void drain_node(struct route_call *call)
@@ -233,6 +249,15 @@ static const struct route routes[] = {
      .parameters = host_parameters,
      .response = "Host",
      .handler = resume_node},
+    {.method = "DELETE",
+     .path = "/api/v1/nodes/{host}",
+     .operation = "removeNode",
+     .tag = "cluster",
+     .summary = "Forget a host that is lost; its events stay.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = host_parameters,
+     .status = 204,
+     .handler = remove_node},
     {.method = "GET",
      .path = "/api/v1/nodes/{host}/events",
      .operation = "listNodeEvents",
@@ -250,7 +275,7 @@ static const struct schema schemas[] = {
         "pods": {"type": "array", "items": {"type": "object", "properties": {
             "pod": {"type": "string"},
             "hosts": {"type": "array", "items": {"$ref": "#/components/schemas/Host"}}}}},
-        "slots": {"type": "integer"}, "taken": {"type": "integer"},
+        "slots": {"type": "integer", "description": "Of hosts that are not lost."}, "taken": {"type": "integer"},
         "waiting_slots": {"type": "integer", "description": "That waiting runs ask for."}}})},
     {"Host", SCHEMA({"type": "object", "properties": {
         "host": {"type": "string"}, "pod": {"type": "string"},

@@ -130,6 +130,53 @@ static void make_project(struct route_call *call)
     keeper_do(service_of(call)->keeper, call, make);
 }
 
+static weft_status close_or_reopen(struct keeper *keeper, struct route_call *call, bool close,
+                                   struct json_writer *answer, struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    struct registry_project project;
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_project_get(registry, call->project, &project, error);
+    if (status == WEFT_OK && (project.closed != 0) == close)
+        status = error_set(error, WEFT_ERROR_STATE, "project '%s' is %s", project.project,
+                           close ? "closed already" : "not closed");
+    if (status == WEFT_OK)
+        status = registry_project_close(registry, call->project, close ? keeper_now() : 0, error);
+    status = database_end(registry, status, error);
+    if (status == WEFT_OK)
+        status = registry_project_get(registry, call->project, &project, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    put_project(answer, &project, route_role(call, call->project));
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static weft_status close_now(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                             struct error *error)
+{
+    return close_or_reopen(keeper, call, true, answer, error);
+}
+
+static weft_status reopen_now(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    return close_or_reopen(keeper, call, false, answer, error);
+}
+
+static void close_project(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, close_now);
+}
+
+static void reopen_project(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, reopen_now);
+}
+
 static weft_status put_member(struct keeper *keeper, struct route_call *call, enum role role, struct error *error)
 {
     struct database *registry = keeper_registry(keeper);
@@ -207,6 +254,24 @@ static const struct route routes[] = {
      .parameters = project_parameters,
      .response = "Project",
      .handler = show_project},
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/close",
+     .operation = "closeProject",
+     .tag = "projects",
+     .summary = "Take no more runs into a project. Those that it has go on, and all that is known stays.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = project_parameters,
+     .response = "Project",
+     .handler = close_project},
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/reopen",
+     .operation = "reopenProject",
+     .tag = "projects",
+     .summary = "Take runs into a closed project again.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = project_parameters,
+     .response = "Project",
+     .handler = reopen_project},
     {.method = "PUT",
      .path = "/api/v1/projects/{project}/members/{user}",
      .operation = "changeMember",

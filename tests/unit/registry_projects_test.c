@@ -123,7 +123,11 @@ static void hosts_come_and_go(void **state)
 
     CHANGE(database,
            registry_host_put(database, &(struct registry_host){.host = "n2", .pod = "a", .slots = 1}, 72, &error));
-    REFUSE(database, WEFT_ERROR_STATE, "drain it first", registry_host_remove(database, "n2", "root", 73, &error));
+    REFUSE(database, WEFT_ERROR_STATE, "only one that is lost",
+           registry_host_remove(database, "n2", "root", 73, &error));
+    CHANGE(database, registry_host_drain(database, "n2", "root", "", 73, &error));
+    REFUSE(database, WEFT_ERROR_STATE, "only one that is lost",
+           registry_host_remove(database, "n2", "root", 73, &error));
     CHANGE(database, registry_host_lose(database, "n2", "", 74, &error));
     CHANGE(database, registry_host_remove(database, "n2", "root", 75, &error));
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no host 'n2'", registry_host_remove(database, "n2", "root", 76, &error));
