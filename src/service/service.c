@@ -241,17 +241,27 @@ static weft_status open_router(struct service *service, struct error *error)
     return status == WEFT_OK ? router_finish(service->router, error) : status;
 }
 
-/* The folder of the state, which is this user's: whoever can write to it can have programs started as this user. */
+/* The folder of the state, which is this user's alone to write to: whoever else can may have programs started as this
+ * user. One that is made here is made so, whatever files of this user's are like. */
 static weft_status open_folder(struct service *service, const char *folder, struct error *error)
 {
     struct stat found;
+    const bool is_new = stat(folder, &found) != 0;
     weft_status status = file_make_folder(folder, error);
     if (status != WEFT_OK)
         return status;
     if (!realpath(folder, service->folder) || stat(service->folder, &found) != 0)
         return error_system(error, "cannot find the folder '%s'", folder);
-    if (found.st_uid == geteuid())
+    const mode_t others = found.st_mode & (S_IWGRP | S_IWOTH);
+    if (is_new && others && chmod(service->folder, (found.st_mode & 07777) & ~others) != 0)
+        return error_system(error, "cannot change who may write to the folder '%s'", service->folder);
+    if (found.st_uid == geteuid() && (!others || is_new))
         return WEFT_OK;
+    if (found.st_uid == geteuid())
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "others can write to the folder '%s' (mode %04o), and could have programs started as user "
+                         "'%s': take that from them by 'chmod go-w %s', or choose another folder by --state",
+                         service->folder, (unsigned)(found.st_mode & 07777), service->user, service->folder);
     const struct passwd *owner = getpwuid(found.st_uid);
     return error_set(error, WEFT_ERROR_ARGUMENT,
                      "the folder '%s' belongs to user %s%.63s%s (%u), and this is user '%s' (%u): serve as its owner, "
