@@ -16,19 +16,6 @@
 
 #include <cmocka.h>
 
-static const char *folder;
-
-static int begin(void **state)
-{
-    folder = temporary_folder();
-    return 0;
-}
-
-static int end(void **state)
-{
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
-}
-
 static void add(struct journal_writer *writer, uint32_t kind, const char *text)
 {
     struct journal_record record = {.kind = kind, .text = text, .size = (uint32_t)strlen(text)};
@@ -52,7 +39,7 @@ static void add_numbered(struct journal_writer *writer, uint64_t n)
     add(writer, kind_of(n), text);
 }
 
-static char *name_of_segment(size_t index)
+static char *name_of_segment(const char *folder, size_t index)
 {
     static char names[256][300];
     struct dirent **list;
@@ -72,6 +59,7 @@ static char *name_of_segment(size_t index)
 
 static void every_kind_comes_back(void **state)
 {
+    const char *folder = *state;
     const struct journal_record records[] = {
         {.kind = JOURNAL_STARTED, .started = {4711}},
         {.kind = JOURNAL_HEARTBEAT},
@@ -115,13 +103,14 @@ static void every_kind_comes_back(void **state)
 
 static void is_read_from_any_record_on(void **state)
 {
+    const char *folder = *state;
     const struct journal_limits limits = {.segment_bytes = 2000};
     struct journal_writer writer;
     assert_int_equal(journal_writer_open(&writer, folder, &limits, NULL), WEFT_OK);
     for (uint64_t n = 1; n <= 300; n++)
         add_numbered(&writer, n);
     journal_writer_close(&writer);
-    assert_non_null(name_of_segment(10));
+    assert_non_null(name_of_segment(folder, 10));
     for (uint64_t after = 0; after <= 301; after++) {
         struct journal_reader reader;
         struct journal_record record;
@@ -142,6 +131,7 @@ static void is_read_from_any_record_on(void **state)
 /* A reader that keeps up with a writer in another process, which is killed in the midst of it, three times. */
 static void is_read_while_it_is_written_and_torn(void **state)
 {
+    const char *folder = *state;
     const struct journal_limits limits = {.segment_bytes = 5000};
     struct journal_reader reader;
     uint64_t expected = 1;
@@ -175,9 +165,9 @@ static void is_read_while_it_is_written_and_torn(void **state)
         } while (found);
         /* Half a record at the end, as a write that was cut short leaves it. */
         size_t last = 0;
-        while (name_of_segment(last + 1) && last < 250)
+        while (name_of_segment(folder, last + 1) && last < 250)
             last++;
-        FILE *file = fopen(temporary_path(folder, name_of_segment(last)), "ab");
+        FILE *file = fopen(temporary_path(folder, name_of_segment(folder, last)), "ab");
         fwrite("\50\0\0\0\3\0\0\0torn", 1, 12, file);
         fclose(file);
         assert_int_equal(journal_reader_next(&reader, &record, &found, NULL), WEFT_OK);
@@ -190,6 +180,7 @@ static void is_read_while_it_is_written_and_torn(void **state)
 
 static void drops_old_output_alone_and_says_so(void **state)
 {
+    const char *folder = *state;
     const struct journal_limits limits = {.segment_bytes = 2000, .output_bytes = 6000};
     struct journal_writer writer;
     struct journal_reader reader;
@@ -231,6 +222,7 @@ static void drops_old_output_alone_and_says_so(void **state)
 
 static void damage_is_told(void **state)
 {
+    const char *folder = *state;
     const struct journal_limits limits = {.segment_bytes = 2000};
     struct journal_writer writer;
     struct journal_reader reader;
@@ -241,7 +233,7 @@ static void damage_is_told(void **state)
     for (uint64_t n = 1; n <= 100; n++)
         add_numbered(&writer, n);
     journal_writer_close(&writer);
-    FILE *file = fopen(temporary_path(folder, name_of_segment(1)), "r+b");
+    FILE *file = fopen(temporary_path(folder, name_of_segment(folder, 1)), "r+b");
     fseek(file, 700, SEEK_SET);
     fputc(fgetc(file) ^ 1, file);
     fseek(file, 700, SEEK_SET);
@@ -252,7 +244,7 @@ static void damage_is_told(void **state)
     while (status == WEFT_OK && found)
         status = journal_reader_next(&reader, &record, &found, &error);
     assert_int_equal(status, WEFT_ERROR_DATA);
-    assert_non_null(strstr(error.text, name_of_segment(1)));
+    assert_non_null(strstr(error.text, name_of_segment(folder, 1)));
     journal_reader_close(&reader);
     error_clear(&error);
     assert_int_equal(journal_writer_open(&writer, folder, &limits, &error), WEFT_ERROR_DATA);
@@ -262,6 +254,7 @@ static void damage_is_told(void **state)
 /* A limit on the size of files stands in for a full disk: nothing half-written, and more fits when there is room. */
 static void a_full_disk_leaves_whole_records(void **state)
 {
+    const char *folder = *state;
     struct journal_writer writer;
     struct journal_reader reader;
     struct journal_record record;
@@ -298,12 +291,12 @@ static void a_full_disk_leaves_whole_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(every_kind_comes_back, begin, end),
-        cmocka_unit_test_setup_teardown(is_read_from_any_record_on, begin, end),
-        cmocka_unit_test_setup_teardown(is_read_while_it_is_written_and_torn, begin, end),
-        cmocka_unit_test_setup_teardown(drops_old_output_alone_and_says_so, begin, end),
-        cmocka_unit_test_setup_teardown(damage_is_told, begin, end),
-        cmocka_unit_test_setup_teardown(a_full_disk_leaves_whole_records, begin, end),
+        in_temporary_folder(every_kind_comes_back),
+        in_temporary_folder(is_read_from_any_record_on),
+        in_temporary_folder(is_read_while_it_is_written_and_torn),
+        in_temporary_folder(drops_old_output_alone_and_says_so),
+        in_temporary_folder(damage_is_told),
+        in_temporary_folder(a_full_disk_leaves_whole_records),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,19 +10,6 @@
 
 #include <cmocka.h>
 
-static const char *folder;
-
-static int begin(void **state)
-{
-    folder = temporary_folder();
-    return 0;
-}
-
-static int end(void **state)
-{
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
-}
-
 static void tokens_name_attempts(void **state)
 {
     static const char *const bad[] = {"",
@@ -52,6 +39,7 @@ static void tokens_name_attempts(void **state)
 
 static void orders_come_back(void **state)
 {
+    const char *folder = *state;
     char *command[] = {"sh", "-c", "a b\nc", NULL}, *environment[] = {"A=1", "B=", NULL};
     struct node_order order = {.attempt = {"run", 2},
                                .node = 3,
@@ -95,6 +83,7 @@ static void orders_come_back(void **state)
 
 static void stops_come_back(void **state)
 {
+    const char *folder = *state;
     struct node_stop stop = {0};
     bool found = true;
     assert_int_equal(node_stop_load(folder, &stop, &found, NULL), WEFT_OK);
@@ -113,6 +102,7 @@ static void stops_come_back(void **state)
 
 static void fences_only_rise(void **state)
 {
+    const char *folder = *state;
     uint64_t epoch = 9;
     struct error error = {0};
     assert_int_equal(node_fence_read(folder, "run", &epoch, NULL), WEFT_OK);
@@ -131,10 +121,10 @@ static void fences_only_rise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tokens_name_attempts, begin, end),
-        cmocka_unit_test_setup_teardown(orders_come_back, begin, end),
-        cmocka_unit_test_setup_teardown(stops_come_back, begin, end),
-        cmocka_unit_test_setup_teardown(fences_only_rise, begin, end),
+        in_temporary_folder(tokens_name_attempts),
+        in_temporary_folder(orders_come_back),
+        in_temporary_folder(stops_come_back),
+        in_temporary_folder(fences_only_rise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,19 +13,6 @@
 
 static const char account[] = "nobody"; /* that every Debian has */
 
-static const char *folder;
-
-static int begin(void **state)
-{
-    folder = temporary_folder();
-    return 0;
-}
-
-static int end(void **state)
-{
-    return file_remove_tree(folder, NULL) == WEFT_OK ? 0 : -1;
-}
-
 static struct run_owner find(const char *name)
 {
     struct run_owner owner;
@@ -35,14 +22,14 @@ static struct run_owner find(const char *name)
     return owner;
 }
 
-static void put(const char *name)
+static void put(const char *folder, const char *name)
 {
     assert_int_equal(file_make_folder_of(temporary_path(folder, name), NULL), WEFT_OK);
     temporary_file(folder, name, "x", 1);
     assert_int_equal(chmod(temporary_path(folder, name), 0600), 0);
 }
 
-static uid_t user_of(const char *name)
+static uid_t user_of(const char *folder, const char *name)
 {
     struct stat there;
     assert_int_equal(lstat(temporary_path(folder, name), &there), 0);
@@ -72,6 +59,7 @@ static void accounts_are_those_of_the_machine(void **state)
 
 static void runs_belong_to_the_account_of_their_owner(void **state)
 {
+    const char *folder = *state;
     struct database *registry = registry_with_people(folder);
     char found[REGISTRY_ACCOUNT_BYTES];
     struct registry_user user;
@@ -103,10 +91,11 @@ static void runs_belong_to_the_account_of_their_owner(void **state)
 
 static void what_keeps_an_account_out_is_named(void **state)
 {
+    const char *folder = *state;
     struct error error = {0};
     if (geteuid() != 0)
         skip();
-    put("open/closed/runs/file");
+    put(folder, "open/closed/runs/file");
     const char *runs = temporary_path(folder, "open/closed/runs");
     assert_int_equal(chmod(folder, 0711), 0);
     assert_int_equal(chmod(temporary_path(folder, "open/closed"), 0700), 0);
@@ -126,15 +115,16 @@ static void what_keeps_an_account_out_is_named(void **state)
 
 static void all_in_a_folder_is_given_and_nothing_else(void **state)
 {
+    const char *folder = *state;
     struct error error = {0};
     bool given = true;
     if (geteuid() != 0)
         skip();
     struct run_owner owner = find(account);
-    put("run/work/deep/er/file");
-    put("run/checkpoints/c");
-    put("other");
-    put("beside/file");
+    put(folder, "run/work/deep/er/file");
+    put(folder, "run/checkpoints/c");
+    put(folder, "other");
+    put(folder, "beside/file");
     assert_int_equal(symlink("../../other", temporary_path(folder, "run/work/link")), 0);
     assert_int_equal(symlink(temporary_path(folder, "beside"), temporary_path(folder, "run/work/folder")), 0);
     assert_int_equal(mkfifo(temporary_path(folder, "run/work/pipe"), 0600), 0);
@@ -148,10 +138,10 @@ static void all_in_a_folder_is_given_and_nothing_else(void **state)
                                          "run/work/link", "run/work/pipe", "run/work/folder",       "run/work/deep"};
     static const char *const outside[] = {"other", "beside", "beside/file", "."};
     for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
-        if (user_of(inside[i]) != owner.user)
+        if (user_of(folder, inside[i]) != owner.user)
             fail_msg("%s", inside[i]);
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
-        if (user_of(outside[i]) != 0)
+        if (user_of(folder, outside[i]) != 0)
             fail_msg("%s", outside[i]);
     assert_int_equal(run_owner_look(temporary_path(folder, "run"), account, &given, &error), WEFT_OK);
     assert_true(given);
@@ -161,11 +151,12 @@ static void all_in_a_folder_is_given_and_nothing_else(void **state)
     /* A link in its place is not followed. */
     assert_int_equal(symlink(temporary_path(folder, "beside"), temporary_path(folder, "linked")), 0);
     assert_int_equal(run_owner_give(temporary_path(folder, "linked"), account, &error), WEFT_ERROR_SYSTEM);
-    assert_int_equal(user_of("beside/file"), 0);
+    assert_int_equal(user_of(folder, "beside/file"), 0);
 }
 
 static void a_folder_without_end_is_not_given(void **state)
 {
+    const char *folder = *state;
     struct error error = {0};
     if (geteuid() != 0)
         skip();
@@ -178,7 +169,7 @@ static void a_folder_without_end_is_not_given(void **state)
     }
     close(at);
     assert_int_equal(run_owner_give(folder, account, &error), WEFT_ERROR_DATA);
-    assert_int_equal(user_of("."), 0); /* the last thing that is given */
+    assert_int_equal(user_of(folder, "."), 0); /* the last thing that is given */
 }
 
 static const char *secret;
@@ -203,6 +194,7 @@ static void *read_when_asked(void *argument)
 /* A thread that acts as an account can read what that one can; others can what they could. */
 static void acting_as_an_account_is_a_thread_s_own(void **state)
 {
+    const char *folder = *state;
     struct run_owner_before before;
     struct run_owner owner;
     gid_t groups[RUN_OWNER_GROUPS_MOST];
@@ -214,11 +206,11 @@ static void acting_as_an_account_is_a_thread_s_own(void **state)
     owner = find(account);
     assert_int_equal(setgroups(2, some), 0);
     assert_int_equal(chmod(folder, 0711), 0);
-    put("secret");
-    put("shared");
+    put(folder, "secret");
+    put(folder, "shared");
     assert_int_equal(chown(temporary_path(folder, "shared"), 0, 12345), 0);
     assert_int_equal(chmod(temporary_path(folder, "shared"), 0640), 0);
-    put("own");
+    put(folder, "own");
     assert_int_equal(chown(temporary_path(folder, "own"), owner.user, owner.group), 0);
     char *path = strdup(temporary_path(folder, "secret"));
     secret = path;
@@ -244,12 +236,12 @@ static void acting_as_an_account_is_a_thread_s_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(accounts_are_those_of_the_machine, begin, end),
-        cmocka_unit_test_setup_teardown(runs_belong_to_the_account_of_their_owner, begin, end),
-        cmocka_unit_test_setup_teardown(what_keeps_an_account_out_is_named, begin, end),
-        cmocka_unit_test_setup_teardown(all_in_a_folder_is_given_and_nothing_else, begin, end),
-        cmocka_unit_test_setup_teardown(a_folder_without_end_is_not_given, begin, end),
-        cmocka_unit_test_setup_teardown(acting_as_an_account_is_a_thread_s_own, begin, end),
+        in_temporary_folder(accounts_are_those_of_the_machine),
+        in_temporary_folder(runs_belong_to_the_account_of_their_owner),
+        in_temporary_folder(what_keeps_an_account_out_is_named),
+        in_temporary_folder(all_in_a_folder_is_given_and_nothing_else),
+        in_temporary_folder(a_folder_without_end_is_not_given),
+        in_temporary_folder(acting_as_an_account_is_a_thread_s_own),
     };
     return cmocka_run_group_tests_name("run_owner", tests, NULL, NULL);
 }

@@ -22,6 +22,21 @@ static inline const char *temporary_folder(void)
     return folder;
 }
 
+/** A test's set-up and tear-down: a folder of its own, which is *state. */
+static inline int temporary_begin(void **state)
+{
+    *state = (void *)temporary_folder();
+    return 0;
+}
+
+static inline int temporary_end(void **state)
+{
+    return file_remove_tree(*state, NULL) == WEFT_OK ? 0 : -1;
+}
+
+/** A test between the two. */
+#define in_temporary_folder(test) cmocka_unit_test_setup_teardown(test, temporary_begin, temporary_end)
+
 /** "folder/name", in one of eight static buffers used in turn. */
 static inline const char *temporary_path(const char *folder, const char *name)
 {
