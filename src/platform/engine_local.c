@@ -10,19 +10,15 @@
 #include "platform/node_agent.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define BEGIN_SECONDS 5.0 /* for an agent to take its lock, before another one is started */
@@ -96,19 +92,9 @@ static void stop_noticing(struct engine_local *local, struct local_node *node)
     node->notice = -1;
 }
 
-/* The process that was to start an agent has ended, or is at it: it must not stay a zombie. */
-static void wait_for_starter(struct local_node *node, int options)
-{
-    pid_t ended = -1;
-    while (node->starter && (ended = waitpid(node->starter, NULL, options)) < 0 && errno == EINTR)
-        ;
-    if (ended != 0)
-        node->starter = 0;
-}
-
 static void free_node(struct engine_local *local, struct local_node *node)
 {
-    wait_for_starter(node, 0);
+    local_agent_wait(node, 0);
     stop_watching(local, node);
     stop_noticing(local, node);
     journal_reader_close(&node->reader);
@@ -135,72 +121,6 @@ static void start_watching(struct engine_local *local, struct local_node *node)
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
 
-/* What the child of posix_spawn() does before it is the agent: a session of its own, with nothing of this process but
- * its environment. */
-static int prepare_spawn(posix_spawnattr_t *attributes, posix_spawn_file_actions_t *actions, const char *log)
-{
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    int failure = posix_spawnattr_setsigmask(attributes, &none);
-    failure = failure ? failure : posix_spawnattr_setsigdefault(attributes, &all);
-    failure = failure ? failure
-                      : posix_spawnattr_setflags(attributes,
-                                                 POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    failure = failure ? failure : posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDWR, 0);
-    failure = failure ? failure : posix_spawn_file_actions_adddup2(actions, STDIN_FILENO, STDOUT_FILENO);
-    failure = failure
-                  ? failure
-                  : posix_spawn_file_actions_addopen(actions, STDERR_FILENO, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    /* All others, such as a port that another library listens at. */
-    return failure ? failure : posix_spawn_file_actions_addclosefrom_np(actions, STDERR_FILENO + 1);
-}
-
-/*
- * Start an agent. It is not waited for: on a busy machine it takes its time to become one, and others want to be
- * started. One that cannot begin is found by look_after(), and what it said is in its log.
- *
- * fork() would copy the tables of all of this process's memory, and have its threads copy each page that they write to
- * next; posix_spawn() does not.
- */
-static weft_status spawn_agent(struct engine_local *local, struct local_node *node, struct error *error)
-{
-    char log[FILE_PATH_BYTES];
-    posix_spawnattr_t attributes;
-    posix_spawn_file_actions_t actions;
-    wait_for_starter(node, WNOHANG);
-    if (node->starter) { /* the last one is not even a program yet */
-        node->started_at = clock_now();
-        return WEFT_OK;
-    }
-    if (strchr(local->agent.items[0], '/') && access(local->agent.items[0], X_OK) != 0)
-        return error_system(error, "cannot run the agent '%s'", local->agent.items[0]);
-    weft_status status = file_join(log, node->folder, "agent.log", error);
-    if (status != WEFT_OK)
-        return status;
-    char **command = calloc(local->agent.count + 2, sizeof *command);
-    if (!command)
-        return error_memory(error, sizeof *command, "an agent");
-    memcpy(command, local->agent.items, local->agent.count * sizeof *command);
-    command[local->agent.count] = node->folder;
-    posix_spawnattr_init(&attributes);
-    posix_spawn_file_actions_init(&actions);
-    pid_t process = 0;
-    errno = prepare_spawn(&attributes, &actions, log);
-    if (errno == 0)
-        errno = posix_spawnp(&process, command[0], &actions, &attributes, command, environ);
-    if (errno != 0)
-        status = error_system(error, "cannot start an agent, '%s', in '%s'", command[0], node->folder);
-    else
-        node->starter = process;
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    free(command);
-    node->started_at = clock_now();
-    node->starts++;
-    return status;
-}
-
 static weft_status local_start(struct engine *engine, const struct engine_order *order, struct error *error)
 {
     struct engine_local *local = local_of(engine);
@@ -214,7 +134,7 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
         status = find_node(local, &order->attempt, i, &node, error);
         if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->folder, NULL) == NODE_NOT_BEGUN) {
             start_noticing(local, node);
-            status = spawn_agent(local, node, error);
+            status = local_agent_start(local, node, error);
         }
     }
     return status;
@@ -288,7 +208,7 @@ static bool machine_was_down(const struct engine_local *local, const struct loca
 static weft_status look_after(struct engine_local *local, struct local_node *node, bool *more, struct error *error)
 {
     enum node_life life = node_agent_life(node->folder, NULL);
-    wait_for_starter(node, WNOHANG);
+    local_agent_wait(node, WNOHANG);
     *more = life != NODE_LIVES || node->watch < 0;
     if (life == NODE_LIVES) {
         start_watching(local, node);
@@ -304,7 +224,7 @@ static weft_status look_after(struct engine_local *local, struct local_node *nod
     if (node->started_at && clock_now() < node->started_at + (uint64_t)(BEGIN_SECONDS * 1e9))
         return WEFT_OK;
     if (node->starts < STARTS_MOST)
-        return spawn_agent(local, node, error);
+        return local_agent_start(local, node, error);
     char sentence[FILE_PATH_BYTES + 64];
     snprintf(sentence, sizeof sentence, "its agent cannot begin; see '%s/agent.log'", node->folder);
     return node_agent_bury(node->folder, sentence, error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The local engine's inside, which engine_local.c and engine_local_order.c share. */
+/** The local engine's inside, which the files of engine_local share. */
 #ifndef WEFT_PLATFORM_ENGINE_LOCAL_STATE_H
 #define WEFT_PLATFORM_ENGINE_LOCAL_STATE_H
 
@@ -55,6 +55,16 @@ void local_nodes_take_out(struct local_nodes *nodes, struct local_node *node);
 /** All of them, in some order; NULL behind the last. The next one is to be asked for before a node is taken out. */
 struct local_node *local_nodes_first(const struct local_nodes *nodes);
 struct local_node *local_nodes_next(const struct local_nodes *nodes, const struct local_node *node);
+
+/**
+ * Start an agent for a node. It is not waited for: on a busy machine it takes its time to become one, and others want
+ * to be started. Whether it has begun its lock tells (node_agent_life()), and what it said is in its log. Errors:
+ * SYSTEM, MEMORY.
+ */
+weft_status local_agent_start(struct engine_local *local, struct local_node *node, struct error *error);
+
+/** The process that was to start an agent has ended, or is at it: it must not stay a zombie. `options`: WNOHANG, 0. */
+void local_agent_wait(struct local_node *node, int options);
 
 /** Whether the engine can start this at all. Errors: ARGUMENT. */
 weft_status local_order_check(const struct engine_local *local, const struct engine_order *order, struct error *error);
