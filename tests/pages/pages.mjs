@@ -233,6 +233,25 @@ async function forkAndStop(page, platform, known) {
     await page.locator(".empty", { hasText: "Thrown away" }).waitFor();
 }
 
+/** Why each run waits is there to be read to its end, however narrow the window is. */
+async function reasonsAreWhole(page, platform) {
+    const { queue } = await platform.get("/queue");
+    for (const { width } of [narrow, wide]) {
+        await page.setViewportSize({ ...wide, width });
+        const told = await page.locator(".queue .reason").evaluateAll((cells) =>
+            cells.map((cell) => ({
+                text: cell.textContent,
+                hidden: Math.max(0, cell.scrollWidth - cell.clientWidth, cell.getBoundingClientRect().right - innerWidth),
+            })),
+        );
+        assert.equal(told.length, queue.length);
+        for (const [place, { text, hidden }] of told.entries()) {
+            assert(queue[place].reason.startsWith(text) && /^waits for .*: .* slots are free/.test(text), text);
+            assert.equal(hidden, 0, `${width}: ${text}`);
+        }
+    }
+}
+
 async function cluster(page, platform, known) {
     await page.goto(`${platform.address}/cluster.html`);
     await page.locator(".slots a").first().waitFor();
@@ -240,8 +259,8 @@ async function cluster(page, platform, known) {
     const squares = page.locator(".pod .slots > *");
     assert.equal(await squares.count(), found.slots);
     assert.equal(await page.locator(`.slots [data-run='${known.training}']`).count(), 8);
-    const queued = page.locator("table[aria-label=Queue] tbody tr");
-    await queued.nth(known.waiting.length - 1).waitFor();
+    await page.locator("table[aria-label=Queue] tbody").nth(known.waiting.length - 1).waitFor();
+    await reasonsAreWhole(page, platform);
     const drawn = () => /^[1-9]\d* bars/.test(document.querySelector(".gantt canvas").getAttribute("aria-label") ?? "");
     await page.waitForFunction(drawn);
     await picture(page, "cluster", true);

@@ -6,71 +6,78 @@ import { clock, shape, since, until } from "./format.js";
 import { light } from "./cluster-slots.js";
 
 const columns = [
-    ["", "46px", "number"],
-    ["Run", "84px", "number"],
-    ["Name", "190px"],
-    ["Project", "110px"],
-    ["Slots", "74px", "number"],
-    ["Waits", "100px", "number"],
-    ["Expected to start", "170px"],
-    ["Why it waits", ""],
+    ["", "44px", "number"],
+    ["Run", "72px", "number"],
+    ["Name", ""],
+    ["Project", "16%"],
+    ["Slots", "76px", "number"],
+    ["Waits", "88px", "number"],
+    ["Expected to start", "184px"],
 ];
 
 export function queueTable(queue) {
     if (queue.length === 0) return emptyPlace("Nothing waits", "Whatever is submitted now starts as soon as it fits.");
     return make(
-        "div.scroll",
-        {},
+        "table.queue",
+        { "aria-label": "Queue" },
         make(
-            "table",
-            { style: { "min-width": "980px" }, "aria-label": "Queue" },
+            "thead",
+            {},
             make(
-                "thead",
+                "tr",
                 {},
-                make(
-                    "tr",
-                    {},
-                    columns.map(([title, width, kind]) =>
-                        make("th", { scope: "col", class: kind ?? "", style: { width } }, title),
-                    ),
+                columns.map(([title, width, kind]) =>
+                    make("th", { scope: "col", class: kind ?? "", style: { width } }, title),
                 ),
             ),
-            make("tbody", {}, queue.map(row)),
         ),
+        queue.map(entryRows),
     );
 }
 
-function row(entry) {
+/** What waits, and below it, as wide as can be, why: a sentence that is to be read to its end. */
+function entryRows(entry) {
     const known = entry.run !== null && entry.run !== undefined;
     return make(
-        "tr",
+        "tbody",
         { onpointerenter: () => known && light(entry.run), onpointerleave: () => light(null) },
-        make("td.number.soft", {}, entry.place),
-        make("td.number", {}, known ? entry.run : "–"),
         make(
-            "td.cut",
+            "tr",
             {},
-            known
-                ? make(
-                      "a",
-                      { href: `/run.html?run=${entry.run}`, style: { "font-weight": 500 } },
-                      entry.name || `run ${entry.run}`,
-                  )
-                : make("span.soft", {}, "a run of others"),
+            make("td.place.number.soft", {}, entry.place),
+            make("td.run.number", {}, known ? entry.run : "–"),
+            make(
+                "td.name.cut",
+                {},
+                known
+                    ? make(
+                          "a",
+                          { href: `/run.html?run=${entry.run}`, title: entry.name, style: { "font-weight": 500 } },
+                          entry.name || `run ${entry.run}`,
+                      )
+                    : make("span.soft", {}, "a run of others"),
+            ),
+            make("td.project.cut", {}, entry.project ?? ""),
+            make("td.slots-asked.number", {}, shape(entry)),
+            make("td.waits.number", {}, since(entry.since)),
+            make("td.expected", {}, expected(entry.expected_start)),
         ),
-        make("td.cut", {}, entry.project ?? ""),
-        make("td.number", {}, shape(entry)),
-        make("td.number", {}, since(entry.since)),
-        make(
-            "td",
-            {},
-            entry.expected_start
-                ? [
-                      until(entry.expected_start),
-                      entry.expected_start > Date.now() && make("span.soft", {}, ` ${clock(entry.expected_start)}`),
-                  ]
-                : make("span.soft", {}, "not known"),
-        ),
-        make("td.cut.soft", { title: entry.reason }, entry.reason?.replace(/; expected to start .*$/, "")),
+        entry.reason &&
+            make(
+                "tr",
+                {},
+                make("td", { colspan: 2 }),
+                make("td.reason", { colspan: columns.length - 2 }, shortened(entry.reason)),
+            ),
     );
+}
+
+function expected(time) {
+    if (!time) return make("span.soft", {}, "not known");
+    return [until(time), time > Date.now() && make("span.soft", {}, ` ${clock(time)}`)];
+}
+
+/** Without what the last column tells. */
+function shortened(reason) {
+    return reason.replace(/; expected to start .*$/, "");
 }
