@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/node_reach.h"
 
+#include "base/clock.h"
+#include "platform/node_agent.h"
 #include "platform/node_link.h"
 #include "platform/node_order.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define FAILED 255 /* as ssh */
+#define FAILED        255  /* as ssh */
+#define BEGIN_SECONDS 30.0 /* for the agent of the other node to begin; the engine starts one again and again */
+#define LOOK_MS       10
 
 /* The number of the node on `host` in "a:8,b:8", which names the hosts of the nodes in their order; -1: none. */
 static int find_host(const char *hosts, const char *host)
@@ -62,6 +67,25 @@ static char *join(char *const *words)
     return line;
 }
 
+/*
+ * All nodes of an attempt are started at once, so the other one's agent may not be there yet. Whether it has begun is
+ * looked at first: one that begins in between is found by the next look. (Another user cannot see whether it has
+ * ended.)
+ */
+static weft_status begin(const char *folder, const struct node_exec_order *order, struct node_exec *exec,
+                         struct error *error)
+{
+    const uint64_t end = clock_after(BEGIN_SECONDS);
+    for (;;) {
+        const bool soon = node_agent_life(folder, NULL) == NODE_NOT_BEGUN && clock_now() < end;
+        const weft_status status = node_exec_begin(folder, order, exec, error);
+        if (status != WEFT_ERROR_SYSTEM || !soon)
+            return status;
+        error_clear(error);
+        poll(NULL, 0, LOOK_MS);
+    }
+}
+
 int node_reach_main(const char *folder, const char *host, char *const *words)
 {
     char found[FILE_PATH_BYTES], *line = join(words);
@@ -75,7 +99,7 @@ int node_reach_main(const char *folder, const char *host, char *const *words)
         status = find_node(folder, host, found, &error);
     if (status == WEFT_OK) {
         error_clear(&error); /* of an order that could not be read */
-        status = node_exec_begin(found, &order, &exec, &error);
+        status = begin(found, &order, &exec, &error);
     }
     while (status == WEFT_OK && !exec.ended)
         status = node_exec_hear(&exec, true, &error);

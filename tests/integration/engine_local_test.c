@@ -613,6 +613,27 @@ static void weft_run_reaches_every_node(void **state)
     engine->close(engine);
 }
 
+/* All nodes are started at once, but one agent may take its time to begin. */
+static void a_node_that_begins_later_is_waited_for(void **state)
+{
+    if (!getenv("WEFT"))
+        skip();
+    struct engine *engine = open_engine();
+    struct engine_order order =
+        order_of("late", 1, "$WEFT run --no-record --hosts $WEFT_NODE_HOSTS -- sh -c 'echo on $WEFT_NODE'");
+    order.nodes = 2;
+    order.launch = ENGINE_FIRST_NODE;
+    setenv("LATE_AGENT", "/late/1/1", 1);
+    start(engine, &order);
+    struct heard heard = hear_all(engine, &order.attempt, 0);
+    unsetenv("LATE_AGENT");
+    if (heard.code != 0 || !strstr(heard.output, "on 0\n") || !strstr(heard.output, "on 1\n"))
+        fail_msg("%u %s", heard.code, heard.output);
+    assert_int_equal(engine->stop(engine, &order.attempt, ENGINE_STOP, 0, NULL), WEFT_OK);
+    hear_all(engine, &order.attempt, 1);
+    engine->close(engine);
+}
+
 static int by_size(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -650,8 +671,11 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "now") == 0)
         return printf("%llu\n", (unsigned long long)clock_now()) < 0;
-    if (argc == 3 && strcmp(argv[1], "agent") == 0)
+    if (argc == 3 && strcmp(argv[1], "agent") == 0) {
+        if (getenv("LATE_AGENT") && strstr(argv[2], getenv("LATE_AGENT")))
+            poll(NULL, 0, 1500);
         return node_agent_main(argv[2]);
+    }
     if (argc > 4 && strcmp(argv[1], "reach") == 0)
         return node_reach_main(argv[2], argv[3], argv + 4);
     const struct CMUnitTest tests[] = {
@@ -673,6 +697,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(processes_belong_to_the_run_s_user, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_run_s_user_does_not_speak_for_the_platform, make_place, remove_place),
         cmocka_unit_test_setup_teardown(weft_run_reaches_every_node, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_node_that_begins_later_is_waited_for, make_place, remove_place),
         cmocka_unit_test_setup_teardown(it_begins_at_once, make_place, remove_place),
         cmocka_unit_test_setup_teardown(orders_wait_for_agents_and_reboots_lose_nodes, make_place, remove_place),
     };
