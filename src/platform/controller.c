@@ -64,6 +64,8 @@ weft_status controller_open(const struct controller_config *config, int64_t now,
     if (status == WEFT_OK)
         status = run_folders_open(config->folders.runs, config->folders.snapshots, &made->folders, error);
     if (status == WEFT_OK)
+        status = runs_learn(made, error);
+    if (status == WEFT_OK)
         status = take_up_all(made, now, error);
     if (status != WEFT_OK) {
         controller_close(made);
@@ -100,7 +102,8 @@ static weft_status settle(struct controller *controller, struct controlled_run *
     attempt_forget(controller, run);
     run->since = now;
     if (run_state_is_final(found.state)) {
-        bool learned = found.state == RUN_SUCCEEDED && run->place == CONTROLLED_ON_HOSTS && !run->promised;
+        bool by_itself = found.cause == RUN_CAUSE_COMPLETED || found.cause == RUN_CAUSE_PROGRAM_FAILED;
+        bool learned = by_itself && run->place == CONTROLLED_ON_HOSTS && !run->promised;
         if (learned)
             status = scheduler_finish(controller->scheduler, run->name, controlled_seconds(now), error);
         else

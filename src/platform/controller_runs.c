@@ -2,10 +2,14 @@
 /* The runs that have not ended, whose they are, and how the scheduler hears of them. */
 #include "platform/controller_state.h"
 
+#include "platform/registry_run_list.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LEARNED_MOST 10000 /* runs of the past, of which estimates are made: some milliseconds */
 
 /* ---- by number ------------------------------------------------------------------------------------------------------
  */
@@ -171,16 +175,48 @@ static weft_status note_name(struct controller *controller, struct controlled_ru
     return WEFT_OK;
 }
 
-static struct scheduler_request request_of(uint32_t project, int64_t nodes, int64_t slots, int64_t priority,
-                                           bool preemptible, bool personal)
+static struct scheduler_request request_of(int64_t nodes, int64_t slots, int64_t priority, bool preemptible,
+                                           bool personal)
 {
     uint16_t each = slots < UINT16_MAX ? (uint16_t)slots : UINT16_MAX;
-    return (struct scheduler_request){.project = project,
-                                      .gang = {(uint32_t)nodes, each},
+    return (struct scheduler_request){.gang = {(uint32_t)nodes, each},
                                       .slots = (uint32_t)nodes * each,
                                       .weight = exp2((double)priority / 25),
                                       .fixed = !preemptible,
                                       .personal = personal};
+}
+
+/* What estimates know somebody by in a project: what they pay from there is theirs alone. */
+static uint32_t member_of(uint32_t purse)
+{
+    return purse + 1;
+}
+
+weft_status runs_learn(struct controller *controller, struct error *error)
+{
+    struct registry_length *list;
+    size_t count;
+    struct scheduler_request request = {0};
+    weft_status status = registry_lengths(controller->config.registry, LEARNED_MOST, &list, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        if (!i || strcmp(list[i].project, list[i - 1].project) || strcmp(list[i].owner, list[i - 1].owner)) {
+            uint32_t owner, purse;
+            status = project_number(controller, list[i].project, &request.project, error);
+            if (status == WEFT_OK)
+                status = owner_number(controller, list[i].owner, &owner, error);
+            if (status == WEFT_OK)
+                status = purse_number(controller, request.project, owner, &purse, error);
+            if (status == WEFT_OK)
+                request.member = member_of(purse);
+        }
+        request.slots = (uint32_t)(list[i].nodes * list[i].slots);
+        if (status == WEFT_OK)
+            status = scheduler_learn(controller->scheduler, &request, controlled_seconds(list[i].served), error);
+    }
+    free(list);
+    return status;
 }
 
 /* Tell the scheduler of a run: that it waits, or has the hosts of its attempt. */
@@ -188,7 +224,10 @@ static weft_status enter(struct controller *controller, struct controlled_run *r
                          struct error *error)
 {
     struct scheduler_request request =
-        request_of(run->project, run->nodes, run->slots, run->priority, run->preemptible, run->personal);
+        request_of(run->nodes, run->slots, run->priority, run->preemptible, run->personal);
+    request.project = run->project;
+    request.member = member_of(run->purse);
+    request.limit = controlled_seconds(run->time_limit);
     struct scheduler_past past = {.attained = controlled_seconds(found->served),
                                   .since = controlled_seconds(found->waiting_since)};
     past.waited = fmax(0, controlled_seconds(found->waiting_since - found->submitted - found->served));
@@ -241,7 +280,7 @@ weft_status controller_check(const struct controller *controller, const struct r
     if (status != WEFT_OK)
         return status;
     struct scheduler_request request =
-        request_of(0, specification->nodes, specification->slots, 0, specification->preemptible, personal);
+        request_of(specification->nodes, specification->slots, 0, specification->preemptible, personal);
     return scheduler_check(controller->scheduler, &request, error);
 }
 

@@ -157,6 +157,9 @@ weft_status hosts_open(struct controller *controller, int64_t now, struct error 
 /** The run of that number, or NULL. */
 struct controlled_run *runs_find(const struct controller *controller, int64_t number);
 
+/** How long the runs took that ended before this controller was there: the scheduler's estimates are made of it. */
+weft_status runs_learn(struct controller *controller, struct error *error);
+
 /** A run that has not ended becomes one of the controller's. One that can never be placed is failed, by a sentence. */
 weft_status runs_take_up(struct controller *controller, const struct registry_run *found, int64_t now,
                          struct error *error);

@@ -220,6 +220,27 @@ weft_status registry_timeline(struct database *database, int64_t from, int64_t t
     return registry_list_end(&bars, select, list, count, error);
 }
 
+weft_status registry_lengths(struct database *database, int64_t most, struct registry_length **list, size_t *count,
+                             struct error *error)
+{
+    struct registry_list lengths = {0};
+    struct statement *select = database_prepare(
+        database, "SELECT project, owner, nodes, slots, served FROM runs WHERE run > (SELECT max(run) FROM runs) - ? "
+                  "AND +state IN ('succeeded', 'failed') AND cause IN (?, ?) ORDER BY project, owner, run");
+    statement_bind_integer(select, most);
+    statement_bind_text(select, run_cause_name(RUN_CAUSE_COMPLETED));
+    statement_bind_text(select, run_cause_name(RUN_CAUSE_PROGRAM_FAILED));
+    for (struct registry_length *length;
+         statement_next(select) && (length = registry_list_add(&lengths, sizeof *length));) {
+        statement_copy_text(select, 0, length->project, sizeof length->project);
+        statement_copy_text(select, 1, length->owner, sizeof length->owner);
+        length->nodes = statement_integer(select, 2);
+        length->slots = statement_integer(select, 3);
+        length->served = statement_integer(select, 4);
+    }
+    return registry_list_end(&lengths, select, list, count, error);
+}
+
 weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error)
 {
     struct statement *select = database_prepare(

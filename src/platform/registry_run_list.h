@@ -72,6 +72,16 @@ struct registry_bar {
 weft_status registry_timeline(struct database *database, int64_t from, int64_t to, size_t most,
                               struct registry_bar **list, size_t *count, struct error *error);
 
+/** A run that came to its end by itself, and how long it took: what estimates are made of. */
+struct registry_length {
+    char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES];
+    int64_t nodes, slots, served; /**< milliseconds of all its attempts */
+};
+
+/** Of the newest `most` runs those that did, by project and owner; *list is to be freed. */
+weft_status registry_lengths(struct database *database, int64_t most, struct registry_length **list, size_t *count,
+                             struct error *error);
+
 /** How many slots the waiting runs ask for together. */
 weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error);
 

@@ -21,16 +21,21 @@ struct hazards {
     bool indexed;
 };
 
-struct project {
-    bool known[SIZES];
-    struct hazards of_size[SIZES];
+/* A project, or a member of one: of the sizes that it has had. */
+struct party {
+    struct hazards *of_size[SIZES];
+    const struct party *wider; /* the project of a member; NULL: a project */
+};
+
+struct parties {
+    struct party **items; /* by number; NULL: none of that number */
+    uint32_t count;
 };
 
 struct history {
     double edge[BINS + 1];
     struct hazards all, of_size[SIZES];
-    struct project **projects;
-    uint32_t project_count;
+    struct parties projects, members;
 };
 
 static unsigned size_of(uint32_t slots)
@@ -86,20 +91,32 @@ static void index_bins(struct hazards *of, const double *edge)
     of->indexed = true;
 }
 
+/* What a size of a party leans on. */
+static const double *wider_hazard(const struct history *history, const struct party *party, unsigned size)
+{
+    const struct hazards *project = party->wider ? party->wider->of_size[size] : NULL;
+    return project ? project->hazard : history->of_size[size].hazard;
+}
+
+static void renew_parties(struct history *history, const struct parties *parties)
+{
+    for (uint32_t p = 0; p < parties->count; p++)
+        for (unsigned s = 0; parties->items[p] && s < SIZES; s++)
+            if (parties->items[p]->of_size[s])
+                lean(parties->items[p]->of_size[s], wider_hazard(history, parties->items[p], s), HISTORY_PRIOR,
+                     history->edge);
+}
+
 static void renew(struct history *history)
 {
     double guess[BINS];
     for (unsigned b = 0; b < BINS; b++)
         guess[b] = 1 / fmax(LEAST_GUESS, history->edge[b]);
     lean(&history->all, guess, FIRST_GUESS, history->edge);
-    for (unsigned s = 0; s < SIZES; s++) {
+    for (unsigned s = 0; s < SIZES; s++)
         lean(&history->of_size[s], history->all.hazard, HISTORY_PRIOR, history->edge);
-        for (uint32_t p = 0; p < history->project_count; p++) {
-            struct project *project = history->projects[p];
-            if (project && project->known[s])
-                lean(&project->of_size[s], history->of_size[s].hazard, HISTORY_PRIOR, history->edge);
-        }
-    }
+    renew_parties(history, &history->projects);
+    renew_parties(history, &history->members);
 }
 
 struct history *history_new(struct error *error)
@@ -115,40 +132,77 @@ struct history *history_new(struct error *error)
     return history;
 }
 
+static void free_parties(struct parties *parties)
+{
+    for (uint32_t p = 0; p < parties->count; p++) {
+        for (unsigned s = 0; parties->items[p] && s < SIZES; s++)
+            free(parties->items[p]->of_size[s]);
+        free(parties->items[p]);
+    }
+    free(parties->items);
+}
+
 void history_free(struct history *history)
 {
     if (!history)
         return;
-    for (uint32_t p = 0; p < history->project_count; p++)
-        free(history->projects[p]);
-    free(history->projects);
+    free_parties(&history->projects);
+    free_parties(&history->members);
     free(history);
 }
 
-/* The project's hazards for a size, made if need be. */
-static struct hazards *hazards_of(struct history *history, uint32_t project, unsigned size, struct error *error)
+/* The hazards of a party of this number for a size, made if need be. */
+static struct hazards *hazards_of(struct history *history, struct parties *parties, uint32_t number,
+                                  const struct party *wider, unsigned size, struct error *error)
 {
-    if (project >= history->project_count) {
-        uint32_t count = project + 1;
-        struct project **projects = realloc(history->projects, count * sizeof(struct project *));
-        if (!projects) {
-            error_memory(error, count * sizeof(struct project *), "the history of projects");
+    if (number >= parties->count) {
+        uint32_t count = number + 1;
+        struct party **items = realloc(parties->items, count * sizeof(struct party *));
+        if (!items) {
+            error_memory(error, count * sizeof(struct party *), "the history of projects");
             return NULL;
         }
-        memset(projects + history->project_count, 0, (count - history->project_count) * sizeof(struct project *));
-        history->projects = projects;
-        history->project_count = count;
+        memset(items + parties->count, 0, (count - parties->count) * sizeof(struct party *));
+        parties->items = items;
+        parties->count = count;
     }
-    struct project *that = history->projects[project];
-    if (!that && !(that = history->projects[project] = calloc(1, sizeof *that))) {
-        error_memory(error, sizeof *that, "the history of a project");
+    struct party *party = parties->items[number];
+    if (!party && !(party = parties->items[number] = calloc(1, sizeof *party))) {
+        error_memory(error, sizeof *party, "the history of a project");
         return NULL;
     }
-    if (!that->known[size]) { /* until the next renewal it is as its size is in all projects */
-        that->known[size] = true;
-        memcpy(that->of_size[size].hazard, history->of_size[size].hazard, sizeof that->of_size[size].hazard);
+    party->wider = wider;
+    if (!party->of_size[size]) { /* until the next renewal it is as what it leans on */
+        struct hazards *made = calloc(1, sizeof *made);
+        if (!made) {
+            error_memory(error, sizeof *made, "the history of a project");
+            return NULL;
+        }
+        memcpy(made->hazard, wider_hazard(history, party, size), sizeof made->hazard);
+        party->of_size[size] = made;
     }
-    return &that->of_size[size];
+    return party->of_size[size];
+}
+
+/* All that a run of a kind counts for. */
+struct levels {
+    struct hazards *items[4];
+    unsigned count;
+};
+
+static weft_status levels_of(struct history *history, struct history_kind kind, struct levels *levels,
+                             struct error *error)
+{
+    const unsigned size = size_of(kind.slots);
+    struct hazards *project = hazards_of(history, &history->projects, kind.project, NULL, size, error);
+    if (!project)
+        return WEFT_ERROR_MEMORY;
+    *levels = (struct levels){.items = {&history->all, &history->of_size[size], project}, .count = 3};
+    if (!kind.member)
+        return WEFT_OK;
+    levels->items[levels->count++] =
+        hazards_of(history, &history->members, kind.member, history->projects.items[kind.project], size, error);
+    return levels->items[levels->count - 1] ? WEFT_OK : WEFT_ERROR_MEMORY;
 }
 
 static void expose(double *exposure, const double *edge, double seconds)
@@ -157,42 +211,44 @@ static void expose(double *exposure, const double *edge, double seconds)
         exposure[b] += fmin(seconds, edge[b + 1]) - edge[b];
 }
 
-weft_status history_add(struct history *history, uint32_t project, uint32_t slots, double seconds, struct error *error)
+weft_status history_add(struct history *history, struct history_kind kind, double seconds, struct error *error)
 {
-    unsigned size = size_of(slots);
-    struct hazards *own = hazards_of(history, project, size, error);
-    if (!own)
-        return WEFT_ERROR_MEMORY;
-    struct hazards *levels[] = {own, &history->of_size[size], &history->all};
-    for (unsigned i = 0; i < 3; i++) {
-        expose(levels[i]->exposure, history->edge, seconds);
-        levels[i]->ends[bin_of(seconds)]++;
+    struct levels levels;
+    weft_status status = levels_of(history, kind, &levels, error);
+    for (unsigned i = 0; status == WEFT_OK && i < levels.count; i++) {
+        expose(levels.items[i]->exposure, history->edge, seconds);
+        levels.items[i]->ends[bin_of(seconds)]++;
     }
-    return WEFT_OK;
+    return status;
+}
+
+static void forget_running(struct hazards *hazards)
+{
+    if (hazards)
+        memset(hazards->running, 0, sizeof hazards->running);
 }
 
 void history_renew_begin(struct history *history)
 {
-    memset(history->all.running, 0, sizeof history->all.running);
+    struct parties *const parties[] = {&history->projects, &history->members};
+    forget_running(&history->all);
     for (unsigned s = 0; s < SIZES; s++) {
-        memset(history->of_size[s].running, 0, sizeof history->of_size[s].running);
-        for (uint32_t p = 0; p < history->project_count; p++)
-            if (history->projects[p])
-                memset(history->projects[p]->of_size[s].running, 0, sizeof history->projects[p]->of_size[s].running);
+        forget_running(&history->of_size[s]);
+        for (unsigned i = 0; i < 2; i++)
+            for (uint32_t p = 0; p < parties[i]->count; p++)
+                if (parties[i]->items[p])
+                    forget_running(parties[i]->items[p]->of_size[s]);
     }
 }
 
-weft_status history_renew_running(struct history *history, uint32_t project, uint32_t slots, double seconds,
+weft_status history_renew_running(struct history *history, struct history_kind kind, double seconds,
                                   struct error *error)
 {
-    unsigned size = size_of(slots);
-    struct hazards *own = hazards_of(history, project, size, error);
-    if (!own)
-        return WEFT_ERROR_MEMORY;
-    expose(own->running, history->edge, seconds);
-    expose(history->of_size[size].running, history->edge, seconds);
-    expose(history->all.running, history->edge, seconds);
-    return WEFT_OK;
+    struct levels levels;
+    weft_status status = levels_of(history, kind, &levels, error);
+    for (unsigned i = 0; status == WEFT_OK && i < levels.count; i++)
+        expose(levels.items[i]->running, history->edge, seconds);
+    return status;
 }
 
 void history_renew_end(struct history *history)
@@ -200,24 +256,31 @@ void history_renew_end(struct history *history)
     renew(history);
 }
 
-/* What is known best of such a run, with its indices: many sizes of many projects are never asked for. */
-static const struct hazards *best_known(struct history *history, uint32_t project, uint32_t slots)
+static struct hazards *known(const struct parties *parties, uint32_t number, unsigned size)
 {
-    unsigned size = size_of(slots);
-    struct hazards *best = &history->of_size[size];
-    if (project < history->project_count && history->projects[project] && history->projects[project]->known[size])
-        best = &history->projects[project]->of_size[size];
+    return number < parties->count && parties->items[number] ? parties->items[number]->of_size[size] : NULL;
+}
+
+/* What is known best of such a run, with its indices: many sizes of many projects are never asked for. */
+static const struct hazards *best_known(struct history *history, struct history_kind kind)
+{
+    const unsigned size = size_of(kind.slots);
+    struct hazards *best = kind.member ? known(&history->members, kind.member, size) : NULL;
+    if (!best)
+        best = known(&history->projects, kind.project, size);
+    if (!best)
+        best = &history->of_size[size];
     if (!best->indexed)
         index_bins(best, history->edge);
     return best;
 }
 
-double history_rank(struct history *history, uint32_t project, uint32_t slots, double seconds)
+double history_rank(struct history *history, struct history_kind kind, double seconds)
 {
-    return best_known(history, project, slots)->rank[bin_of(seconds)];
+    return best_known(history, kind)->rank[bin_of(seconds)];
 }
 
-double history_remaining(struct history *history, uint32_t project, uint32_t slots, double seconds)
+double history_remaining(struct history *history, struct history_kind kind, double seconds)
 {
-    return best_known(history, project, slots)->left[bin_of(seconds)];
+    return best_known(history, kind)->left[bin_of(seconds)];
 }

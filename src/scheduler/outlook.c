@@ -48,9 +48,14 @@ static struct ending take_ending(struct course *course)
     return first;
 }
 
+/* Seconds for which a run goes on, or a queued one will: as others did, and for no longer than it may. */
 static double expected_left(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {
-    return history_remaining(scheduler->history, run->request.project, run->request.slots, run_attained(run, now));
+    const double left = history_remaining(scheduler->history, run_kind(run), run_attained(run, now));
+    if (run->request.limit <= 0)
+        return left;
+    const double begun = run->place == RUN_RUNNING ? now - run->since : 0;
+    return fmin(left, fmax(run->request.limit - begun, 0));
 }
 
 /* The course of things as it stands. */

@@ -3,8 +3,8 @@
  * Why a run waits, for what, and when it is expected to start.
  *
  * The expectation is a plan, not a promise: runs, those in the queue too, are taken to last as long as runs like them
- * did (history.h), and those before in the queue to have what they ask for first. It counts slots, wherever they are. A
- * run for which hosts are held is expected when these can be empty.
+ * did (history.h) but no longer than they may, and those before in the queue to have what they ask for first. It counts
+ * slots, wherever they are. A run for which hosts are held is expected when these can be empty.
  */
 #ifndef WEFT_SCHEDULER_OUTLOOK_H
 #define WEFT_SCHEDULER_OUTLOOK_H

@@ -15,8 +15,7 @@ static weft_status learn(struct scheduler *scheduler, double now, struct error *
         const struct scheduled_run *run = &scheduler->runs[i];
         double attained = run->place == RUN_NONE ? 0 : run_attained(run, now);
         if (attained > 0)
-            status =
-                history_renew_running(scheduler->history, run->request.project, run->request.slots, attained, error);
+            status = history_renew_running(scheduler->history, run_kind(run), attained, error);
     }
     history_renew_end(scheduler->history);
     return status;
@@ -31,7 +30,7 @@ void rank_one(const struct scheduler *scheduler, struct scheduled_run *run, doub
         run->rank = 1e-3 / (1 + waited); /* before all others, longest first */
         return;
     }
-    double rank = history_rank(scheduler->history, request->project, request->slots, run_attained(run, now));
+    double rank = history_rank(scheduler->history, run_kind(run), run_attained(run, now));
     rank = fmax(rank, policy->least_rank) * request->slots / request->weight;
     if (run->place == RUN_QUEUED)
         rank /= 1 + (now - run->since) / policy->waiting_scale;

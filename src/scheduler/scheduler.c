@@ -267,10 +267,15 @@ weft_status scheduler_finish(struct scheduler *scheduler, uint32_t name, double 
 {
     const struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place == RUN_RUNNING);
-    weft_status status =
-        history_add(scheduler->history, run->request.project, run->request.slots, run_attained(run, now), error);
+    weft_status status = history_add(scheduler->history, run_kind(run), run_attained(run, now), error);
     scheduler_withdraw(scheduler, name);
     return status;
+}
+
+weft_status scheduler_learn(struct scheduler *scheduler, const struct scheduler_request *request, double seconds,
+                            struct error *error)
+{
+    return history_add(scheduler->history, run_kind(&(struct scheduled_run){.request = *request}), seconds, error);
 }
 
 /* From its hosts into the queue. */

@@ -34,9 +34,11 @@ struct scheduler;
 /** What a run asks for. */
 struct scheduler_request {
     uint32_t project; /**< a small number: estimates go by it */
+    uint32_t member;  /**< and by whose it is there (history.h); 0: not told */
     struct gang gang; /**< nodes x slots per node */
     uint32_t slots;   /**< slots that it uses: nodes x slots, or less where whole hosts are taken for it */
     double weight;    /**< its rank is divided by this: 1, or more for what shall go first */
+    double limit;     /**< seconds that a start of it may last, 0: any; only what is expected of the queue goes by it */
     bool fixed;       /**< has no checkpoints: is neither displaced nor moved */
     bool personal;    /**< one of those that a share is kept for */
 };
@@ -91,6 +93,10 @@ weft_status scheduler_take_up(struct scheduler *scheduler, const struct schedule
 
 /** A run came to its end by itself: what it took is learned from. Its name is free for another. */
 weft_status scheduler_finish(struct scheduler *scheduler, uint32_t run, double now, struct error *error);
+
+/** A run like `request` took so many seconds, before this scheduler knew of it: that is learned from too. */
+weft_status scheduler_learn(struct scheduler *scheduler, const struct scheduler_request *request, double seconds,
+                            struct error *error);
 
 /** A run is withdrawn, queued or running: nothing is learned. */
 void scheduler_withdraw(struct scheduler *scheduler, uint32_t run);

@@ -75,6 +75,12 @@ static inline bool run_may_move(const struct scheduler *scheduler, const struct 
            now - run->since >= scheduler->policy.least_age;
 }
 
+/** The runs that are taken to be like it. */
+static inline struct history_kind run_kind(const struct scheduled_run *run)
+{
+    return (struct history_kind){run->request.project, run->request.member, run->request.slots};
+}
+
 /** Slots of all nodes of a run. */
 static inline uint64_t run_slots(const struct scheduled_run *run)
 {

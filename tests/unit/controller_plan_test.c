@@ -100,6 +100,67 @@ static void it_is_made_once_for_a_state(void **state)
     close_world(&world);
 }
 
+/* When a run that is the only one to wait is expected. */
+static int64_t expected(struct world *world)
+{
+    const struct controller_plan *plan = plan_of(world);
+    assert_int_equal(plan->waiting_count, 1);
+    return plan->waiting[0].expected_start;
+}
+
+/* What a person's runs took in a project is known of the next one of them, by a controller that was not there too. */
+static void what_runs_took_is_known_after_a_restart(void **state)
+{
+    struct world world;
+    open_world(&world, 1, 1);
+    const int64_t quick = MINUTE, slow = HOUR;
+    for (int i = 0; i < 24; i++) {
+        int64_t run = give_to(&world, "vision", i % 2 ? "ada" : "bob", 1, 1, "", i % 2 ? quick : slow);
+        world.code[run] = i % 8 == 1; /* a program that fails has come to its end too */
+        pass(&world, world.now + (i % 2 ? quick : slow) + MINUTE);
+        assert_int_equal(state_of(&world, run), i % 8 == 1 ? RUN_FAILED : RUN_SUCCEEDED);
+    }
+    int64_t starts[2][2]; /* whose, and by which controller */
+    for (int who = 0; who < 2; who++) {
+        int64_t runs = give_to(&world, "vision", who ? "ada" : "bob", 1, 1, "", slow);
+        pass(&world, world.now + SECOND);
+        int64_t waits = give(&world, 1, 1, "", HOUR);
+        pass(&world, world.now + SECOND);
+        starts[who][0] = expected(&world) - world.now;
+        controller_close(world.controller);
+        open_controller(&world);
+        pass(&world, world.now + SECOND);
+        starts[who][1] = expected(&world) - world.now;
+        struct error error = {0};
+        const int64_t both[] = {waits, runs};
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(controller_cancel(world.controller, both[i], "root", world.now, &error), WEFT_OK);
+        pass(&world, world.now + MINUTE);
+    }
+    assert_true(starts[0][0] > 30 * MINUTE && starts[1][0] < 15 * MINUTE);
+    for (int who = 0; who < 2; who++)
+        assert_in_range(starts[who][1], starts[who][0] - starts[who][0] / 20, starts[who][0] + starts[who][0] / 20);
+    close_world(&world);
+}
+
+/* Nobody is expected to run for longer than they may. */
+static void a_limit_bounds_what_is_expected(void **state)
+{
+    struct world world;
+    open_world(&world, 1, 1);
+    give(&world, 1, 1, ",\"time_limit\":\"5m\"", HOUR);
+    pass(&world, BEGIN + SECOND);
+    give(&world, 1, 1, ",\"time_limit\":\"3m\"", HOUR);
+    int64_t last = give(&world, 1, 1, "", HOUR);
+    pass(&world, BEGIN + 2 * SECOND);
+    const struct controller_plan *plan = plan_of(&world);
+    assert_int_equal(plan->waiting_count, 2);
+    assert_int_equal(plan->waiting[1].run, last);
+    assert_in_range(plan->waiting[0].expected_start, BEGIN + 5 * MINUTE, BEGIN + 5 * MINUTE + SECOND);
+    assert_in_range(plan->waiting[1].expected_start, BEGIN + 8 * MINUTE, BEGIN + 8 * MINUTE + SECOND);
+    close_world(&world);
+}
+
 /* Runs of all kinds come, and wait for all kinds of things; people cancel; controllers die. */
 static void whatever_comes_is_in_it_once(void **state)
 {
@@ -151,6 +212,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(those_who_wait_are_in_the_order_of_their_start),
         cmocka_unit_test(it_is_made_once_for_a_state),
+        cmocka_unit_test(what_runs_took_is_known_after_a_restart),
+        cmocka_unit_test(a_limit_bounds_what_is_expected),
         cmocka_unit_test(whatever_comes_is_in_it_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
