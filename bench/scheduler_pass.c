@@ -26,9 +26,10 @@ static uint64_t draw(uint64_t bound)
 static uint32_t submit(struct scheduler *scheduler, uint32_t hosts, double now)
 {
     static const uint16_t small[] = {1, 1, 1, 1, 1, 2, 2, 4, 4, 8};
-    struct scheduler_request request = {.project = (uint32_t)draw(50), .gang = {1, small[draw(10)]}, .weight = 1};
+    struct scheduler_request request = {
+        .project = (uint32_t)draw(50), .gang = {.nodes = 1, .slots = small[draw(10)]}, .weight = 1};
     if (draw(20) == 0)
-        request.gang = (struct gang){2 + (uint32_t)draw(hosts / 2), SLOTS};
+        request.gang = (struct gang){.nodes = 2 + (uint32_t)draw(hosts / 2), .slots = SLOTS};
     request.slots = request.gang.nodes * request.gang.slots;
     request.fixed = draw(20) == 0;
     uint32_t run;

@@ -296,7 +296,8 @@ static struct registry_node end_of(const struct hearing *hearing, const struct j
     return ended;
 }
 
-/* A host on which the platform has failed a run; it is drained if that happens too often. */
+/* A host on which the platform has failed a run: the run is tried elsewhere, if there is an elsewhere; the host is
+ * drained if that happens too often. */
 static weft_status blame_host(struct hearing *hearing, const struct registry_node *ended)
 {
     struct controller *controller = hearing->controller;
@@ -307,6 +308,8 @@ static weft_status blame_host(struct hearing *hearing, const struct registry_nod
                                             hearing->now, &cordoned, hearing->error);
     if (status == WEFT_OK && cordoned)
         scheduler_drain_host(controller->scheduler, host, true);
+    if (status == WEFT_OK)
+        scheduler_avoid(controller->scheduler, hearing->run->name, host);
     return status;
 }
 

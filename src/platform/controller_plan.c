@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/controller_state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,7 +45,7 @@ static weft_status add_queue(struct controller *controller, int64_t now, struct 
             continue;
         struct controller_plan_run *entry = add_waiting(controller, plan, run);
         entry->outlook = outlooks[i];
-        entry->expected_start = milliseconds(outlooks[i].expected_start);
+        entry->expected_start = isinf(outlooks[i].expected_start) ? 0 : milliseconds(outlooks[i].expected_start);
     }
     free(outlooks);
     return status;

@@ -179,7 +179,7 @@ static struct scheduler_request request_of(int64_t nodes, int64_t slots, int64_t
                                            bool personal)
 {
     uint16_t each = slots < UINT16_MAX ? (uint16_t)slots : UINT16_MAX;
-    return (struct scheduler_request){.gang = {(uint32_t)nodes, each},
+    return (struct scheduler_request){.gang = {.nodes = (uint32_t)nodes, .slots = each},
                                       .slots = (uint32_t)nodes * each,
                                       .weight = exp2((double)priority / 25),
                                       .fixed = !preemptible,
@@ -225,6 +225,7 @@ static weft_status enter(struct controller *controller, struct controlled_run *r
 {
     struct scheduler_request request =
         request_of(run->nodes, run->slots, run->priority, run->preemptible, run->personal);
+    request.gang.spans = found->may_span_pods;
     request.project = run->project;
     request.member = member_of(run->purse);
     request.limit = controlled_seconds(run->time_limit);
@@ -281,6 +282,7 @@ weft_status controller_check(const struct controller *controller, const struct r
         return status;
     struct scheduler_request request =
         request_of(specification->nodes, specification->slots, 0, specification->preemptible, personal);
+    request.gang.spans = specification->may_span_pods;
     return scheduler_check(controller->scheduler, &request, error);
 }
 

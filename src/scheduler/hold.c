@@ -45,8 +45,9 @@ static void hold_for(struct scheduler *scheduler, uint32_t name, double now, str
     const struct scheduled_run *run = &scheduler->runs[name];
     uint32_t nodes = run->request.gang.nodes;
     double soonest = NEVER;
-    for (uint32_t p = 0; p < scheduler->pool.pod_count; p++) {
-        const struct pool_pod *pod = &scheduler->pool.pods[p];
+    for (uint32_t p = 0; p < pool_places(&scheduler->pool, run->request.gang); p++) {
+        struct pool_pod all;
+        const struct pool_pod *pod = pool_place_of(&scheduler->pool, p, &all);
         uint32_t count = 0;
         for (uint32_t i = 0; i < pod->count; i++) {
             const struct pool_host *host = &scheduler->pool.hosts[pod->first + i];

@@ -58,6 +58,15 @@ static double expected_left(const struct scheduler *scheduler, const struct sche
     return fmin(left, fmax(run->request.limit - begun, 0));
 }
 
+/* Those of a run's slots that others can have after it: its hosts may be out of use. */
+static uint64_t slots_in_use(const struct scheduler *scheduler, const struct scheduled_run *run)
+{
+    uint64_t slots = 0;
+    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+        slots += scheduler->pool.hosts[run->hosts[i]].open ? run->request.gang.slots : 0;
+    return slots;
+}
+
 /* The course of things as it stands. */
 static void begin_course(const struct scheduler *scheduler, double now, struct course *course)
 {
@@ -67,9 +76,11 @@ static void begin_course(const struct scheduler *scheduler, double now, struct c
     course->staying_free = others < scheduler->pool.slots ? scheduler->pool.slots - others : 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
         const struct scheduled_run *run = &scheduler->runs[i];
-        if (run->place == RUN_RUNNING)
-            add_ending(course, (struct ending){now + expected_left(scheduler, run, now), run_slots(run),
-                                               run_stays(run) ? run_slots(run) : 0});
+        if (run->place != RUN_RUNNING)
+            continue;
+        const uint64_t freed = slots_in_use(scheduler, run);
+        add_ending(course,
+                   (struct ending){now + expected_left(scheduler, run, now), freed, run_stays(run) ? freed : 0});
     }
 }
 
@@ -95,17 +106,39 @@ static double go_on(const struct scheduler *scheduler, struct course *course, co
     return start;
 }
 
-/* How many hosts fit in the Pod that has the most of them. */
+/* How many hosts fit in the place that has the most of them. */
 static uint32_t hosts_that_fit(const struct pool *pool, struct gang gang)
 {
     uint32_t most = 0;
-    for (uint32_t p = 0; p < pool->pod_count; p++) {
+    for (uint32_t p = 0; p < pool_places(pool, gang); p++) {
+        struct pool_pod all;
+        const struct pool_pod *pod = pool_place_of(pool, p, &all);
         uint32_t fit = 0;
         for (unsigned free = gang.slots; free <= POOL_SLOTS_MOST; free++)
-            fit += pool->pods[p].with_free[free] + pool->pods[p].held_free[free];
+            fit += pod->with_free[free] + pod->held_free[free];
         most = fit > most ? fit : most;
     }
     return most;
+}
+
+/* Whether a run could start if all others had ended: hosts may be out of use. */
+static bool could_start(const struct scheduler *scheduler, const struct scheduled_run *run)
+{
+    const struct pool *pool = &scheduler->pool;
+    const struct gang gang = run->request.gang;
+    const uint64_t kept = run_stays(run) ? kept_of(scheduler, pool->slots) : 0;
+    if (run_slots(run) + kept > pool->slots)
+        return false;
+    for (uint32_t p = 0; p < pool_places(pool, gang); p++) {
+        struct pool_pod all;
+        const struct pool_pod *pod = pool_place_of(pool, p, &all);
+        uint32_t fit = 0;
+        for (uint32_t h = pod->first; h < pod->first + pod->count && fit < gang.nodes; h++)
+            fit += pool->hosts[h].open && pool->hosts[h].slots >= gang.slots;
+        if (fit == gang.nodes)
+            return true;
+    }
+    return false;
 }
 
 /* When the hosts held for each run can be empty: the latest of them, by run. */
@@ -124,19 +157,30 @@ static void expect_held(const struct scheduler *scheduler, double now, double *r
     }
 }
 
+/* Of hosts that are out of use too. */
+static uint64_t all_slots(const struct pool *pool)
+{
+    uint64_t slots = 0;
+    for (uint32_t h = 0; h < pool->host_count; h++)
+        slots += pool->hosts[h].slots;
+    return slots;
+}
+
 static void look(const struct scheduler *scheduler, double now, struct course *course, const double *ready,
                  struct outlook *outlooks)
 {
     uint64_t before = 0;
-    struct gang last = {0, 0};
+    struct gang last = {0};
     uint32_t fit = 0;
+    const bool all_open = scheduler->pool.slots == all_slots(&scheduler->pool);
     for (uint32_t i = 0; i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
         struct gang gang = run->request.gang;
         uint64_t asked = run_slots(run);
-        if (gang.nodes != last.nodes || gang.slots != last.slots)
+        if (!gang_equal(gang, last))
             fit = hosts_that_fit(&scheduler->pool, gang);
         last = gang;
+        const bool closed = !all_open && !could_start(scheduler, run);
         double held = ready[scheduler->order[i]];
         struct outlook *outlook = &outlooks[i];
         *outlook = (struct outlook){.run = scheduler->order[i],
@@ -147,8 +191,10 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
                                     .fit = fit,
                                     .lacking = fit < gang.nodes ? gang.nodes - fit : 0,
                                     .slots_before = before,
-                                    .expected_start = go_on(scheduler, course, run, held, now)};
-        if (scheduler->pool.free < asked)
+                                    .expected_start = closed ? INFINITY : go_on(scheduler, course, run, held, now)};
+        if (closed)
+            outlook->reason = OUTLOOK_CLOSED;
+        else if (scheduler->pool.free < asked)
             outlook->reason = OUTLOOK_TOO_FEW;
         else if (run_is_beyond_share(scheduler, run, 0))
             outlook->reason = OUTLOOK_KEPT;
@@ -185,11 +231,14 @@ char *outlook_say(const struct outlook *outlook, double now, char *text, size_t 
     if (gang.nodes == 1)
         snprintf(asks, sizeof asks, "%u slot%s on one host", gang.slots, gang.slots == 1 ? "" : "s");
     else
-        snprintf(asks, sizeof asks, "%u hosts of one Pod with %u slot%s each", gang.nodes, gang.slots,
-                 gang.slots == 1 ? "" : "s");
+        snprintf(asks, sizeof asks, "%u hosts%s with %u slot%s each", gang.nodes, gang.spans ? "" : " of one Pod",
+                 gang.slots, gang.slots == 1 ? "" : "s");
     switch (outlook->reason) {
     case OUTLOOK_NEXT_PASS:
         snprintf(why, sizeof why, "they are free, and the next pass gives them");
+        break;
+    case OUTLOOK_CLOSED:
+        snprintf(why, sizeof why, "hosts that it needs are out of use");
         break;
     case OUTLOOK_TOO_FEW:
         snprintf(why, sizeof why, "%s in all", left);
@@ -200,14 +249,17 @@ char *outlook_say(const struct outlook *outlook, double now, char *text, size_t 
                  outlook->kept, outlook->kept == 1 ? "is" : "are");
         break;
     case OUTLOOK_SCATTERED:
-        snprintf(why, sizeof why, "%s, but not together: %u more %s of a Pod must empty", left, outlook->lacking, more);
+        snprintf(why, sizeof why, "%s, but not together: %u more %s%s must empty", left, outlook->lacking, more,
+                 gang.spans ? "" : " of a Pod");
         break;
     case OUTLOOK_HELD:
         snprintf(why, sizeof why, "%s, but not together: %u more %s being emptied for it", left, outlook->lacking,
                  outlook->lacking == 1 ? "host is" : "hosts are");
         break;
     }
-    if (outlook->expected_start > now)
+    if (outlook->reason == OUTLOOK_CLOSED)
+        snprintf(start, sizeof start, "it can start when they are back");
+    else if (outlook->expected_start > now)
         snprintf(start, sizeof start, "expected to start in %s",
                  text_seconds(outlook->expected_start - now, (char[32]){0}, 32));
     else

@@ -16,6 +16,7 @@ enum outlook_reason {
     OUTLOOK_TOO_FEW,   /**< fewer slots are free than it asks for */
     OUTLOOK_SCATTERED, /**< slots enough are free, but not together on a host, or on hosts of one Pod */
     OUTLOOK_HELD,      /**< the same; hosts are being emptied for it */
+    OUTLOOK_CLOSED,    /**< it could start on no host that is in use, were they all empty */
     OUTLOOK_KEPT, /**< slots enough are free, but not for runs without checkpoints: some are kept for personal runs */
 };
 
@@ -28,7 +29,7 @@ struct outlook {
     uint64_t kept;         /**< slots that runs without checkpoints leave to others */
     uint32_t fit, lacking; /**< the best Pod has so many hosts that fit, and lacks so many */
     uint64_t slots_before; /**< asked for by the runs before it */
-    double expected_start; /**< by the caller's clock; now at the earliest */
+    double expected_start; /**< by the caller's clock; now at the earliest; INFINITY: nobody knows (OUTLOOK_CLOSED) */
 };
 
 /**

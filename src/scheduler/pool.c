@@ -88,6 +88,24 @@ void pool_hold(struct pool *pool, uint32_t host, uint32_t run)
     count(pool, that, 1);
 }
 
+uint32_t pool_places(const struct pool *pool, struct gang gang)
+{
+    return pool->pod_count + gang.spans;
+}
+
+const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, struct pool_pod *all)
+{
+    if (place < pool->pod_count)
+        return &pool->pods[place];
+    *all = (struct pool_pod){.first = 0, .count = pool->host_count};
+    for (uint32_t p = 0; p < pool->pod_count; p++)
+        for (unsigned free = 0; free <= POOL_SLOTS_MOST; free++) {
+            all->with_free[free] += pool->pods[p].with_free[free];
+            all->held_free[free] += pool->pods[p].held_free[free];
+        }
+    return all;
+}
+
 /* ---- placing ------------------------------------------------------------------------------------------------------
  */
 
@@ -112,7 +130,7 @@ static uint32_t hosts_that_fit(const struct pool_pod *pod, uint16_t slots, bool 
     return fit;
 }
 
-/* The gang's hosts in this Pod, tightest first; false if there are too few. */
+/* The gang's hosts in this Pod, or in all, tightest first; false if there are too few. */
 static bool place_in(const struct pool *pool, const struct pool_pod *pod, struct gang gang, uint32_t run, bool at_need,
                      uint32_t *hosts)
 {
@@ -165,6 +183,11 @@ bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_
         for (uint32_t p = 0; !at_need && p < pool->pod_count; p++)
             if (place_in(pool, &pool->pods[p], gang, run, false, hosts))
                 return true;
+        if (gang.spans) {
+            struct pool_pod all;
+            if (place_in(pool, pool_place_of(pool, pool->pod_count, &all), gang, run, at_need, hosts))
+                return true;
+        }
     }
     return false;
 }

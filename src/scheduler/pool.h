@@ -43,15 +43,30 @@ struct pool {
     uint64_t slots, free; /**< of open hosts */
 };
 
-/** Shape of a gang: so many nodes, each with so many slots of a host of its own, all in one Pod. */
+/** Shape of a gang: so many nodes, each with so many slots of a host of its own, all in one Pod unless it spans them.
+ */
 struct gang {
     uint32_t nodes;
     uint16_t slots; /**< per node */
+    bool spans;     /**< may have hosts of several Pods, where no single one has enough */
 };
+
+static inline bool gang_equal(struct gang a, struct gang b)
+{
+    return a.nodes == b.nodes && a.slots == b.slots && a.spans == b.spans;
+}
 
 /** One more Pod of `hosts` hosts; host i has `slots[i]` slots, at most POOL_SLOTS_MOST. */
 weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slots, struct error *error);
 void pool_free(struct pool *pool);
+
+/**
+ * Where a gang may be, and how many of these places there are: in one of the Pods; behind them, for one that spans
+ * them, in all together, as if they were one, which is made in
+ * `all`.
+ */
+uint32_t pool_places(const struct pool *pool, struct gang gang);
+const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, struct pool_pod *all);
 
 /** Let a host take runs, or no new ones; those on it stay. */
 void pool_open(struct pool *pool, uint32_t host, bool open);

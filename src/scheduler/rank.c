@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define LEAST_SHARE 0.25 /* of a share: those who have less stand alike */
+
 static weft_status learn(struct scheduler *scheduler, double now, struct error *error)
 {
     if (now - scheduler->learned_at < scheduler->policy.learning_period)
@@ -21,6 +23,52 @@ static weft_status learn(struct scheduler *scheduler, double now, struct error *
     return status;
 }
 
+/* What each project has, and how its runs stand to one another. */
+static weft_status weigh_projects(struct scheduler *scheduler, struct error *error)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < scheduler->run_count; i++)
+        if (scheduler->runs[i].place != RUN_NONE && scheduler->runs[i].request.project >= count)
+            count = scheduler->runs[i].request.project + 1;
+    if (count > scheduler->standing_count) {
+        struct standing *standings = realloc(scheduler->standings, count * sizeof *standings);
+        if (!standings)
+            return error_memory(error, count * sizeof *standings, "the standings of projects");
+        scheduler->standings = standings;
+        scheduler->standing_count = count;
+    }
+    for (uint32_t i = 0; i < scheduler->standing_count; i++)
+        scheduler->standings[i] = (struct standing){0};
+    for (uint32_t i = 0; i < scheduler->run_count; i++) {
+        const struct scheduled_run *run = &scheduler->runs[i];
+        struct standing *standing = &scheduler->standings[run->place != RUN_NONE ? run->request.project : 0];
+        if (run->place == RUN_RUNNING)
+            standing->taken += run_slots(run);
+        else if (run->place == RUN_QUEUED)
+            standing->heaviest = fmax(standing->heaviest, run->request.weight);
+    }
+    scheduler->rivals = 0;
+    for (uint32_t i = 0; i < scheduler->standing_count; i++)
+        scheduler->rivals += scheduler->standings[i].taken || scheduler->standings[i].heaviest > 0;
+    return WEFT_OK;
+}
+
+/*
+ * By how much a queued run's rank is worse for what its project has already: 1 where that is its equal share of all
+ * slots, below where it has less. And by how much for what others of its project are to go before it: who gives their
+ * run a weight puts it before others of the project, not before those of anybody else.
+ */
+static double standing_of(const struct scheduler *scheduler, const struct scheduled_run *run)
+{
+    if (run->request.project >= scheduler->standing_count)
+        return 1;
+    const struct standing *standing = &scheduler->standings[run->request.project];
+    const double share = (double)(scheduler->pool.slots + 1) / fmax(scheduler->rivals, 1);
+    const double has = (double)standing->taken / share;
+    const double behind = fmax(standing->heaviest / run->request.weight, 1);
+    return pow((LEAST_SHARE + has) / (LEAST_SHARE + 1), scheduler->policy.fairness) * behind;
+}
+
 void rank_one(const struct scheduler *scheduler, struct scheduled_run *run, double now)
 {
     const struct scheduler_policy *policy = &scheduler->policy;
@@ -31,9 +79,9 @@ void rank_one(const struct scheduler *scheduler, struct scheduled_run *run, doub
         return;
     }
     double rank = history_rank(scheduler->history, run_kind(run), run_attained(run, now));
-    rank = fmax(rank, policy->least_rank) * request->slots / request->weight;
+    rank = fmax(rank, policy->least_rank) * request->slots;
     if (run->place == RUN_QUEUED)
-        rank /= 1 + (now - run->since) / policy->waiting_scale;
+        rank *= standing_of(scheduler, run) / (1 + (now - run->since) / policy->waiting_scale);
     run->rank = rank;
 }
 
@@ -140,6 +188,8 @@ weft_status rank_sort(struct scheduler *scheduler, struct error *error)
 weft_status rank_all(struct scheduler *scheduler, double now, struct error *error)
 {
     weft_status status = learn(scheduler, now, error);
+    if (status == WEFT_OK)
+        status = weigh_projects(scheduler, error);
     if (status == WEFT_OK)
         status = serve_waiting(scheduler, now, error);
     if (status == WEFT_OK)

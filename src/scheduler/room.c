@@ -312,8 +312,10 @@ static bool find_several(struct room_search *search, const struct question *ques
     const struct pool *pool = &search->scheduler->pool;
     uint32_t nodes = question->run->request.gang.nodes;
     bool found = false;
-    for (uint32_t p = 0; p < pool->pod_count; p++) {
-        if (price_hosts(search, question, &pool->pods[p]) < nodes)
+    for (uint32_t p = 0; p < pool_places(pool, question->run->request.gang); p++) {
+        struct pool_pod all;
+        const struct pool_pod *pod = pool_place_of(pool, p, &all);
+        if (price_hosts(search, question, pod) < nodes)
             continue;
         begin_trial(search);
         count_holes(search);

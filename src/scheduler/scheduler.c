@@ -41,6 +41,7 @@ void scheduler_free(struct scheduler *scheduler)
     free(scheduler->unused);
     free(scheduler->order);
     free(scheduler->held);
+    free(scheduler->standings);
     free(scheduler->decisions);
     history_free(scheduler->history);
     pool_free(&scheduler->pool);
@@ -95,16 +96,18 @@ weft_status scheduler_check(const struct scheduler *scheduler, const struct sche
     uint32_t most_nodes = 0;
     uint64_t all = 0;
     uint16_t most_slots = 0;
-    for (uint32_t p = 0; p < scheduler->pool.pod_count; p++) {
-        const struct pool_pod *pod = &scheduler->pool.pods[p];
+    for (uint32_t p = 0; p < pool_places(&scheduler->pool, *gang); p++) {
+        struct pool_pod together;
+        const struct pool_pod *pod = pool_place_of(&scheduler->pool, p, &together);
         uint32_t fit = 0;
-        for (uint32_t h = pod->first; h < pod->first + pod->count; h++) {
+        for (uint32_t h = pod->first; h < pod->first + pod->count; h++)
             fit += scheduler->pool.hosts[h].slots >= gang->slots;
-            all += scheduler->pool.hosts[h].slots;
-            if (scheduler->pool.hosts[h].slots > most_slots)
-                most_slots = scheduler->pool.hosts[h].slots;
-        }
         most_nodes = fit > most_nodes ? fit : most_nodes;
+    }
+    for (uint32_t h = 0; h < scheduler->pool.host_count; h++) {
+        const struct pool_host *host = &scheduler->pool.hosts[h];
+        all += host->slots;
+        most_slots = host->slots > most_slots ? host->slots : most_slots;
     }
     if (!gang->nodes || !gang->slots || !request->slots || !(request->weight > 0))
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -115,11 +118,15 @@ weft_status scheduler_check(const struct scheduler *scheduler, const struct sche
                          "%u slots on one host were asked for, but no host has more than %u: ask for more nodes with "
                          "fewer slots each",
                          gang->slots, most_slots);
+    if (gang->nodes > most_nodes && gang->spans)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%u nodes with %u slots each were asked for, but all Pods together have %u such hosts",
+                         gang->nodes, gang->slots, most_nodes);
     if (gang->nodes > most_nodes)
         return error_set(
             error, WEFT_ERROR_ARGUMENT,
-            "%u nodes with %u slots each were asked for, but no Pod has more than %u such hosts, and a run "
-            "stays within one Pod",
+            "%u nodes with %u slots each were asked for, but no Pod has more than %u such hosts, and a run stays "
+            "within one Pod unless it says that it may span them",
             gang->nodes, gang->slots, most_nodes);
     uint64_t kept = kept_of(scheduler, all);
     if (kept && request->fixed && !request->personal && (uint64_t)gang->nodes * gang->slots + kept > all)
@@ -297,6 +304,12 @@ void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
     stop(scheduler, name, now);
 }
 
+void scheduler_avoid(struct scheduler *scheduler, uint32_t name, uint32_t host)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    run->avoided[run->avoided_count++ % SCHEDULER_AVOIDED] = host;
+}
+
 void scheduler_park(struct scheduler *scheduler, uint32_t name, double now)
 {
     struct scheduled_run *run = &scheduler->runs[name];
@@ -392,7 +405,7 @@ struct failures {
 static bool failed_before(const struct failures *failures, struct gang gang)
 {
     for (unsigned i = 0; i < failures->count; i++)
-        if (failures->shapes[i].nodes == gang.nodes && failures->shapes[i].slots == gang.slots)
+        if (gang_equal(failures->shapes[i], gang))
             return true;
     return false;
 }
@@ -441,6 +454,22 @@ static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
     return false;
 }
 
+/* Where a run fits: not on hosts that have failed it, if it fits elsewhere. */
+static bool place(struct scheduler *scheduler, uint32_t name)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    uint32_t closed[SCHEDULER_AVOIDED], count = 0;
+    for (uint32_t i = 0; i < run->avoided_count && i < SCHEDULER_AVOIDED; i++)
+        if (scheduler->pool.hosts[run->avoided[i]].open) {
+            pool_open(&scheduler->pool, run->avoided[i], false);
+            closed[count++] = run->avoided[i];
+        }
+    const bool placed = pool_place(&scheduler->pool, run->request.gang, name, run->hosts);
+    for (uint32_t i = 0; i < count; i++)
+        pool_open(&scheduler->pool, closed[i], true);
+    return placed || (count && pool_place(&scheduler->pool, run->request.gang, name, run->hosts));
+}
+
 /* Go through the queue once. */
 static weft_status walk(struct pass *pass, struct error *error)
 {
@@ -457,7 +486,7 @@ static weft_status walk(struct pass *pass, struct error *error)
             continue;
         }
         if (!failed_before(&pass->placing, gang)) {
-            if (pool_place(&scheduler->pool, gang, name, run->hosts)) {
+            if (place(scheduler, name)) {
                 status = start(scheduler, name, pass->now, error);
                 continue;
             }

@@ -37,7 +37,7 @@ struct scheduler_request {
     uint32_t member;  /**< and by whose it is there (history.h); 0: not told */
     struct gang gang; /**< nodes x slots per node */
     uint32_t slots;   /**< slots that it uses: nodes x slots, or less where whole hosts are taken for it */
-    double weight;    /**< its rank is divided by this: 1, or more for what shall go first */
+    double weight;    /**< among the queued runs of its project: twice as much halves its rank; above 0 */
     double limit;     /**< seconds that a start of it may last, 0: any; only what is expected of the queue goes by it */
     bool fixed;       /**< has no checkpoints: is neither displaced nor moved */
     bool personal;    /**< one of those that a share is kept for */
@@ -103,6 +103,11 @@ void scheduler_withdraw(struct scheduler *scheduler, uint32_t run);
 
 /** A running run was stopped by something else (a host failed, say) and waits again. */
 void scheduler_requeue(struct scheduler *scheduler, uint32_t run, double now);
+
+/** A run has failed on a host by no fault of its own: its next starts are elsewhere where there is room. The last
+ * SCHEDULER_AVOIDED hosts are remembered. */
+#define SCHEDULER_AVOIDED 4
+void scheduler_avoid(struct scheduler *scheduler, uint32_t run, uint32_t host);
 
 /**
  * A queued run waits for something else than slots from now on: passes leave it out, and the time does not count as

@@ -98,8 +98,8 @@ static void heap_remove(struct simulation *simulation, struct job *job)
 static struct gang gang_of(const struct simulation_cluster *cluster, uint32_t slots)
 {
     if (slots <= cluster->slots)
-        return (struct gang){1, (uint16_t)slots};
-    return (struct gang){(slots + cluster->slots - 1) / cluster->slots, (uint16_t)cluster->slots};
+        return (struct gang){.nodes = 1, .slots = (uint16_t)slots};
+    return (struct gang){.nodes = (slots + cluster->slots - 1) / cluster->slots, .slots = (uint16_t)cluster->slots};
 }
 
 static void tell(struct simulation *simulation, const struct job *job, const char *event)

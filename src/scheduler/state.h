@@ -23,6 +23,13 @@ struct scheduled_run {
     bool leaving;        /**< a plan under way takes it from where it is */
     double rank;         /**< as of this pass; less is better */
     uint32_t *hosts;     /**< of its gang */
+    uint32_t avoided[SCHEDULER_AVOIDED], avoided_count; /**< hosts that failed it, the last ones; how many there were */
+};
+
+/** A project among others, as of this pass. */
+struct standing {
+    uint64_t taken;  /**< slots */
+    double heaviest; /**< the largest weight of its queued runs; 0: none is queued */
 };
 
 struct scheduler {
@@ -32,6 +39,10 @@ struct scheduler {
         personal_taken; /**< slots of runs without checkpoints that are not personal; of personal ones */
     struct history *history;
     double learned_at;
+
+    struct standing *standings; /**< by project */
+    uint32_t standing_count;
+    uint32_t rivals; /**< projects that have runs */
 
     struct scheduled_run *runs;
     uint32_t run_count, run_room;

@@ -64,6 +64,24 @@ static void a_gang_stays_in_one_pod(void **state)
     close_world(&world);
 }
 
+/* What may span Pods has hosts of several where no Pod has enough of them, and of one where one has. */
+static void a_gang_that_may_spans_pods(void **state)
+{
+    struct world world;
+    open_pods(&world);
+    int64_t narrow = give(&world, 2, 4, ",\"may_span_pods\":true", HOUR);
+    pass(&world, BEGIN + SECOND);
+    assert_string_equal(hosts_of(&world, narrow), "a0 a1");
+    int64_t wide = give(&world, 4, 4, ",\"may_span_pods\":true", HOUR);
+    pass(&world, BEGIN + 3 * SECOND);
+    assert_why(&world, wide, "waits for 4 hosts with 4 slots each");
+    pass(&world, BEGIN + 2 * HOUR);
+    assert_string_equal(hosts_of(&world, wide), "a0 a1 b0 c0");
+    pass(&world, BEGIN + 4 * HOUR);
+    assert_int_equal(state_of(&world, wide), RUN_SUCCEEDED);
+    close_world(&world);
+}
+
 /* A host has the slots that it has, not those of its neighbours. */
 static void hosts_of_a_pod_may_differ(void **state)
 {
@@ -100,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hosts_are_in_the_pods_that_the_engine_names),
         cmocka_unit_test(a_gang_stays_in_one_pod),
+        cmocka_unit_test(a_gang_that_may_spans_pods),
         cmocka_unit_test(hosts_of_a_pod_may_differ),
         cmocka_unit_test(a_host_of_too_many_slots_is_refused),
     };

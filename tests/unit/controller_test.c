@@ -67,6 +67,29 @@ static void a_run_whose_host_fails_runs_again_elsewhere(void **state)
     close_world(&world);
 }
 
+/* The host is up again at once, and as fit as the others for all that the scheduler counts. */
+static void a_host_that_has_failed_a_run_is_its_last_choice(void **state)
+{
+    struct world world;
+    open_world(&world, 3, 8);
+    int64_t run = give(&world, 1, 8, "", 10 * HOUR);
+    char hosts[3][PLATFORM_NAME_BYTES];
+    for (int attempt = 0; attempt < 3; attempt++) {
+        struct registry_node *nodes;
+        size_t count;
+        pass(&world, world.now + HOUR);
+        assert_int_equal(state_of(&world, run), RUN_RUNNING);
+        assert_int_equal(registry_nodes(world.registry, run, attempt + 1, &nodes, &count, NULL), WEFT_OK);
+        snprintf(hosts[attempt], sizeof hosts[attempt], "%s", nodes[0].host);
+        free(nodes);
+        for (int before = 0; before < attempt; before++)
+            assert_string_not_equal(hosts[attempt], hosts[before]);
+        assert_true(engine_simulated_fail(world.engine, hosts[attempt], "its power supply"));
+        assert_true(engine_simulated_fail(world.engine, hosts[attempt], NULL));
+    }
+    close_world(&world);
+}
+
 static void a_long_run_gives_way_and_comes_back(void **state)
 {
     struct world world;
@@ -215,6 +238,7 @@ int main(void)
         cmocka_unit_test(a_run_starts_and_ends),
         cmocka_unit_test(a_program_that_fails_is_run_again_as_often_as_asked),
         cmocka_unit_test(a_run_whose_host_fails_runs_again_elsewhere),
+        cmocka_unit_test(a_host_that_has_failed_a_run_is_its_last_choice),
         cmocka_unit_test(a_long_run_gives_way_and_comes_back),
         cmocka_unit_test(a_person_cancels),
         cmocka_unit_test(a_time_slice_ends_when_others_wait),

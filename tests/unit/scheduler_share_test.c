@@ -27,8 +27,11 @@ static struct scheduler *cluster(double kept_share, uint32_t hosts, const uint32
 
 static uint32_t submit(struct scheduler *scheduler, uint32_t slots, bool fixed, bool personal, double now)
 {
-    struct scheduler_request request = {
-        .gang = {1, (uint16_t)slots}, .slots = slots, .weight = 1, .fixed = fixed, .personal = personal};
+    struct scheduler_request request = {.gang = {.nodes = 1, .slots = (uint16_t)slots},
+                                        .slots = slots,
+                                        .weight = 1,
+                                        .fixed = fixed,
+                                        .personal = personal};
     struct error error = {0};
     uint32_t run;
     assert_int_equal(scheduler_submit(scheduler, &request, now, &run, &error), WEFT_OK);
@@ -218,7 +221,7 @@ static void hosts_may_differ(void **state)
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(decisions[i].hosts[0], decisions[i].run == whole ? 1 : decisions[i].run == four ? 2 : 9);
     assert_int_equal(scheduler_pool(scheduler)->free, 2);
-    struct scheduler_request request = {.gang = {2, 4}, .slots = 8, .weight = 1};
+    struct scheduler_request request = {.gang = {.nodes = 2, .slots = 4}, .slots = 8, .weight = 1};
     assert_int_equal(scheduler_check(scheduler, &request, &error), WEFT_OK);
     request.gang.nodes = 3;
     assert_int_equal(scheduler_check(scheduler, &request, &error), WEFT_ERROR_ARGUMENT);

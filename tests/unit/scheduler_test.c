@@ -5,6 +5,7 @@
 #include "scheduler/outlook.h"
 #include "scheduler/scheduler.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +31,8 @@ static struct scheduler *cluster(uint32_t pods, uint32_t hosts, uint32_t slots)
 
 static uint32_t submit(struct scheduler *scheduler, uint32_t nodes, uint32_t slots, double now)
 {
-    struct scheduler_request request = {.gang = {nodes, (uint16_t)slots}, .slots = nodes * slots, .weight = 1};
+    struct scheduler_request request = {
+        .gang = {.nodes = nodes, .slots = (uint16_t)slots}, .slots = nodes * slots, .weight = 1};
     struct error error = {0};
     uint32_t run;
     assert_int_equal(scheduler_submit(scheduler, &request, now, &run, &error), WEFT_OK);
@@ -83,7 +85,8 @@ static void mirror_enter(struct world *world, struct mirror *run, const uint32_t
     assert_true(run->queued && !run->running);
     for (uint32_t i = 0; i < run->request.gang.nodes; i++) {
         assert_true(hosts[i] < world->hosts);
-        assert_int_equal(hosts[i] / world->hosts_of_pod, hosts[0] / world->hosts_of_pod);
+        if (!run->request.gang.spans)
+            assert_int_equal(hosts[i] / world->hosts_of_pod, hosts[0] / world->hosts_of_pod);
         for (uint32_t k = 0; k < i; k++)
             assert_int_not_equal(hosts[i], hosts[k]);
         assert_false(world->drained[hosts[i]]);
@@ -130,6 +133,19 @@ static void mirror_pass(struct world *world, double now)
         assert_int_equal(pool->hosts[h].free, world->free[h]);
 }
 
+/* Whether there are hosts enough for a gang that are not drained. */
+static bool could_start(const struct world *world, struct gang gang)
+{
+    uint32_t most = 0, all = 0, here = 0;
+    for (uint32_t h = 0; h < world->hosts; h++) {
+        here = h % world->hosts_of_pod ? here : 0;
+        here += !world->drained[h];
+        all += !world->drained[h];
+        most = here > most ? here : most;
+    }
+    return (gang.spans ? all : most) >= gang.nodes;
+}
+
 static void check_outlooks(const struct world *world, double now)
 {
     struct outlook outlooks[RUNS];
@@ -141,7 +157,10 @@ static void check_outlooks(const struct world *world, double now)
         assert_int_equal(outlooks[i].position, i);
         assert_true(outlooks[i].expected_start >= now);
         outlook_say(&outlooks[i], now, text, sizeof text);
-        assert_non_null(strstr(text, "expected to start"));
+        const bool closed = !could_start(world, outlooks[i].gang);
+        assert_int_equal(outlooks[i].reason == OUTLOOK_CLOSED, closed);
+        assert_int_equal(isinf(outlooks[i].expected_start), closed);
+        assert_non_null(strstr(text, closed ? "out of use" : "expected to start"));
     }
 }
 
@@ -162,8 +181,10 @@ static void whatever_comes(uint64_t seed)
             request.project = (uint32_t)DRAW(3);
             request.fixed = DRAW(5) == 0;
             bool wide = DRAW(4) == 0;
-            uint32_t nodes = wide ? 1 + (uint32_t)DRAW(hosts) : 1;
-            request.gang = (struct gang){nodes, (uint16_t)(wide ? slots : 1 + DRAW(slots))};
+            const bool spans = wide && DRAW(3) == 0;
+            uint32_t nodes = wide ? 1 + (uint32_t)DRAW(spans ? world.hosts : hosts) : 1;
+            request.gang = (struct gang){.nodes = nodes, .slots = (uint16_t)(wide ? slots : 1 + DRAW(slots))};
+            request.gang.spans = spans;
             request.slots = request.gang.nodes * request.gang.slots;
             uint32_t run;
             if (scheduler_queued(world.scheduler) > RUNS / 4)
@@ -286,7 +307,7 @@ static void runs_move_to_make_a_host_whole(void **state)
 static void a_run_without_checkpoints_stays(void **state)
 {
     struct scheduler *scheduler = cluster(1, 1, 8);
-    struct scheduler_request request = {.gang = {1, 8}, .slots = 8, .weight = 1, .fixed = true};
+    struct scheduler_request request = {.gang = {.nodes = 1, .slots = 8}, .slots = 8, .weight = 1, .fixed = true};
     uint32_t run, fixed;
     assert_int_equal(scheduler_submit(scheduler, &request, 0, &fixed, NULL), WEFT_OK);
     pass(scheduler, 0, SCHEDULER_START, fixed);
@@ -338,15 +359,94 @@ static void a_wide_run_is_served_in_the_end(void **state)
     scheduler_free(scheduler);
 }
 
+/* What may span Pods does so only where no Pod has room enough. */
+static void a_run_spans_pods_only_where_it_must(void **state)
+{
+    struct scheduler *scheduler = cluster(2, 2, 8);
+    struct scheduler_request request = {.gang = {.nodes = 2, .slots = 8, .spans = true}, .slots = 16, .weight = 1};
+    const struct scheduler_decision *decisions;
+    struct error error = {0};
+    size_t count;
+    uint32_t run, small = submit(scheduler, 1, 1, 0);
+    assert_int_equal(pass(scheduler, 0, SCHEDULER_START, small), 1);
+    assert_int_equal(scheduler_submit(scheduler, &request, 1, &run, &error), WEFT_OK);
+    assert_int_equal(scheduler_pass(scheduler, 1, &decisions, &count, &error), WEFT_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(decisions[0].hosts[0] / 2, decisions[0].hosts[1] / 2); /* the Pod that is empty */
+    scheduler_withdraw(scheduler, run);
+    request.gang.nodes = 3;
+    request.slots = 24;
+    assert_int_equal(scheduler_submit(scheduler, &request, 2, &run, &error), WEFT_OK);
+    assert_int_equal(pass(scheduler, 2, SCHEDULER_START, run), 1);
+    scheduler_free(scheduler);
+}
+
+/* A host that has failed a run is its last choice. */
+static void a_run_is_tried_elsewhere(void **state)
+{
+    struct scheduler *scheduler = cluster(1, 2, 2);
+    const struct scheduler_decision *decisions;
+    struct error error = {0};
+    size_t count;
+    uint32_t run = submit(scheduler, 1, 1, 0), host = 0;
+    for (int attempt = 0; attempt < 3; attempt++) {
+        assert_int_equal(scheduler_pass(scheduler, attempt, &decisions, &count, &error), WEFT_OK);
+        assert_int_equal(count, 1);
+        if (attempt == 1)
+            assert_int_not_equal(decisions[0].hosts[0], host);
+        host = decisions[0].hosts[0]; /* in the end both have failed it: either will do */
+        scheduler_avoid(scheduler, run, host);
+        scheduler_requeue(scheduler, run, attempt);
+    }
+    /* Where there is no other, the same one. */
+    scheduler_withdraw(scheduler, run);
+    run = submit(scheduler, 1, 1, 10);
+    scheduler_avoid(scheduler, run, 0);
+    scheduler_drain_host(scheduler, 1, true);
+    assert_int_equal(pass(scheduler, 10, SCHEDULER_START, run), 1);
+    assert_true(scheduler_pool(scheduler)->hosts[0].open);
+    scheduler_free(scheduler);
+}
+
+/* With runs of other projects: who asks for priority goes before their own project's runs alone; who has less of the
+ * cluster goes first. */
+static void projects_stand_by_their_share(void **state)
+{
+    struct scheduler *scheduler = cluster(1, 1, 8);
+    struct scheduler_request request = {.gang = {.nodes = 1, .slots = 8}, .slots = 8, .weight = 1, .fixed = true};
+    struct error error = {0};
+    struct outlook outlooks[8];
+    uint32_t first, runs[5];
+    assert_int_equal(scheduler_submit(scheduler, &request, 0, &first, &error), WEFT_OK);
+    assert_int_equal(pass(scheduler, 0, SCHEDULER_START, first), 1);
+    request.project = 0; /* has all slots; the second of these two is to go before the first */
+    assert_int_equal(scheduler_submit(scheduler, &request, 1, &runs[0], &error), WEFT_OK);
+    request.weight = 16;
+    assert_int_equal(scheduler_submit(scheduler, &request, 2, &runs[1], &error), WEFT_OK);
+    request.project = 1;
+    request.weight = 0.5;
+    assert_int_equal(scheduler_submit(scheduler, &request, 3, &runs[2], &error), WEFT_OK);
+    pass(scheduler, 4, SCHEDULER_START, first);
+    assert_int_equal(outlook_all(scheduler, 4, outlooks, &error), WEFT_OK);
+    assert_int_equal(outlooks[0].run, runs[2]);
+    assert_int_equal(outlooks[1].run, runs[1]);
+    assert_int_equal(outlooks[2].run, runs[0]);
+    scheduler_free(scheduler);
+}
+
 static void what_can_never_fit_is_refused(void **state)
 {
     struct scheduler *scheduler = cluster(2, 2, 8);
-    struct scheduler_request request = {.gang = {3, 8}, .slots = 24, .weight = 1};
+    struct scheduler_request request = {.gang = {.nodes = 3, .slots = 8}, .slots = 24, .weight = 1};
     struct error error = {0};
     uint32_t run;
     assert_int_equal(scheduler_submit(scheduler, &request, 0, &run, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "no Pod has more than 2 such hosts"));
-    request.gang = (struct gang){1, 9};
+    request.gang = (struct gang){.nodes = 5, .slots = 8, .spans = true};
+    error_clear(&error);
+    assert_int_equal(scheduler_submit(scheduler, &request, 0, &run, &error), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(error.text, "all Pods together have 4 such hosts"));
+    request.gang = (struct gang){.nodes = 1, .slots = 9};
     error_clear(&error);
     assert_int_equal(scheduler_submit(scheduler, &request, 0, &run, &error), WEFT_ERROR_ARGUMENT);
     assert_non_null(strstr(error.text, "no host has more than 8"));
@@ -400,7 +500,7 @@ struct player {
  * `pairs`. */
 static void play(unsigned code, unsigned pairs[JOBS][JOBS])
 {
-    static const struct gang shapes[3] = {{1, 1}, {1, 2}, {2, 2}};
+    static const struct gang shapes[3] = {{.nodes = 1, .slots = 1}, {.nodes = 1, .slots = 2}, {.nodes = 2, .slots = 2}};
     static const double durations[2] = {900, 9 * HOUR};
     struct scheduler *scheduler = cluster(1, 2, 2);
     struct player players[JOBS] = {{0}};
@@ -470,6 +570,9 @@ int main(void)
         cmocka_unit_test(a_run_without_checkpoints_stays),
         cmocka_unit_test(a_short_run_displaces_one_that_has_run_for_days),
         cmocka_unit_test(a_wide_run_is_served_in_the_end),
+        cmocka_unit_test(a_run_spans_pods_only_where_it_must),
+        cmocka_unit_test(a_run_is_tried_elsewhere),
+        cmocka_unit_test(projects_stand_by_their_share),
         cmocka_unit_test(what_can_never_fit_is_refused),
         cmocka_unit_test(a_run_that_was_displaced_often_is_safe_for_longer),
         cmocka_unit_test(no_two_runs_displace_each_other_for_ever),
