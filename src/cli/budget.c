@@ -213,10 +213,11 @@ static weft_status show_all(struct platform *platform, FILE *output, struct erro
             put_project(&table, project, platform->user);
         cJSON_Delete(project);
     }
-    if (status == WEFT_OK && table_rows(&table) > 0)
+    const bool any = table_rows(&table) > 0;
+    if (status == WEFT_OK && any)
         status = table_print(&table, output, error);
-    else if (status == WEFT_OK && !chosen.json)
-        fprintf(output, "you are in no project yet\n");
+    if (status == WEFT_OK && !chosen.json)
+        fputs(any ? "\namounts are slot-minutes\n" : "you are in no project yet\n", output);
     table_end(&table);
     cJSON_Delete(reply);
     return status;

@@ -45,6 +45,11 @@ bool cluster_is_up(const cJSON *host)
     return strcmp(field_text(host, "state"), "up") == 0;
 }
 
+bool cluster_is_lost(const cJSON *host)
+{
+    return strncmp(field_text(host, "state"), "lost", 4) == 0;
+}
+
 char *cluster_map(const cJSON *host, char map[CLUSTER_MAP_BYTES])
 {
     int64_t slots = field_integer(host, "slots");

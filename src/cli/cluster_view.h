@@ -16,6 +16,9 @@ int64_t cluster_taken(const cJSON *host);
 /** Whether runs may start on a host: it is up, neither drained nor lost. */
 bool cluster_is_up(const cJSON *host);
 
+/** Whether a host is not there, drained or not. */
+bool cluster_is_lost(const cJSON *host);
+
 /** A sign for each slot of a host, 256 at most: 'a' for those of the first run, 'b' ... 'z', then from 'a' again; '.'
  * for a free one. Returns `map`. */
 char *cluster_map(const cJSON *host, char map[CLUSTER_MAP_BYTES]);

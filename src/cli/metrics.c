@@ -5,9 +5,11 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/metric_value.h"
 #include "cli/moments.h"
 #include "cli/platform_client.h"
 #include "cli/run_reference.h"
+#include "cli/table.h"
 #include "insight/chart.h"
 #include "insight/text_chart.h"
 
@@ -81,46 +83,47 @@ static const char *text(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? text_printable(value->valuestring) : "";
 }
 
-static void print_energy(double joules, FILE *output)
+static const struct table_column list_columns[] = {{.title = "name", .least = 24},
+                                                   {.title = "last", .right = true},
+                                                   {.title = "step", .right = true},
+                                                   {.title = "ranks", .right = true},
+                                                   {.title = "when"}};
+
+static void put_metric(struct table *table, const cJSON *metric)
 {
-    if (isfinite(joules))
-        fprintf(output, "\nenergy: %.4g %s\n",
-                joules >= 3.6e6  ? joules / 3.6e6
-                : joules >= 3600 ? joules / 3600
-                                 : joules,
-                joules >= 3.6e6  ? "kWh"
-                : joules >= 3600 ? "Wh"
-                                 : "J");
+    const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
+    const double step = number(last, "step"), moment = number(last, "time");
+    const int64_t now = moment_now(); /* the server's clock may be before it */
+    char ago[MOMENT_BYTES] = "", value[METRIC_VALUE_BYTES];
+    if (isfinite(moment))
+        moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
+    table_put(table, "%s", text(metric, "name"));
+    table_put(table, "%s", metric_value_text(text(metric, "name"), number(last, "value"), value));
+    if (isfinite(step) && strncmp(text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
+        table_put(table, "%.0f", step);
+    else
+        table_put(table, "-");
+    table_put(table, "%.0f", number(metric, "ranks"));
+    table_put(table, "%s", ago);
 }
 
-static void print_list(const cJSON *reply, int64_t run, FILE *output)
+static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, struct error *error)
 {
     const cJSON *metrics = cJSON_GetObjectItemCaseSensitive(reply, "metrics"), *metric;
-    int width = 4;
-    cJSON_ArrayForEach(metric, metrics)
-    {
-        const int length = (int)strlen(text(metric, "name"));
-        width = length > width ? length : width;
-    }
+    const double joules = number(reply, "energy");
+    char energy[METRIC_VALUE_BYTES];
+    struct table table;
     if (!cJSON_GetArraySize(metrics)) {
         fprintf(output, "run %" PRId64 " has no metrics yet\n", run);
-        return;
+        return WEFT_OK;
     }
-    fprintf(output, "%-*s  %12s  %10s  %5s  %s\n", width, "name", "last", "step", "ranks", "when");
-    cJSON_ArrayForEach(metric, metrics)
-    {
-        const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
-        const double step = number(last, "step"), moment = number(last, "time");
-        const int64_t now = moment_now(); /* the server's clock may be before it */
-        char ago[MOMENT_BYTES] = "", steps[32] = "-";
-        if (isfinite(moment))
-            moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
-        if (isfinite(step) && strncmp(text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
-            snprintf(steps, sizeof steps, "%.0f", step);
-        fprintf(output, "%-*s  %12.6g  %10s  %5.0f  %s\n", width, text(metric, "name"), number(last, "value"), steps,
-                number(metric, "ranks"), ago);
-    }
-    print_energy(number(reply, "energy"), output);
+    table_begin(&table, list_columns, sizeof list_columns / sizeof *list_columns);
+    cJSON_ArrayForEach(metric, metrics) put_metric(&table, metric);
+    weft_status status = table_print(&table, output, error);
+    table_end(&table);
+    if (status == WEFT_OK && isfinite(joules))
+        fprintf(output, "\nenergy: %s\n", metric_energy_text(joules, energy));
+    return status;
 }
 
 static weft_status list(struct client *client, int64_t run, FILE *output, struct error *error)
@@ -134,9 +137,9 @@ static weft_status list(struct client *client, int64_t run, FILE *output, struct
     if (chosen.json)
         fprintf(output, "%s", reply.text);
     else
-        print_list(reply.json, run, output);
+        status = print_list(reply.json, run, output, error);
     client_reply_free(&reply);
-    return WEFT_OK;
+    return status;
 }
 
 /* ---- curves ------------------------------------------------------------------------------------------------------ */

@@ -28,10 +28,14 @@ static void day_of(int64_t moment, const char *format, char *buffer)
 
 char *moment_ago(int64_t moment, int64_t now, char buffer[MOMENT_BYTES])
 {
+    static const struct {
+        int64_t below, length;
+        const char *name;
+    } units[] = {{MINUTE, SECOND, "s"}, {HOUR, MINUTE, "min"}, {2 * DAY, HOUR, "h"}, {30 * DAY, DAY, "days"}};
+    const size_t last = sizeof units / sizeof *units - 1;
     bool ahead = moment > now;
-    int64_t distance = ahead ? moment - now : now - moment;
-    const char *unit;
-    int64_t count;
+    int64_t distance = ahead ? moment - now : now - moment, count = 0;
+    size_t i = 0;
     if (distance >= 30 * DAY) {
         day_of(moment, "%Y-%m-%d", buffer);
         return buffer;
@@ -40,20 +44,13 @@ char *moment_ago(int64_t moment, int64_t now, char buffer[MOMENT_BYTES])
         snprintf(buffer, MOMENT_BYTES, ahead ? "at once" : "just now");
         return buffer;
     }
-    if (distance < MINUTE) {
-        count = distance / SECOND;
-        unit = "s";
-    } else if (distance < HOUR) {
-        count = distance / MINUTE;
-        unit = "min";
-    } else if (distance < 2 * DAY) {
-        count = distance / HOUR;
-        unit = "h";
-    } else {
-        count = distance / DAY;
-        unit = "days";
+    /* What is over is cut off, what is to come is rounded: in half a minute it would be wrong otherwise. */
+    for (;; i++) {
+        count = (distance + (ahead ? units[i].length / 2 : 0)) / units[i].length;
+        if (count * units[i].length < units[i].below || i == last)
+            break;
     }
-    snprintf(buffer, MOMENT_BYTES, ahead ? "in %" PRId64 " %s" : "%" PRId64 " %s ago", count, unit);
+    snprintf(buffer, MOMENT_BYTES, ahead ? "in %" PRId64 " %s" : "%" PRId64 " %s ago", count, units[i].name);
     return buffer;
 }
 

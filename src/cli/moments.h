@@ -15,7 +15,7 @@
 int64_t moment_now(void);
 
 /** "just now", "12 s ago", "3 min ago", "5 h ago", "3 days ago", and the day from 30 days on; "in 3 min" for what is to
- * come. */
+ * come, rounded: one reads it as a promise. */
 char *moment_ago(int64_t moment, int64_t now, char buffer[MOMENT_BYTES]);
 
 /** Two units at most, cut off below: "0.9s" (below ten seconds), "12s", "3m 12s", "2h 5m", "1d 12h"; below 0 it is

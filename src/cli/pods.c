@@ -24,9 +24,9 @@ static const struct table_column columns[] = {{.title = "pod", .least = 8},
                                               {.title = "whole free hosts", .right = true},
                                               {.title = "largest hole", .right = true}};
 
-/* What of a Pod is counted: slots of hosts that are up. */
+/* What of a Pod is counted: slots of hosts that are there, and what is free of those that are up. */
 struct counted {
-    int64_t hosts, up, slots, taken, whole, largest;
+    int64_t hosts, up, slots, taken, open, whole, largest;
 };
 
 static struct counted count(const cJSON *pod)
@@ -38,10 +38,11 @@ static struct counted count(const cJSON *pod)
         int64_t taken = cluster_taken(host), slots = field_integer(host, "slots");
         counted.hosts++;
         counted.taken += taken;
+        counted.slots += cluster_is_lost(host) ? 0 : slots;
         if (!cluster_is_up(host))
             continue;
         counted.up++;
-        counted.slots += slots;
+        counted.open += slots > taken ? slots - taken : 0;
         counted.whole += taken == 0;
         counted.largest = slots - taken > counted.largest ? slots - taken : counted.largest;
     }
@@ -51,13 +52,12 @@ static struct counted count(const cJSON *pod)
 static void put(struct table *table, const cJSON *pod)
 {
     struct counted counted = count(pod);
-    int64_t open = counted.slots - counted.taken;
     table_put(table, "%s", field_text(pod, "pod"));
     table_put(table, "%" PRId64, counted.hosts);
     table_put(table, "%" PRId64, counted.up);
     table_put(table, "%" PRId64, counted.slots);
     table_put(table, "%" PRId64, counted.taken);
-    table_put(table, "%" PRId64, open > 0 ? open : 0);
+    table_put(table, "%" PRId64, counted.open);
     table_put(table, "%" PRId64, counted.whole);
     table_put(table, "%" PRId64, counted.largest);
 }
@@ -73,6 +73,7 @@ static void print_json(const cJSON *pod, FILE *output)
     json_put_integer(&line, "up", counted.up);
     json_put_integer(&line, "slots", counted.slots);
     json_put_integer(&line, "taken", counted.taken);
+    json_put_integer(&line, "free", counted.open);
     json_put_integer(&line, "whole_free_hosts", counted.whole);
     json_put_integer(&line, "largest_hole", counted.largest);
     json_close(&line);
@@ -103,9 +104,12 @@ static weft_status run(struct command_call *call, struct error *error)
     }
     if (!chosen.json) {
         status = table_print(&table, call->output, error);
-        fprintf(call->output, "\n%" PRId64 " of %" PRId64 " slots taken; runs that wait ask for %" PRId64 "\n",
-                field_integer(cluster, "taken"), field_integer(cluster, "slots"),
-                field_integer(cluster, "waiting_slots"));
+        fprintf(call->output, "\n%" PRId64 " of %" PRId64 " slots taken; ", field_integer(cluster, "taken"),
+                field_integer(cluster, "slots"));
+        if (field_integer(cluster, "waiting_slots") > 0)
+            fprintf(call->output, "runs that wait ask for %" PRId64 "\n", field_integer(cluster, "waiting_slots"));
+        else
+            fprintf(call->output, "nothing waits\n");
     }
     table_end(&table);
     cJSON_Delete(cluster);
@@ -118,7 +122,7 @@ const struct command command_pods = {
     .summary = "list the Pods: hosts joined by one fast fabric, and what is free of them",
     .description =
         "A run on several nodes has them all in one Pod, unless it says that it may span several. The largest hole is "
-        "the most slots that are free on one host.",
+        "the most slots that are free on one host. Nothing is free on a host that is drained.",
     .examples = "weft pods\nweft pods --json\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

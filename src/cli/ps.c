@@ -147,10 +147,27 @@ static weft_status list_runs(struct platform *platform, bool heading, FILE *outp
         if (found.count > 0)
             status = print_table(platform, &found, output, error);
         else
-            fprintf(output, "no such runs%s\n",
+            fprintf(output, "no %sruns%s\n", chosen.project || chosen.state || chosen.search ? "such " : "",
                     chosen.all || chosen.owner ? "" : " of yours; 'weft ps --all' shows everybody's");
     }
     free_found(&found);
+    return status;
+}
+
+/* A run in full. Why one waits changes from moment to moment: that is asked for. */
+static weft_status show_run(struct platform *platform, const cJSON *run, FILE *output, struct error *error)
+{
+    struct platform_path path;
+    enum run_state state;
+    cJSON *reply = NULL;
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, field_integer(run, "run"));
+    platform_path_part(&path, "why");
+    if (run_state_find(field_text(run, "state"), &state) && run_state_is_waiting(state))
+        platform_get(platform, &path, &reply, NULL);
+    const char *why = *field_text(reply, "why") ? field_text(reply, "why") : field_text(run, "reason");
+    weft_status status = run_print_whole(run, why, moment_now(), output, error);
+    cJSON_Delete(reply);
     return status;
 }
 
@@ -165,7 +182,7 @@ static weft_status show_runs(struct platform *platform, char *const *words, size
             platform_print_json(object, output);
         else if (status == WEFT_OK) {
             fputs(i > 0 ? "\n" : "", output);
-            status = run_print_whole(object, moment_now(), output, error);
+            status = show_run(platform, object, output, error);
         }
         cJSON_Delete(object);
         if (status != WEFT_OK)

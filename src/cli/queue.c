@@ -22,7 +22,7 @@ static const struct table_column waiting_columns[] = {{.title = "place", .right 
                                                       {.title = "project", .least = 7},
                                                       {.title = "owner", .least = 5},
                                                       {.title = "slots", .right = true},
-                                                      {.title = "waits for"},
+                                                      {.title = "waits"},
                                                       {.title = "expected"},
                                                       {.title = "why", .least = 20}};
 
@@ -60,13 +60,14 @@ static weft_status print_waiting(const cJSON *queue, int64_t now, FILE *output, 
     table_begin(&table, waiting_columns, sizeof waiting_columns / sizeof *waiting_columns);
     cJSON_ArrayForEach(run, queue)
     {
-        char span[MOMENT_BYTES];
+        char span[MOMENT_BYTES], reason[2048];
         table_put(&table, "%" PRId64, field_integer(run, "place"));
         put_run(&table, run);
         table_put(&table, "%s",
                   field_present(run, "since") ? moment_span(now - field_integer(run, "since"), span) : "");
         put_ago(&table, run, "expected_start", now);
-        table_put(&table, "%s", field_text(run, "reason"));
+        snprintf(reason, sizeof reason, "%s", field_text(run, "reason"));
+        table_put(&table, "%s", field_present(run, "expected_start") ? run_reason_alone(reason) : reason);
     }
     weft_status status = table_print(&table, output, error);
     table_end(&table);
@@ -117,7 +118,7 @@ static weft_status print(const cJSON *queue, const cJSON *running, FILE *output,
     if (waiting == 0)
         fprintf(output, "nothing waits");
     else
-        fprintf(output, "%d wait%s for %" PRId64 " slot%s", waiting, waiting == 1 ? "s" : "", slots_of(queue),
+        fprintf(output, "%d run%s for %" PRId64 " slot%s", waiting, waiting == 1 ? " waits" : "s wait", slots_of(queue),
                 slots_of(queue) == 1 ? "" : "s");
     if (run == 0)
         fprintf(output, "%s nothing runs\n", waiting ? "," : " and");

@@ -219,7 +219,15 @@ static weft_status print_attempts(const cJSON *attempts, int64_t now, FILE *outp
     return status;
 }
 
-weft_status run_print_whole(const cJSON *run, int64_t now, FILE *output, struct error *error)
+char *run_reason_alone(char *reason)
+{
+    char *start = strstr(reason, "; expected to start");
+    if (start)
+        *start = '\0';
+    return reason;
+}
+
+weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE *output, struct error *error)
 {
     char text[512], ran[MOMENT_BYTES];
     snprintf(text, sizeof text, "%" PRId64 "%s%s", field_integer(run, "run"), *field_text(run, "name") ? "  " : "",
@@ -229,10 +237,11 @@ weft_status run_print_whole(const cJSON *run, int64_t now, FILE *output, struct 
              field_text(run, "class"));
     print_value(output, "project", text);
     print_value(output, "state", field_text(run, "state"));
-    print_value(output, "why", field_text(run, "reason"));
+    print_value(output, "why", why);
     print_moment(output, "submitted", run, "submitted", now);
     print_moment(output, "started", run, "first_started", now);
     print_moment(output, "ended", run, "ended", now);
+    print_moment(output, "discarded", run, "discarded", now);
     print_value(output, "ran for", ran_text(run, now, ran));
     print_asked(run, output);
     return print_attempts(field(run, "attempts"), now, output, error);

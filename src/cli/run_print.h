@@ -25,8 +25,12 @@ struct run_table {
 weft_status run_print_table(const cJSON *const *runs, size_t count, const struct run_table *made, FILE *output,
                             struct error *error);
 
-/** The reply of GET /runs/N in full: what was asked for, where it stands, its attempts and their nodes. Errors: MEMORY.
- */
-weft_status run_print_whole(const cJSON *run, int64_t now, FILE *output, struct error *error);
+/** The reply of GET /runs/N in full: what was asked for, where it stands and why, its attempts and their nodes. Errors:
+ * MEMORY. */
+weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE *output, struct error *error);
+
+/** Cut from why a run waits when it is expected to start, for where that is told beside it. In place; returns
+ * `reason`. */
+char *run_reason_alone(char *reason);
 
 #endif

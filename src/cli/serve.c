@@ -175,7 +175,8 @@ static void greet(const struct service *service, const char *folder, const struc
     if (hosts->count == 1)
         fprintf(output, "  slots  %u %s\n", host->slots, host->gpus ? "GPUs" : "processors");
     else
-        fprintf(output, "  slots  %u hosts of %u, all of them this machine\n", hosts->count, host->slots);
+        fprintf(output, "  slots  %u: %u hosts of %u each, all of them this machine\n", hosts->count * host->slots,
+                hosts->count, host->slots);
     if (*service_first_token(service))
         fprintf(output,
                 "  token  %s\n"

@@ -5,7 +5,9 @@
  *
  *     static const struct table_column columns[] = {
  *         {.title = "run", .right = true}, {.title = "name", .least = 8}, {.title = "state"}};
- * {.title = "state"}}; struct table table; table_begin(&table, columns, 3); table_put(&table, "%d", 12);
+ *     struct table table;
+ *     table_begin(&table, columns, 3);
+ *     table_put(&table, "%d", 12);
  *     table_put(&table, "%s", name);
  *     table_put(&table, "%s", state);
  *     status = table_print(&table, output, error);

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/moments.h"
 #include "cli/platform_client.h"
+#include "cli/run_print.h"
 #include "cli/run_reference.h"
 #include "cli/table.h"
 #include "cli/wrap.h"
@@ -80,15 +81,19 @@ static weft_status print_events(struct platform *platform, int64_t run, FILE *ou
 static void print_why(int64_t run, const cJSON *why, FILE *output)
 {
     char sentence[2048], expected[MOMENT_BYTES], clock[MOMENT_BYTES];
+    const char *state = field_text(why, "state");
+    const char *verb = strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 ? "has" : "is";
+    const int64_t now = moment_now(), start = field_integer(why, "expected_start");
     snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
-    int column = fprintf(output, "run %" PRId64 " is %s%s", run, field_text(why, "state"), *sentence ? ":" : "");
+    if (field_present(why, "expected_start"))
+        run_reason_alone(sentence);
+    int column = fprintf(output, "run %" PRId64 " %s %s%s", run, verb, state, *sentence ? ":" : "");
     wrap_print(output, text_printable(sentence), column, 2);
-    if (field_present(why, "expected_start") && strstr(sentence, "expected to start in"))
-        fprintf(output, "  that is at %s\n", moment_clock(field_integer(why, "expected_start"), clock));
-    else if (field_present(why, "expected_start") && !strstr(sentence, "expected to start"))
-        fprintf(output, "  expected to start %s, at %s\n",
-                moment_ago(field_integer(why, "expected_start"), moment_now(), expected),
-                moment_clock(field_integer(why, "expected_start"), clock));
+    if (field_present(why, "expected_start") && start > now)
+        fprintf(output, "  expected to start %s, at %s\n", moment_ago(start, now, expected),
+                moment_clock(start, clock));
+    else if (field_present(why, "expected_start"))
+        fprintf(output, "  expected to start soon\n");
 }
 
 static weft_status tell(struct platform *platform, const char *word, FILE *output, struct error *error)

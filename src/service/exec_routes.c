@@ -154,7 +154,8 @@ static void exec_in_node(struct route_call *call)
         return;
     }
     if (!run_state_is_active(run.state) || run.state == RUN_PLACED) {
-        http_fail(call->request, 409, "run %" PRId64 " does not run: it is %s", run.run, run_state_name(run.state));
+        http_fail(call->request, 409, "run %" PRId64 " does not run: it %s %s", run.run,
+                  run.state == RUN_SUCCEEDED || run.state == RUN_FAILED ? "has" : "is", run_state_name(run.state));
         return;
     }
     if (service->session_count >= SESSIONS_MOST) {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands of the platform print with: tables that fit, moments, amounts; and arguments divided into options.
+/* What the commands of the platform print with: tables that fit, moments, amounts, values of metrics; and arguments divided into options.
  */
 #include "cli/amount.h"
 #include "cli/arguments.h"
 #include "cli/cluster_view.h"
+#include "cli/metric_value.h"
 #include "cli/moments.h"
 #include "cli/run_reference.h"
 #include "cli/table.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,7 +101,8 @@ static void letters_of_two_columns_and_signs_of_a_terminal(void **state)
 
 /* ---- moments ----------------------------------------------------------------------------------------------------- */
 
-#define MINUTE ((int64_t)60000)
+#define SECOND ((int64_t)1000)
+#define MINUTE (60 * SECOND)
 #define HOUR   (60 * MINUTE)
 #define DAY    (24 * HOUR)
 
@@ -108,11 +111,18 @@ static void moments_as_people_say_them(void **state)
     static const struct {
         int64_t distance;
         const char *past, *future;
-    } cases[] = {{0, "just now", "just now"},          {999, "just now", "at once"},
-                 {1000, "1 s ago", "in 1 s"},          {59999, "59 s ago", "in 59 s"},
-                 {MINUTE, "1 min ago", "in 1 min"},    {HOUR - 1, "59 min ago", "in 59 min"},
-                 {HOUR, "1 h ago", "in 1 h"},          {2 * DAY - 1, "47 h ago", "in 47 h"},
-                 {2 * DAY, "2 days ago", "in 2 days"}, {30 * DAY - 1, "29 days ago", "in 29 days"}};
+    } cases[] = {{0, "just now", "just now"},
+                 {999, "just now", "at once"},
+                 {1000, "1 s ago", "in 1 s"},
+                 {59499, "59 s ago", "in 59 s"},
+                 {59999, "59 s ago", "in 1 min"},
+                 {MINUTE, "1 min ago", "in 1 min"},
+                 {90 * SECOND, "1 min ago", "in 2 min"},
+                 {HOUR - 1, "59 min ago", "in 1 h"},
+                 {HOUR, "1 h ago", "in 1 h"},
+                 {2 * DAY - 1, "47 h ago", "in 2 days"},
+                 {2 * DAY, "2 days ago", "in 2 days"},
+                 {30 * DAY - 1, "29 days ago", "in 30 days"}};
     const int64_t now = (int64_t)1795406927023;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_string_equal(moment_ago(now - cases[i].distance, now, text), cases[i].past);
@@ -142,6 +152,41 @@ static void spans_of_two_units(void **state)
                  {100 * DAY, "100d"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(moment_span(cases[i].span, text), cases[i].text);
+}
+
+/* ---- metrics ----------------------------------------------------------------------------------------------------- */
+
+static void what_is_measured_has_its_unit(void **state)
+{
+    static const struct {
+        const char *name;
+        double value;
+        const char *text;
+    } cases[] = {
+        {"system/machine/cpu/used", 0.586683, "58.7 %"},
+        {"system/machine/cpu/stolen", 0.00125628, "0.126 %"},
+        {"system/gpu/3/used", 1, "100 %"},
+        {"system/machine/memory/total", 25276518400, "23.5 GiB"},
+        {"system/gpu/0/memory/used", 1024, "1 KiB"},
+        {"system/node/memory/resident", 0, "0 B"},
+        {"system/machine/swap/used", 512, "512 B"},
+        {"system/machine/network/eth0/received", 779.982, "780 B/s"},
+        {"system/machine/disk/vda/read", 1572864, "1.5 MiB/s"},
+        {"system/machine/power/package-0", 65.25, "65.25 W"},
+        {"system/gpu/0/temperature", 61, "61 °C"},
+        {"system/node/cpu", 2.5, "2.5 CPUs"},
+        {"system/node/processes", 6, "6"},
+        {"system/node/energy", 812, "812 J"},
+        {"system/node/energy", 7200, "2 Wh"},
+        {"system/node/energy", 9e6, "2.5 kWh"},
+        /* What a program has reported is a number, whatever it is called; so is what cannot have been measured. */
+        {"train/memory/used", 25276518400, "2.52765e+10"},
+        {"train/loss", 1.55435, "1.55435"},
+        {"system/machine/memory/used", -1, "-1"},
+        {"system/machine/memory/used", INFINITY, "inf"},
+        {"system/machine/memory/used", NAN, "nan"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(metric_value_text(cases[i].name, cases[i].value, text), cases[i].text);
 }
 
 /* ---- amounts ----------------------------------------------------------------------------------------------------- */
@@ -261,6 +306,7 @@ int main(void)
         cmocka_unit_test(letters_of_two_columns_and_signs_of_a_terminal),
         cmocka_unit_test(moments_as_people_say_them),
         cmocka_unit_test(spans_of_two_units),
+        cmocka_unit_test(what_is_measured_has_its_unit),
         cmocka_unit_test(amounts_in_slot_minutes_or_slots_times_a_duration),
         cmocka_unit_test(options_take_the_place_of_the_same_options),
         cmocka_unit_test(numbers_of_runs),
