@@ -6,6 +6,8 @@
  */
 #include "schedule/simulate.h"
 
+#include "schedule/network.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,23 +55,11 @@ struct core {
     uint32_t rank; /* that was there last */
 };
 
-/* Levels of units that messages cross: nodes, leaves, pods. */
-#define CROSSINGS (SHAPE_LEVELS + 1)
-
-/* A message on its way between nodes. */
-struct flow {
-    uint32_t runner;
-    uint32_t from[CROSSINGS], to[CROSSINGS]; /* units of each level below `crossed` */
-    uint32_t crossed;                        /* how many levels it leaves its units of */
-    double left, rate;                       /* bytes, bytes per second */
-};
-
 struct simulation {
     struct plan *const *plans;
     const struct plan_shape *shape;
     const struct simulated_cluster *cluster;
-    uint32_t ranks, units[CROSSINGS], iterations;
-    uint32_t levels; /* of units that have links of their own */
+    uint32_t ranks, iterations;
     uint64_t block_bytes;
     uint32_t runner_count, *first; /* first lane of each rank */
     struct runner *runners;
@@ -78,10 +68,7 @@ struct simulation {
     double bandwidth;   /* of a core's work */
     struct pipe *pipes;
     uint32_t pipe_mask;
-    struct flow *flows;
-    uint32_t flow_count, *leaving[CROSSINGS], *entering[CROSSINGS]; /* flows at each unit's links upward */
-    double flow_time, next_flow; /* when flows were last moved; when the first of them ends */
-    uint32_t flow_first;
+    struct network network;
     struct event *heap;
     uint32_t heap_count, heap_capacity;
     uint64_t order;
@@ -131,88 +118,9 @@ static struct event pop(struct simulation *simulation)
     return first;
 }
 
-/* ---- the network ------------------------------------------------------------------------------------------------- */
-
 static uint32_t node_of(const struct simulation *simulation, uint32_t rank)
 {
     return shape_node(simulation->shape, rank);
-}
-
-/* What joins the units of a level: nodes under a leaf, leaves in a pod, pods. */
-static const struct link_parameters *link_of(const struct simulation *simulation, uint32_t level)
-{
-    return level ? &simulation->cluster->above[level - 1] : &simulation->cluster->far;
-}
-
-/* How many levels two nodes differ in: 0 for one node, 1 for two under one leaf. */
-static uint32_t levels_crossed(const struct simulation *simulation, uint32_t a, uint32_t b)
-{
-    uint32_t crossed = 0;
-    while (a != b && crossed < simulation->levels) {
-        if (++crossed < simulation->levels) {
-            a = simulation->shape->above[crossed - 1][a];
-            b = simulation->shape->above[crossed - 1][b];
-        }
-    }
-    return crossed;
-}
-
-/* Move all flows up to `now`, and share the links anew. */
-static void flows_settle(struct simulation *simulation, double now)
-{
-    double passed = now - simulation->flow_time;
-    simulation->flow_time = now;
-    simulation->next_flow = -1;
-    for (uint32_t i = 0; i < simulation->flow_count; i++) {
-        struct flow *flow = &simulation->flows[i];
-        flow->left -= passed * flow->rate;
-        for (uint32_t level = 0; level < flow->crossed; level++) {
-            uint32_t leaving = simulation->leaving[level][flow->from[level]];
-            uint32_t entering = simulation->entering[level][flow->to[level]];
-            double rate = link_of(simulation, level)->bandwidth / (leaving > entering ? leaving : entering);
-            if (!level || rate < flow->rate)
-                flow->rate = rate;
-        }
-        double end = flow->left > 0 ? now + flow->left / flow->rate : now;
-        if (simulation->next_flow < 0 || end < simulation->next_flow) {
-            simulation->next_flow = end;
-            simulation->flow_first = i;
-        }
-    }
-}
-
-static void flow_begin(struct simulation *simulation, double now, uint32_t runner, uint32_t to_rank, uint64_t bytes)
-{
-    struct flow *flow = &simulation->flows[simulation->flow_count++];
-    uint32_t from = node_of(simulation, simulation->runners[runner].rank), to = node_of(simulation, to_rank);
-    *flow = (struct flow){.runner = runner,
-                          .crossed = levels_crossed(simulation, from, to),
-                          .left = (double)bytes + SIMULATED_HEADER_BYTES,
-                          .rate = 0};
-    for (uint32_t level = 0; level < flow->crossed; level++) {
-        flow->from[level] = level ? simulation->shape->above[level - 1][flow->from[level - 1]] : from;
-        flow->to[level] = level ? simulation->shape->above[level - 1][flow->to[level - 1]] : to;
-        simulation->leaving[level][flow->from[level]]++;
-        simulation->entering[level][flow->to[level]]++;
-    }
-    flows_settle(simulation, now);
-}
-
-static void flow_end(struct simulation *simulation)
-{
-    struct flow flow = simulation->flows[simulation->flow_first];
-    double now = simulation->next_flow;
-    for (uint32_t i = simulation->flow_first; i + 1 < simulation->flow_count; i++) /* the others stay in order */
-        simulation->flows[i] = simulation->flows[i + 1];
-    simulation->flow_count--;
-    for (uint32_t level = 0; level < flow.crossed; level++) {
-        simulation->leaving[level][flow.from[level]]--;
-        simulation->entering[level][flow.to[level]]--;
-    }
-    flows_settle(simulation, now);
-    push(simulation, now, EVENT_DONE, flow.runner);
-    push(simulation, now + link_of(simulation, flow.crossed - 1)->latency, EVENT_ARRIVAL,
-         simulation->runners[flow.runner].channel);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -296,18 +204,12 @@ static uint32_t pipe_of(struct simulation *simulation, uint32_t from, uint32_t t
     return at;
 }
 
-static const struct link_parameters *link_between(const struct simulation *simulation, uint32_t a, uint32_t b)
-{
-    uint32_t crossed = levels_crossed(simulation, node_of(simulation, a), node_of(simulation, b));
-    return crossed ? link_of(simulation, crossed - 1) : &simulation->cluster->near;
-}
-
 /* A message is there for a receive that waits for it. */
 static void receive(struct simulation *simulation, double now, uint32_t index)
 {
     struct runner *runner = &simulation->runners[index];
     const struct step *step = step_of(simulation, runner);
-    const struct link_parameters *link = link_between(simulation, runner->rank, step->peer);
+    const struct link_parameters *link = network_link(&simulation->network, runner->rank, step->peer);
     double seconds = link->overhead;
     if (link == &simulation->cluster->near) /* who receives copies */
         seconds += (double)bytes_of(simulation, runner, step) / link->bandwidth;
@@ -319,7 +221,7 @@ static void receive(struct simulation *simulation, double now, uint32_t index)
 static void begin_send(struct simulation *simulation, double now, uint32_t index, const struct step *step)
 {
     struct runner *runner = &simulation->runners[index];
-    const struct link_parameters *link = link_between(simulation, runner->rank, step->peer);
+    const struct link_parameters *link = network_link(&simulation->network, runner->rank, step->peer);
     runner->channel = pipe_of(simulation, runner->rank, step->peer, step->channel);
     double sent = work(simulation, runner->rank, now, link->overhead);
     if (link != &simulation->cluster->near) {
@@ -502,12 +404,22 @@ static void arrival(struct simulation *simulation, double now, uint32_t index)
     receive(simulation, now, runner);
 }
 
+/* The message that is through first has left its sender. */
+static void flow_end(struct simulation *simulation)
+{
+    double now = simulation->network.next_end, latency;
+    uint32_t sender = network_end(&simulation->network, &latency);
+    push(simulation, now, EVENT_DONE, sender);
+    push(simulation, now + latency, EVENT_ARRIVAL, simulation->runners[sender].channel);
+}
+
 static void run(struct simulation *simulation)
 {
+    const struct network *network = &simulation->network;
     for (uint32_t i = 0; i < simulation->runner_count; i++)
         push(simulation, 0, EVENT_TRY, i);
-    while ((simulation->heap_count || simulation->flow_count) && !simulation->exhausted) {
-        if (simulation->flow_count && (!simulation->heap_count || simulation->next_flow <= simulation->heap[0].time)) {
+    while ((simulation->heap_count || network->flow_count) && !simulation->exhausted) {
+        if (network->flow_count && (!simulation->heap_count || network->next_end <= simulation->heap[0].time)) {
             flow_end(simulation);
             continue;
         }
@@ -525,8 +437,8 @@ static void run(struct simulation *simulation)
             break;
         case EVENT_FLOW:
             runner = &simulation->runners[event.subject];
-            flow_begin(simulation, event.time, event.subject, step_of(simulation, runner)->peer,
-                       bytes_of(simulation, runner, step_of(simulation, runner)));
+            network_begin(&simulation->network, event.time, event.subject, runner->rank,
+                          step_of(simulation, runner)->peer, bytes_of(simulation, runner, step_of(simulation, runner)));
             break;
         case EVENT_ARRIVAL:
             arrival(simulation, event.time, event.subject);
@@ -551,9 +463,9 @@ static bool cores_open(struct simulation *simulation, const uint32_t *sizes)
     uint32_t cores = simulation->cluster->cores,
              sharing = simulation->cluster->sharing ? simulation->cluster->sharing : 1;
     uint32_t most = 0, machines = 0;
-    for (uint32_t node = 0; node < simulation->units[0]; machines++) {
+    for (uint32_t node = 0; node < simulation->network.units[0]; machines++) {
         uint32_t here = 0;
-        for (uint32_t i = 0; i < sharing && node < simulation->units[0]; i++)
+        for (uint32_t i = 0; i < sharing && node < simulation->network.units[0]; i++)
             here += sizes[node++];
         most = here > most ? here : most;
     }
@@ -574,23 +486,17 @@ static bool simulation_open(struct simulation *simulation)
         for (uint32_t i = 0; i < plan->step_count; i++)
             messages += plan->steps[i].kind <= STEP_RECEIVE_REDUCE;
     }
-    simulation->levels = 1;
-    while (simulation->levels < shape_levels(simulation->shape) &&
-           link_of(simulation, simulation->levels)->bandwidth > 0)
-        simulation->levels++;
-    size_t units = 0;
-    for (uint32_t level = 0; level < simulation->levels; level++)
-        units += simulation->units[level] = shape_units(simulation->shape, level);
     simulation->pipe_mask = 15;
     while (simulation->pipe_mask < 2 * messages)
         simulation->pipe_mask = simulation->pipe_mask * 2 + 1;
     simulation->heap_capacity = 4 * simulation->runner_count + 16;
     uint32_t runners = simulation->runner_count;
-    size_t bytes = (size_t)16 * 32 + (ranks + (size_t)1) * sizeof *simulation->first +
-                   runners * sizeof *simulation->runners + ranks * sizeof *simulation->busy +
-                   (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes +
-                   runners * sizeof *simulation->flows + (2 * units + simulation->units[0]) * sizeof(uint32_t) +
-                   simulation->iterations * sizeof *simulation->iteration_end;
+    if (!network_open(&simulation->network, simulation->shape, simulation->cluster, runners))
+        return false;
+    size_t bytes =
+        (size_t)16 * 32 + (ranks + (size_t)1) * sizeof *simulation->first + runners * sizeof *simulation->runners +
+        ranks * sizeof *simulation->busy + (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes +
+        simulation->network.units[0] * sizeof(uint32_t) + simulation->iterations * sizeof *simulation->iteration_end;
     simulation->memory = calloc(1, bytes);
     simulation->heap = malloc(simulation->heap_capacity * sizeof *simulation->heap);
     if (!simulation->memory || !simulation->heap)
@@ -600,12 +506,7 @@ static bool simulation_open(struct simulation *simulation)
     simulation->runners = take(&memory, runners * sizeof *simulation->runners);
     simulation->busy = take(&memory, ranks * sizeof *simulation->busy);
     simulation->pipes = take(&memory, (simulation->pipe_mask + (size_t)1) * sizeof *simulation->pipes);
-    simulation->flows = take(&memory, runners * sizeof *simulation->flows);
-    for (uint32_t level = 0; level < simulation->levels; level++) {
-        simulation->leaving[level] = take(&memory, simulation->units[level] * sizeof(uint32_t));
-        simulation->entering[level] = take(&memory, simulation->units[level] * sizeof(uint32_t));
-    }
-    uint32_t *sizes = take(&memory, simulation->units[0] * sizeof *sizes);
+    uint32_t *sizes = take(&memory, simulation->network.units[0] * sizeof *sizes);
     simulation->iteration_end = take(&memory, simulation->iterations * sizeof *simulation->iteration_end);
 
     uint32_t next = 0;
@@ -621,7 +522,7 @@ static bool simulation_open(struct simulation *simulation)
     }
     simulation->first[ranks] = next;
     uint32_t most = 1;
-    for (uint32_t node = 0; node < simulation->units[0]; node++)
+    for (uint32_t node = 0; node < simulation->network.units[0]; node++)
         most = sizes[node] > most ? sizes[node] : most;
     if (!cores_open(simulation, sizes))
         return false;
@@ -636,12 +537,8 @@ weft_status plan_simulate(struct plan *const *plans, uint32_t ranks, const struc
                           const struct simulated_cluster *cluster, uint64_t block_bytes, double *seconds,
                           struct error *error)
 {
-    struct simulation simulation = {.plans = plans,
-                                    .shape = shape,
-                                    .cluster = cluster,
-                                    .ranks = ranks,
-                                    .block_bytes = block_bytes,
-                                    .next_flow = -1};
+    struct simulation simulation = {
+        .plans = plans, .shape = shape, .cluster = cluster, .ranks = ranks, .block_bytes = block_bytes};
     uint64_t iterations = plan_iterations(plans[0], block_bytes);
     simulation.iterations = iterations > ITERATIONS_MOST ? ITERATIONS_MOST : (uint32_t)iterations;
     bool ready = simulation_open(&simulation);
@@ -664,6 +561,7 @@ weft_status plan_simulate(struct plan *const *plans, uint32_t ranks, const struc
             (ITERATIONS_MOST - ITERATIONS_SETTLED);
         *seconds = end + (double)(iterations - simulation.iterations) * settled;
     }
+    network_close(&simulation.network);
     free(simulation.memory);
     free(simulation.cores);
     free(simulation.heap);
