@@ -95,7 +95,7 @@ static const struct table_column entry_columns[] = {{.title = "time"},
                                                     {.title = "amount", .right = true},
                                                     {.title = "run", .right = true},
                                                     {.title = "by", .least = 5},
-                                                    {.title = "detail", .least = 10}};
+                                                    {.title = "detail", .least = 10, .wraps = true}};
 
 static void put_entry(struct table *table, const cJSON *entry)
 {

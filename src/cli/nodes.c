@@ -18,10 +18,13 @@ static const struct cli_option options[] = {
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each host"),
 };
 
-static const struct table_column columns[] = {
-    {.title = "host", .least = 8},     {.title = "pod", .least = 5},   {.title = "state"},
-    {.title = "taken", .right = true}, {.title = "slots", .least = 8}, {.title = "runs", .least = 8},
-    {.title = "detail", .least = 10}};
+static const struct table_column columns[] = {{.title = "host", .least = 8},
+                                              {.title = "pod", .least = 5},
+                                              {.title = "state"},
+                                              {.title = "taken", .right = true},
+                                              {.title = "slots", .least = 8},
+                                              {.title = "runs", .least = 8},
+                                              {.title = "detail", .least = 10, .wraps = true}};
 
 static void put_host(struct table *table, const cJSON *pod, const cJSON *host)
 {
@@ -154,7 +157,7 @@ static weft_status run_remove(struct command_call *call, struct error *error)
 }
 
 static const struct table_column event_columns[] = {
-    {.title = "time"}, {.title = "what"}, {.title = "by", .least = 5}, {.title = "detail", .least = 12}};
+    {.title = "time"}, {.title = "what"}, {.title = "by", .least = 5}, {.title = "detail", .least = 12, .wraps = true}};
 
 static weft_status run_events(struct command_call *call, struct error *error)
 {

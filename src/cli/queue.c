@@ -24,7 +24,7 @@ static const struct table_column waiting_columns[] = {{.title = "place", .right 
                                                       {.title = "slots", .right = true},
                                                       {.title = "waits"},
                                                       {.title = "expected"},
-                                                      {.title = "why", .least = 20}};
+                                                      {.title = "why", .least = 20, .wraps = true}};
 
 static const struct table_column running_columns[] = {{.title = "run", .right = true},
                                                       {.title = "project", .least = 7},

@@ -179,7 +179,7 @@ static const struct table_column node_columns[] = {{.title = "attempt", .right =
                                                    {.title = "started"},
                                                    {.title = "ran", .right = true},
                                                    {.title = "end"},
-                                                   {.title = "what happened", .least = 12}};
+                                                   {.title = "what happened", .least = 12, .wraps = true}};
 
 static void put_node(struct table *table, const cJSON *attempt, const cJSON *node, int64_t now)
 {

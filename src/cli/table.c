@@ -148,9 +148,38 @@ static void print_cell(FILE *output, const char *text, size_t width, bool right,
         fprintf(output, "%*s", (int)(width - used - 1), "");
 }
 
+/* How much of `text` fits into `width` columns of the terminal without dividing a word, if that can be. */
+static size_t piece_of(const char *text, size_t width)
+{
+    size_t at = 0, used = 0, blank = 0;
+    for (size_t columns; text[at]; used += columns) {
+        size_t size = character(text + at, &columns);
+        if (text[at] == ' ')
+            blank = at;
+        if (used + columns > width)
+            return text[at] == ' ' || blank ? blank : at ? at : size;
+        at += size;
+    }
+    return at;
+}
+
+/* Print `text` in lines of `width` columns of the terminal, which all begin at column `indent`; the first is there. */
+static void print_wrapped(FILE *output, const char *text, size_t width, size_t indent)
+{
+    for (size_t size;; text += size) {
+        size = piece_of(text, width);
+        fwrite(text, 1, size, output);
+        while (text[size] == ' ')
+            size++;
+        if (!text[size])
+            return;
+        fprintf(output, "\n%*s", (int)indent, "");
+    }
+}
+
 static void print_row(const struct table *table, size_t row, bool titles, const size_t *widths, FILE *output)
 {
-    size_t last = 0, shown = 0;
+    size_t last = 0, shown = 0, indent = 0;
     for (size_t i = 0; i < table->count; i++)
         if (!table->hidden[i] && *(titles ? table->columns[i].title : cell_of(table, row, i)))
             last = i;
@@ -159,8 +188,13 @@ static void print_row(const struct table *table, size_t row, bool titles, const 
             continue;
         if (shown++)
             fprintf(output, "%*s", GAP, "");
-        print_cell(output, titles ? table->columns[i].title : cell_of(table, row, i), widths[i],
-                   table->columns[i].right, i == last);
+        indent += shown > 1 ? GAP : 0;
+        if (table->columns[i].wraps && i + 1 == table->count && !titles)
+            print_wrapped(output, cell_of(table, row, i), widths[i], indent);
+        else
+            print_cell(output, titles ? table->columns[i].title : cell_of(table, row, i), widths[i],
+                       table->columns[i].right, i == last);
+        indent += widths[i];
     }
     fputc('\n', output);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * Tables of text that fit the terminal: columns as wide as what stands in them; where that is too much, those that may
- * be are cut, the widest first.
+ * be are cut or, the last one, go on below; the widest first.
  *
  *     static const struct table_column columns[] = {
  *         {.title = "run", .right = true}, {.title = "name", .least = 8}, {.title = "state"}};
@@ -30,6 +30,7 @@ struct table_column {
     const char *title;
     bool right;     /**< numbers stand at the right */
     unsigned least; /**< may be cut to so many characters; 0: never */
+    bool wraps;     /**< of the last one: what is too long goes on below, in place of being cut */
 };
 
 struct table {

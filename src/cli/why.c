@@ -23,7 +23,7 @@ static const struct cli_option options[] = {
 
 static const struct table_column columns[] = {{.title = "time"},  {.title = "attempt", .right = true},
                                               {.title = "state"}, {.title = "by", .least = 5},
-                                              {.title = "cause"}, {.title = "detail", .least = 12}};
+                                              {.title = "cause"}, {.title = "detail", .least = 12, .wraps = true}};
 
 static void put_event(struct table *table, const cJSON *event)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the commands of the platform print with: tables that fit, moments, amounts, values of metrics; and arguments divided into options.
+/* What the commands of the platform print with: tables that fit, moments, amounts, values of metrics; and arguments
+ * divided into options.
  */
 #include "cli/amount.h"
 #include "cli/arguments.h"
@@ -77,6 +78,48 @@ static void what_is_too_wide_is_cut_where_it_may_be(void **state)
     /* No narrower than what may not be cut. */
     printed(&table, 5);
     assert_non_null(strstr(text, "\n  1  a-l…  running  wa…\n"));
+    table_end(&table);
+}
+
+static void the_last_column_may_go_on_below(void **state)
+{
+    static const struct table_column wrapping[] = {
+        {.title = "run", .right = true}, {.title = "state"}, {.title = "why", .least = 6, .wraps = true}};
+    struct table table;
+    table_begin(&table, wrapping, 3);
+    table_put(&table, "1");
+    table_put(&table, "queued");
+    table_put(&table, "waits for 16 GPUs of one Pod");
+    table_put(&table, "12");
+    table_put(&table, "running");
+    table_put(&table, "runs");
+    printed(&table, 0);
+    assert_string_equal(text, "run  state    why\n"
+                              "  1  queued   waits for 16 GPUs of one Pod\n"
+                              " 12  running  runs\n");
+    printed(&table, 27);
+    assert_string_equal(text, "run  state    why\n"
+                              "  1  queued   waits for 16\n"
+                              "              GPUs of one\n"
+                              "              Pod\n"
+                              " 12  running  runs\n");
+    table_end(&table);
+    /* Every width has all of it; a word that is too long is divided; letters of two columns never are. */
+    table_begin(&table, wrapping, 3);
+    table_put(&table, "1");
+    table_put(&table, "queued");
+    table_put(&table, "실험실험실험 and-a-very-long-word end ");
+    for (unsigned width = 20; width < 70; width++) {
+        char whole[256] = "";
+        printed(&table, width);
+        for (char *line = strtok(strchr(text, '\n') + 1, "\n"); line; line = strtok(NULL, "\n")) {
+            assert_true(table_width(line) <= width);
+            for (char *word = line + 13; *word; word++)
+                if (*word != ' ')
+                    strncat(whole, word, 1);
+        }
+        assert_string_equal(whole, "실험실험실험and-a-very-long-wordend");
+    }
     table_end(&table);
 }
 
@@ -303,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_are_as_wide_as_what_is_in_them),
         cmocka_unit_test(what_is_too_wide_is_cut_where_it_may_be),
+        cmocka_unit_test(the_last_column_may_go_on_below),
         cmocka_unit_test(letters_of_two_columns_and_signs_of_a_terminal),
         cmocka_unit_test(moments_as_people_say_them),
         cmocka_unit_test(spans_of_two_units),
