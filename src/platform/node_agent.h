@@ -32,7 +32,8 @@ enum node_life {
     NODE_IS_DEAD,   /**< the agent is gone, and did not end in order */
 };
 
-/** What the lock in `folder` says, and (`process`, may be NULL) the number of the agent, 0 if there was none. */
+/** What the lock in `folder` says, and (`process`, may be NULL) the number of the agent, 0 if there was none or it does
+ * not listen yet. */
 enum node_life node_agent_life(const char *folder, int64_t *process);
 
 /**

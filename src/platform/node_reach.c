@@ -67,17 +67,24 @@ static char *join(char *const *words)
     return line;
 }
 
+/* Whether the agent of a node is still to come, or has its lock and does not listen yet. (To another user all are.) */
+static bool is_to_begin(const char *folder)
+{
+    int64_t process;
+    const enum node_life life = node_agent_life(folder, &process);
+    return life == NODE_NOT_BEGUN || (life == NODE_LIVES && process == 0);
+}
+
 /*
  * All nodes of an attempt are started at once, so the other one's agent may not be there yet. Whether it has begun is
- * looked at first: one that begins in between is found by the next look. (Another user cannot see whether it has
- * ended.)
+ * looked at first: one that begins in between is found by the next look.
  */
 static weft_status begin(const char *folder, const struct node_exec_order *order, struct node_exec *exec,
                          struct error *error)
 {
     const uint64_t end = clock_after(BEGIN_SECONDS);
     for (;;) {
-        const bool soon = node_agent_life(folder, NULL) == NODE_NOT_BEGUN && clock_now() < end;
+        const bool soon = is_to_begin(folder) && clock_now() < end;
         const weft_status status = node_exec_begin(folder, order, exec, error);
         if (status != WEFT_ERROR_SYSTEM || !soon)
             return status;

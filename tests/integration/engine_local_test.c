@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <pty.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -667,13 +668,25 @@ static void it_begins_at_once(void **state)
     engine->close(engine);
 }
 
+/* As an agent that has not even its lock yet, and then has it and does not listen yet. */
+static void begin_late(const char *node)
+{
+    char path[FILE_PATH_BYTES];
+    assert_int_equal(file_join(path, node, "lock", NULL), WEFT_OK);
+    poll(NULL, 0, 700);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    poll(NULL, 0, 700);
+    close(lock);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "now") == 0)
         return printf("%llu\n", (unsigned long long)clock_now()) < 0;
     if (argc == 3 && strcmp(argv[1], "agent") == 0) {
         if (getenv("LATE_AGENT") && strstr(argv[2], getenv("LATE_AGENT")))
-            poll(NULL, 0, 1500);
+            begin_late(argv[2]);
         return node_agent_main(argv[2]);
     }
     if (argc > 4 && strcmp(argv[1], "reach") == 0)
