@@ -45,7 +45,8 @@ static weft_status list(struct platform *platform, FILE *output, struct error *e
         table_put(&table, "%s", field_text(project, "project"));
         table_put(&table, "%s", field_text(project, "role"));
         table_put(&table, "%s", moment_ago(field_integer(project, "created"), moment_now(), ago));
-        table_put(&table, "%s%s", field_present(project, "closed") ? "(closed) " : "", field_text(project, "title"));
+        const char *title = field_text(project, "title"), *closed = *title ? "(closed) " : "(closed)";
+        table_put(&table, "%s%s", field_present(project, "closed") ? closed : "", title);
     }
     if (!chosen.json && table_rows(&table) > 0)
         status = table_print(&table, output, error);

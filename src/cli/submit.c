@@ -7,6 +7,7 @@
 #include "platform/name.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define EXIT_MISUSED 2
 
@@ -70,8 +71,9 @@ static weft_status submit(struct command_call *call, struct platform *platform, 
     if (status == WEFT_OK)
         status = run_submit_send(call, platform, &path, &body, done, &chosen.shown, error);
     json_end(&body);
-    /* Without tokens a project that is missing is made with its first run: that is not what is wrong. */
-    return status == WEFT_OK || !field_true(platform->server, "tokens")
+    /* Without tokens a project that is missing is made with its first run, and one's personal one is with tokens, too:
+     * that is not what is wrong. */
+    return status == WEFT_OK || !field_true(platform->server, "tokens") || strcmp(project, platform->user) == 0
                ? status
                : platform_project_unknown(platform, project, error);
 }

@@ -57,7 +57,7 @@ static weft_status lose_absent(struct controller *controller, int64_t now, struc
         if (!there)
             status =
                 registry_host_lose(controller->config.registry, known[i].host,
-                                   "the server was started without it; `weft nodes remove` forgets it", now, error);
+                                   "the server was started without it; 'weft nodes remove' forgets it", now, error);
     }
     free(known);
     return status;

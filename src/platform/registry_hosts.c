@@ -56,7 +56,7 @@ weft_status registry_host_get(struct database *database, const char *host, struc
     bool there;
     weft_status status = look_up(database, host, found, &there, error);
     if (status == WEFT_OK && !there)
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no host '%s'; `weft nodes` lists them", host);
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no host '%s'; 'weft nodes' lists them", host);
     return status;
 }
 
