@@ -33,6 +33,16 @@ static weft_status bad(const struct reader *reader, struct error *error, const c
     return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s", reader->path, reader->line, what);
 }
 
+/* The bytes end with the last line: no zero is behind them. */
+static bool is_blank(const char *text, size_t length)
+{
+    while (length > 0 && (*text == ' ' || *text == '\t')) {
+        text++;
+        length--;
+    }
+    return length == 0;
+}
+
 /* The next line that is neither empty nor a comment, cut at `separator` (' ': any white space); false at the end. */
 static weft_status next_line(struct reader *reader, char separator, bool *more, struct error *error)
 {
@@ -47,7 +57,7 @@ static weft_status next_line(struct reader *reader, char separator, bool *more, 
         reader->line++;
         if (length && text[length - 1] == '\r')
             length--;
-        if (!length || *text == ';' || *text == '#' || strspn(text, " \t") >= length)
+        if (is_blank(text, length) || *text == ';' || *text == '#')
             continue;
         if (memchr(text, 0, length))
             return bad(reader, error, "a NUL byte, in what should be text");

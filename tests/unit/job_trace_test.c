@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -53,11 +55,37 @@ static void the_standard_workload_format(void **state)
     trace_free(&trace);
 }
 
+/* What lies behind them cannot be read here. */
+static void the_last_line_ends_with_the_bytes(void **state)
+{
+    static const char *const texts[] = {"\t", "submit_s,duration_s,num_gpus\n1,2,3\n  ", "; SWF\n1 0 1 3 4 1 1 4\n \t"};
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        const size_t size = strlen(texts[i]);
+        struct trace trace = {0};
+        struct error error = {0};
+        memcpy(pages + page - size, texts[i], size);
+        if (i == 0) {
+            assert_int_equal(trace_parse("jobs", pages + page - size, size, &trace, &error), WEFT_ERROR_DATA);
+            assert_string_equal(error.text, "jobs: there is nothing in it");
+            continue;
+        }
+        assert_int_equal(trace_parse("jobs", pages + page - size, size, &trace, &error), WEFT_OK);
+        assert_int_equal(trace.count, 1);
+        trace_free(&trace);
+    }
+    munmap(pages, 2 * page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_come_in_any_order),
         cmocka_unit_test(the_standard_workload_format),
+        cmocka_unit_test(the_last_line_ends_with_the_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
