@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
-#define CODE_AGAIN     75      /* EX_TEMPFAIL: "run me again" */
 #define START_PERIOD   1000    /* milliseconds between two tries of starting what the machine refuses to start */
 #define START_PATIENCE 3600000 /* milliseconds of such tries */
 #define NOTED_PERIOD   60000   /* milliseconds, and records, after which is written down how far a journal was heard */
@@ -290,7 +290,7 @@ static struct registry_node end_of(const struct hearing *hearing, const struct j
     else if (ended.signal)
         ended.how = RUN_EXIT_FAILED;
     else
-        ended.how = ended.code == 0 ? RUN_EXIT_COMPLETED : ended.code == CODE_AGAIN ? RUN_EXIT_AGAIN : RUN_EXIT_FAILED;
+        ended.how = ended.code == 0 ? RUN_EXIT_COMPLETED : ended.code == EX_TEMPFAIL ? RUN_EXIT_AGAIN : RUN_EXIT_FAILED;
     if (ended.how == RUN_EXIT_FAILED && record->exited.cause == JOURNAL_BY_ITSELF && !*ended.detail)
         say_failure(hearing, &ended);
     return ended;

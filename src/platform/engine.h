@@ -16,6 +16,8 @@
  *   with what it has made of it takes each exactly once.
  * - A node ends once, with JOURNAL_EXITED or JOURNAL_LOST. LOST means that nothing of the node runs any more (on this
  *   machine), or that nobody can know (elsewhere: the fence holds back what may still run).
+ * - A node that is ended before its command began has no JOURNAL_STARTED, and the exit code 75 ("run me again"): nothing
+ *   but a program says that it has ended well.
  * - Attempts go on without the caller, and attempts() names them to one that returns.
  * - An engine does not judge: that one node has ended does not end the others. Its caller stops them.
  *

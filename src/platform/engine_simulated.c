@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #define GRACE     ((uint64_t)30000)
 #define TEXT_SIZE 160
@@ -117,6 +118,8 @@ static void end_node(struct engine_simulated *simulated, struct simulated_node *
     record->exited.killed = node->killed;
     if (node->killed || node->cause == JOURNAL_FENCED)
         record->exited.signal = SIGKILL;
+    else if (node->progress == STARTING)
+        record->exited.code = EX_TEMPFAIL; /* it never ran */
     else if (node->cause != JOURNAL_BY_ITSELF)
         record->exited.code = node->behaviour.stop_code;
     else if (node->behaviour.signal)
@@ -297,7 +300,7 @@ static weft_status place_nodes(struct engine_simulated *simulated, const struct 
         node->host = host;
         for (uint32_t j = 0; j < place->count; j++)
             simulated->hosts[host].taken[place->slots[j]] = true;
-        node->behaviour = (struct engine_simulated_behaviour){.duration = order->duration, .stop_code = 75};
+        node->behaviour = (struct engine_simulated_behaviour){.duration = order->duration, .stop_code = EX_TEMPFAIL};
         if (simulated->config.behave)
             simulated->config.behave(simulated->config.context, &order->attempt, i, &node->behaviour);
         node->next = simulated->now + simulated->config.start_takes;

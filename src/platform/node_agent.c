@@ -23,6 +23,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #define CODE_NOT_RUN    127 /* as shells have it */
@@ -43,6 +44,7 @@ struct agent {
     struct node_output output;
     struct node_connections connections;
     struct node_sampler *sampler; /* NULL: it could not be had */
+    bool begun;                   /* the journal says that the command runs, or that there is none to be run */
     pid_t command;                /* 0: none is run, or it has been reaped */
     bool ended;                   /* there is nothing to wait for any more */
     int status;                   /* the command's wait status */
@@ -104,6 +106,9 @@ static void want_end(struct agent *agent, enum journal_cause cause, int number, 
         if (number != SIGKILL)
             kill(-agent->command, SIGCONT); /* a stopped one could not hear it */
     } else {
+        /* What was to be run never was: it has not ended well, and has to be run again. */
+        if (!agent->begun && agent->order.command.count > 0)
+            agent->status = W_EXITCODE(EX_TEMPFAIL, 0);
         agent->ended = true;
     }
     note(agent, why);
@@ -314,6 +319,7 @@ static void begin(struct agent *agent)
     }
     record(agent, &(struct journal_record){.kind = JOURNAL_STARTED, .started = {agent->command}});
     journal_sync(&agent->journal, NULL);
+    agent->begun = true;
     agent->limit_at = agent->order.time_limit ? after(agent->order.time_limit) : 0;
     agent->lease_at = agent->order.lease ? after(agent->order.lease) : 0;
 }

@@ -14,6 +14,9 @@
  *     there is a newer epoch            killed at once (fenced); so if the node's folder is taken away
  *     the agent is killed               the kernel kills its children; node_agent_bury() the rest
  *
+ * A node that is told to end before its command has begun never runs it, and says so by the exit code 75: nothing of it
+ * has been done, and it has to be run again. One that has no command of its own has ended well then.
+ *
  * Nothing escapes: the agent is the subreaper of what it starts, and a cgroup holds it where there may be one.
  */
 #ifndef WEFT_PLATFORM_NODE_AGENT_H

@@ -635,6 +635,36 @@ static void a_node_that_begins_later_is_waited_for(void **state)
     engine->close(engine);
 }
 
+/* Told to end before its agent is there: it never runs, and says so. */
+static void what_is_stopped_before_it_begins_never_ran(void **state)
+{
+    static const enum engine_end ends[] = {ENGINE_STOP, ENGINE_CHECKPOINT, ENGINE_KILL};
+    struct engine *engine = open_engine();
+    struct engine_order order;
+    setenv("LATE_AGENT", "/before-", 1);
+    for (size_t i = 0; i < 3; i++) {
+        char run[32];
+        snprintf(run, sizeof run, "before-%d", (int)i);
+        order = order_of(run, 1, "echo x >>ran");
+        order.nodes = 2;
+        order.launch = ENGINE_FIRST_NODE;
+        start(engine, &order);
+        assert_int_equal(engine->stop(engine, &order.attempt, ends[i], 0, NULL), WEFT_OK);
+    }
+    unsetenv("LATE_AGENT");
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(order.attempt.run, sizeof order.attempt.run, "before-%d", (int)i);
+        struct heard first = hear_all(engine, &order.attempt, 0), waits = hear_all(engine, &order.attempt, 1);
+        assert_int_equal(first.end, JOURNAL_EXITED);
+        assert_int_equal(first.cause, ends[i] == ENGINE_CHECKPOINT ? JOURNAL_CHECKPOINTED : JOURNAL_STOPPED);
+        assert_int_equal(first.starts, 0);
+        assert_int_equal(first.code, 75);
+        assert_int_equal(waits.code, 0); /* it had nothing to run */
+    }
+    assert_int_not_equal(access(temporary_path(folder, "ran"), F_OK), 0);
+    engine->close(engine);
+}
+
 static int by_size(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -711,6 +741,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_run_s_user_does_not_speak_for_the_platform, make_place, remove_place),
         cmocka_unit_test_setup_teardown(weft_run_reaches_every_node, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_node_that_begins_later_is_waited_for, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(what_is_stopped_before_it_begins_never_ran, make_place, remove_place),
         cmocka_unit_test_setup_teardown(it_begins_at_once, make_place, remove_place),
         cmocka_unit_test_setup_teardown(orders_wait_for_agents_and_reboots_lose_nodes, make_place, remove_place),
     };

@@ -30,6 +30,7 @@ struct world {
     int64_t now, durations[RUNS];
     unsigned attempts[RUNS];
     uint32_t code[RUNS];
+    uint32_t stop_code; /**< of those that are told to end */
 };
 
 static inline void behave(void *context, const struct attempt *attempt, uint32_t node,
@@ -42,6 +43,7 @@ static inline void behave(void *context, const struct attempt *attempt, uint32_t
     behaviour->duration = left > 1 ? (uint64_t)left : 1;
     behaviour->code = world->code[run];
     behaviour->stop_takes = 2000;
+    behaviour->stop_code = world->stop_code;
     world->attempts[run] += node == 0;
 }
 
@@ -59,6 +61,7 @@ static inline void open_world_of(struct world *world, const struct engine_simula
     snprintf(world->folder, sizeof world->folder, "%s", temporary_folder());
     snprintf(world->runs, sizeof world->runs, "%s/runs", world->folder);
     world->now = BEGIN;
+    world->stop_code = 75;
     world->registry = registry_with_people(world->folder);
     const struct engine_simulated_config config = {.hosts = hosts,
                                                    .host_count = count,
