@@ -16,6 +16,8 @@
 #define LINE_MOST       ((size_t)64 << 10)
 #define WAIT_SECONDS    0.5
 #define METRICS_SECONDS 0.5
+#define METRICS_TURN    ((uint64_t)1 << 20) /* bytes of the file of metrics in a turn; also a hole worth skipping */
+#define METRICS_LAST    10.0                /* seconds for what is left of it in the end */
 
 uint32_t node_output_rank(const char *line, size_t size, size_t *prefix)
 {
@@ -72,6 +74,19 @@ static bool is_metrics(struct metric_line *metrics, const char *line, size_t *si
     return false;
 }
 
+/* Whether a line of standard output whose end is yet to come may be metrics: whatever its rank is, it goes on with a
+ * brace, or may do so. Only that rank's beginning may be there. */
+static bool may_be_metrics(const char *text, size_t size)
+{
+    static const char begin[] = "[rank ";
+    const size_t known = size < sizeof begin - 1 ? size : sizeof begin - 1;
+    size_t prefix;
+    node_output_rank(text, size, &prefix);
+    if (prefix == 0 && memcmp(text, begin, known) == 0 && !memchr(text, ']', size))
+        return true;
+    return prefix == size || text[prefix] == '{';
+}
+
 /* Take the whole lines of a stream. */
 static bool take_lines(struct node_output *output, int index)
 {
@@ -99,6 +114,8 @@ static bool take_lines(struct node_output *output, int index)
     }
     any |= append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
     buffer_consume(&stream->line, at);
+    if (at > 0)
+        stream->flush_at = 0; /* what is left is another line, which has not waited yet */
     return any;
 }
 
@@ -139,8 +156,10 @@ bool node_output_read(struct node_output *output, int index)
     bool any = take_lines(output, index);
     if (buffer_size(&stream->line) >= LINE_MOST)
         any |= take_rest(output, index);
-    if (buffer_size(&stream->line) == 0)
-        stream->flush_at = 0;
+    const size_t rest = buffer_size(&stream->line);
+    if (rest == 0 ||
+        (index == 0 && !stream->continued && may_be_metrics((const char *)buffer_begin(&stream->line), rest)))
+        stream->flush_at = 0; /* half a point is none: it waits for its end, however late that is */
     else if (stream->flush_at == 0)
         stream->flush_at = clock_after(WAIT_SECONDS);
     return any;
@@ -148,34 +167,85 @@ bool node_output_read(struct node_output *output, int index)
 
 /* ---- the file of metrics ---------------------------------------------------------------------------------------- */
 
+/* Take the whole lines of what was read. */
+static bool take_metric_lines(struct node_output *output)
+{
+    struct buffer *held = &output->metrics_line;
+    const char *text, *end;
+    size_t size;
+    bool any = false;
+    while ((text = (const char *)buffer_begin(held)),
+           (size = buffer_size(held)) > 0 && (end = memchr(text, '\n', size))) {
+        size_t length = (size_t)(end - text), hole = 0, prefix;
+        while (hole < length && text[hole] == '\0') /* of the block that the line begins in */
+            hole++;
+        uint32_t rank = node_output_rank(text + hole, length - hole, &prefix);
+        prefix += hole;
+        any |= append(output, JOURNAL_METRICS, JOURNAL_FILE, rank, text + prefix, length - prefix);
+        buffer_consume(held, length + 1);
+    }
+    if (buffer_size(held) >= LINE_MOST) /* no line */
+        buffer_consume(held, buffer_size(held));
+    return any;
+}
+
+/* Move on to where the file has bytes: a program can make it as long as it likes at no cost of its own. False if there
+ * are none by now. */
+static bool skip_hole(struct node_output *output)
+{
+    off_t data = lseek(output->metrics, (off_t)output->metrics_read, SEEK_DATA);
+    if (data < 0)
+        return errno != ENXIO; /* a file system that knows no holes */
+    if ((uint64_t)data > output->metrics_read + METRICS_TURN) {
+        output->metrics_read = (uint64_t)data;
+        buffer_consume(&output->metrics_line, buffer_size(&output->metrics_line));
+    }
+    return true;
+}
+
+/* What was read is in the journal: the disk can have it back. */
+static void punch(struct node_output *output)
+{
+    if (output->metrics_read - output->metrics_punched < METRICS_TURN)
+        return;
+    const uint64_t from = output->metrics_punched, to = output->metrics_read & ~(uint64_t)4095;
+    fallocate(output->metrics, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from));
+    output->metrics_punched = to;
+}
+
+/* A turn: what has come, METRICS_TURN of it at most, so that the agent hears what else there is. */
 static bool take_metrics(struct node_output *output)
 {
     bool any = false;
-    for (;;) {
+    uint64_t taken = 0;
+    output->metrics_more = false;
+    while (output->metrics >= 0 && taken < METRICS_TURN && skip_hole(output)) {
         uint8_t *place = buffer_reserve(&output->metrics_line, PIECE_BYTES);
-        ssize_t n =
-            place && output->metrics >= 0 ? pread(output->metrics, place, PIECE_BYTES, (off_t)output->metrics_read) : 0;
+        ssize_t n = place ? pread(output->metrics, place, PIECE_BYTES, (off_t)output->metrics_read) : 0;
         if (n <= 0)
-            break;
+            return any;
         output->metrics_line.end += (size_t)n;
         output->metrics_read += (uint64_t)n;
-        const char *text, *end;
-        size_t size;
-        while ((text = (const char *)buffer_begin(&output->metrics_line)),
-               (size = buffer_size(&output->metrics_line)) > 0 && (end = memchr(text, '\n', size))) {
-            size_t length = (size_t)(end - text), prefix;
-            uint32_t rank = node_output_rank(text, length, &prefix);
-            any |= append(output, JOURNAL_METRICS, JOURNAL_FILE, rank, text + prefix, length - prefix);
-            buffer_consume(&output->metrics_line, length + 1);
-        }
-        if (buffer_size(&output->metrics_line) >= LINE_MOST) /* no line */
-            buffer_consume(&output->metrics_line, buffer_size(&output->metrics_line));
+        taken += (uint64_t)n;
+        any |= take_metric_lines(output);
+        punch(output);
     }
-    /* What was read is in the journal: the disk can have it back. */
-    if (any && output->metrics_read > (1u << 20))
-        fallocate(output->metrics, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                  (off_t)(output->metrics_read & ~(uint64_t)4095));
+    output->metrics_more = taken >= METRICS_TURN;
     return any;
+}
+
+/* Nothing more comes, but a file can have more in it than anybody wants to wait for. */
+static void take_last_metrics(struct node_output *output)
+{
+    static const char sentence[] = "the last of its file of metrics is lost: there was too much to read";
+    const uint64_t end = clock_after(METRICS_LAST);
+    do
+        take_metrics(output);
+    while (output->metrics_more && clock_now() < end);
+    if (output->metrics_more)
+        journal_append(output->journal,
+                       &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = sizeof sentence - 1},
+                       NULL);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------------------------- */
@@ -204,7 +274,7 @@ bool node_output_tick(struct node_output *output)
 
 uint64_t node_output_next(const struct node_output *output)
 {
-    uint64_t next = clock_after(METRICS_SECONDS);
+    uint64_t next = output->metrics_more ? clock_now() : clock_after(METRICS_SECONDS);
     for (int i = 0; i < 2; i++)
         if (output->streams[i].flush_at && output->streams[i].flush_at < next)
             next = output->streams[i].flush_at;
@@ -213,7 +283,7 @@ uint64_t node_output_next(const struct node_output *output)
 
 void node_output_close(struct node_output *output)
 {
-    take_metrics(output);
+    take_last_metrics(output);
     for (int i = 0; i < 2; i++) {
         take_rest(output, i);
         if (output->streams[i].descriptor >= 0)

@@ -6,8 +6,13 @@
  * writes them) become one JOURNAL_OUTPUT, as they are. A line of standard output that is metrics
  * (insight/metric_lines.h), with or without a rank before it, becomes a JOURNAL_METRICS without that rank and without
  * its newline, and no output; other JSON, as programs log it, stays output, and so do metrics whose names are all kept
- * for what is measured. Each line of the file that WEFT_METRICS names becomes a JOURNAL_METRICS. A line without an end
- * waits for it half a second, or 64 KiB.
+ * for what is measured. Each line of the file that WEFT_METRICS names becomes a JOURNAL_METRICS.
+ *
+ * A line without an end waits for it, half a second after its first bytes or until it has 64 KiB, and is then output in
+ * pieces. On standard output one that may become metrics waits for as long as it takes: programs whose output goes to a
+ * pipe write it in blocks that end anywhere in a line.
+ *
+ * What a program writes keeps nobody from being heard: each call takes a bounded piece of it.
  *
  * Output that the disk does not take is lost, and told of when it takes more.
  */
@@ -30,6 +35,8 @@ struct node_output {
     struct node_stream streams[2]; /**< standard output, standard error; without blocking */
     int metrics;                   /**< the file; -1: none */
     uint64_t metrics_read;         /**< bytes of it */
+    uint64_t metrics_punched;      /**< that the disk has back */
+    bool metrics_more;             /**< the last turn has not taken all there was */
     struct buffer metrics_line;
     uint64_t refused;        /**< bytes that the disk has not taken */
     struct metric_line line; /**< room for reading one */
@@ -47,7 +54,7 @@ bool node_output_tick(struct node_output *output);
 /** When to call it again, as clock_now(). */
 uint64_t node_output_next(const struct node_output *output);
 
-/** Take what is left, and close. */
+/** Take what is left, for some seconds at most, and close. */
 void node_output_close(struct node_output *output);
 
 /** The rank that a line names, and the bytes that this takes; JOURNAL_NO_RANK and 0 if it names none. */
