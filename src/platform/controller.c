@@ -248,8 +248,8 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
             status = attempt_start(controller, run, now, error);
             at_once = at_once || (!run->started && !run->to_start);
         }
-        if (status == WEFT_OK && run->to_stop && !run->to_start)
-            status = attempt_stop(controller, run, error);
+        if (status == WEFT_OK && run->to_stop && !run->to_start && run->stop_due <= now)
+            status = attempt_stop(controller, run, now, error);
         busy = busy || run->node || run->promised;
     }
     bool queued = scheduler_queued(controller->scheduler) != 0, waits = queued || controller->parked;

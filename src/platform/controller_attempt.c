@@ -14,6 +14,9 @@
 
 #define START_PERIOD   1000    /* milliseconds between two tries of starting what the machine refuses to start */
 #define START_PATIENCE 3600000 /* milliseconds of such tries */
+#define STOP_PERIOD    1000    /* and between two of telling an attempt to end */
+#define HEAR_PATIENCE  3600000 /* milliseconds for which a node may be unheard of, before it is killed */
+#define GONE_PATIENCE  60000   /* and one that runs no more, before it is lost */
 #define NOTED_PERIOD   60000   /* milliseconds, and records, after which is written down how far a journal was heard */
 #define NOTED_RECORDS  4096
 
@@ -222,14 +225,38 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
     return WEFT_OK;
 }
 
-weft_status attempt_stop(struct controller *controller, struct controlled_run *run, struct error *error)
+/* What keeps an attempt from being told or heard is kept among the run's events, once: others may wait for its end. */
+static weft_status note_trouble(struct controller *controller, struct controlled_run *run, const char *what,
+                                const char *why, int64_t now, struct error *error)
 {
+    char sentence[REGISTRY_DETAIL_BYTES];
+    if (run->troubled == run->epoch)
+        return WEFT_OK;
+    run->troubled = run->epoch;
+    snprintf(sentence, sizeof sentence, "%s: %.*s", what, REGISTRY_DETAIL_BYTES / 2, why);
+    return registry_run_note(controller->config.registry, run->run, "", sentence, now, error);
+}
+
+weft_status attempt_stop(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
+{
+    struct database *registry = controller->config.registry;
     struct attempt attempt = controlled_attempt(run);
     struct error refusal = {0};
-    run->to_stop = false;
     weft_status status = controller->config.engine->stop(controller->config.engine, &attempt, run->how, 0, &refusal);
+    if (status == WEFT_ERROR_MEMORY)
+        return error_set(error, status, "%s", refusal.text);
     /* An attempt that the engine does not know has nothing to end. */
-    return status == WEFT_OK || status == WEFT_ERROR_STATE ? WEFT_OK : error_set(error, status, "%s", refusal.text);
+    run->to_stop = status != WEFT_OK && status != WEFT_ERROR_STATE;
+    run->stop_due = run->to_stop ? now + STOP_PERIOD : 0;
+    if (!run->to_stop || run->troubled == run->epoch)
+        return WEFT_OK;
+    status = database_begin(registry, DATABASE_AS_NEEDED, error);
+    if (status == WEFT_OK)
+        status = database_end(registry,
+                              note_trouble(controller, run, "it cannot be told to end, and is told again and again",
+                                           refusal.text, now, error),
+                              error);
+    return status;
 }
 
 /* ---- what the engine tells ------------------------------------------------------------------------------------------
@@ -382,12 +409,36 @@ static bool hear_record(void *context, const struct journal_record *record)
     return hearing->status == WEFT_OK;
 }
 
-/* The engine does not know this node, though it was told of it: it is lost. */
-static weft_status lose_node(struct hearing *hearing)
+/*
+ * Nothing can be heard of a node, for the reason that `refusal` has. It is lost once nothing of it runs any more, and
+ * its slots are nobody else's before. What the engine does not know and what is damaged will not be heard later either;
+ * anything else may be, so that the node goes on meanwhile, and so do all others.
+ */
+static weft_status miss_node(struct hearing *hearing, const struct error *refusal)
 {
-    static const char sentence[] = "the engine knows nothing of it";
-    struct journal_record record = {.kind = JOURNAL_LOST, .text = sentence, .size = sizeof sentence - 1};
-    return hear_end(hearing, &record);
+    struct engine *engine = hearing->controller->config.engine;
+    struct controlled_node *node = &hearing->run->node[hearing->node];
+    struct attempt attempt = controlled_attempt(hearing->run);
+    const bool for_good = refusal->status == WEFT_ERROR_STATE || refusal->status == WEFT_ERROR_DATA;
+    bool gone = false;
+    char what[64];
+    if (!node->missed)
+        node->missed = hearing->now;
+    const int64_t since = hearing->now - node->missed;
+    bool kill = for_good || since >= HEAR_PATIENCE;
+    weft_status status = engine->gone(engine, &attempt, hearing->node, kill, &gone, NULL);
+    if (status == WEFT_OK && gone && !kill && since >= GONE_PATIENCE) {
+        kill = true; /* whoever reads its journal later finds its end too */
+        status = engine->gone(engine, &attempt, hearing->node, kill, &gone, NULL);
+    }
+    if (status == WEFT_OK && gone && kill) {
+        const struct journal_record lost = {
+            .kind = JOURNAL_LOST, .text = refusal->text, .size = (uint32_t)strlen(refusal->text)};
+        return hear_end(hearing, &lost);
+    }
+    snprintf(what, sizeof what, "node-%" PRIu32 " %s", hearing->node,
+             kill ? "is killed, as it cannot be heard" : "cannot be heard at the moment");
+    return note_trouble(hearing->controller, hearing->run, what, refusal->text, hearing->now, hearing->error);
 }
 
 /* Write down how far a journal was heard: with what the registry has of it, and otherwise now and then. Thousands of
@@ -417,10 +468,12 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
         struct hearing hearing = {controller, run, i, now, false, WEFT_OK, error};
         struct error refusal = {0};
         weft_status status = engine->poll(engine, &attempt, i, node->dealt, hear_record, &hearing, &refusal);
-        if (status == WEFT_ERROR_STATE || status == WEFT_ERROR_DATA)
-            hearing.status = lose_node(&hearing);
-        else if (status != WEFT_OK)
+        if (status == WEFT_ERROR_MEMORY)
             return error_set(error, status, "%s", refusal.text);
+        if (status == WEFT_OK)
+            node->missed = 0;
+        else if (hearing.status == WEFT_OK && !node->ended)
+            hearing.status = miss_node(&hearing, &refusal);
         if (hearing.status == WEFT_OK)
             hearing.status = note_dealt(&hearing);
         if (hearing.status != WEFT_OK)

@@ -30,6 +30,7 @@ struct controlled_node {
     uint64_t dealt;   /**< the last record of its journal that was dealt with */
     uint64_t noted;   /**< the same, by the registry, */
     int64_t noted_at; /**< since when */
+    int64_t missed;   /**< since when nothing can be heard of it; 0: it can */
 };
 
 /** Where the scheduler has a run. */
@@ -58,6 +59,8 @@ struct controlled_run {
     bool heard;                      /**< the engine has something to tell of it */
     bool to_stop;                    /**< the engine is to be told to end it, so: */
     enum engine_end how;
+    int64_t stop_due;   /**< where it could not be told: not before that; else 0 */
+    int64_t troubled;   /**< the attempt that has a remark because it could not be told or heard; 0: none */
     int64_t slice_end;  /**< when its time slice is over; INT64_MAX: never */
     bool short_hold;    /**< what it holds of its budget does not last for its time limit */
     int64_t held;       /**< slot-milliseconds */
@@ -186,9 +189,10 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
 /** Ask a run's attempt to end, for `cause`. In a transaction; the engine hears of it by attempt_stop(). */
 weft_status attempt_ask(struct controller *controller, struct controlled_run *run, enum run_cause cause,
                         const char *actor, const char *detail, int64_t now, struct error *error);
-weft_status attempt_stop(struct controller *controller, struct controlled_run *run, struct error *error);
+weft_status attempt_stop(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
-/** Take in what the engine tells of an attempt. In a transaction. */
+/** Take in what the engine tells of an attempt; of what it cannot tell, this run alone has the trouble. In a
+ * transaction. */
 weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
 /** Take up the attempt of a run that was under way before. */

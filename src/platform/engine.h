@@ -16,8 +16,8 @@
  *   with what it has made of it takes each exactly once.
  * - A node ends once, with JOURNAL_EXITED or JOURNAL_LOST. LOST means that nothing of the node runs any more (on this
  *   machine), or that nobody can know (elsewhere: the fence holds back what may still run).
- * - A node that is ended before its command began has no JOURNAL_STARTED, and the exit code 75 ("run me again"): nothing
- *   but a program says that it has ended well.
+ * - A node that is ended before its command began has no JOURNAL_STARTED, and the exit code 75 ("run me again"):
+ * nothing but a program says that it has ended well.
  * - Attempts go on without the caller, and attempts() names them to one that returns.
  * - An engine does not judge: that one node has ended does not end the others. Its caller stops them.
  *
@@ -128,11 +128,19 @@ struct engine {
                         struct error *error);
 
     /** Give the records of a node behind number `after`, those that are there by now, to `visit`. Errors: DATA
-     * where what was written is damaged: what lies behind that will not be known, so kill the attempt and take it as
-     * lost.
+     * where what was written is damaged: what lies behind that will not be known, so kill the node and take it as lost,
+     * by gone().
      */
     weft_status (*poll)(struct engine *engine, const struct attempt *attempt, uint32_t node, uint64_t after,
                         engine_record_visit *visit, void *context, struct error *error);
+
+    /**
+     * Of a node whose records cannot be had: `*gone` tells whether nothing of it runs any more. With `kill` it is seen
+     * to that nothing will: ask again until that is so, and nobody need poll it again. Nothing of one that the engine
+     * does not know runs. Errors: SYSTEM where it cannot be found out, or done, at the moment.
+     */
+    weft_status (*gone)(struct engine *engine, const struct attempt *attempt, uint32_t node, bool kill, bool *gone,
+                        struct error *error);
 
     /** The nodes because of which the descriptor is readable. NULL where there is no descriptor: any may have more. */
     weft_status (*heard)(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error);

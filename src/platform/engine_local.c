@@ -163,31 +163,37 @@ static weft_status count_nodes(struct engine_local *local, const struct attempt 
     return unknown(attempt, error);
 }
 
+static weft_status stop_node(struct local_node *node, enum engine_end how, uint64_t grace, struct error *error)
+{
+    struct node_order order;
+    weft_status status = node_order_load(node->folder, &order, error);
+    if (status != WEFT_OK)
+        return status;
+    struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
+                             : how == ENGINE_CHECKPOINT ? SIGUSR1
+                                                        : SIGKILL,
+                             grace ? grace : order.grace};
+    node_order_free(&order);
+    status = node_stop_save(&stop, node->folder, error);
+    if (status == WEFT_OK && node_agent_life(node->folder, NULL) == NODE_LIVES)
+        (void)node_wake(node->folder, NULL); /* or it finds the order by itself */
+    return status;
+}
+
 static weft_status local_stop(struct engine *engine, const struct attempt *attempt, enum engine_end how, uint64_t grace,
                               struct error *error)
 {
     struct engine_local *local = local_of(engine);
     uint32_t nodes;
-    weft_status status = count_nodes(local, attempt, &nodes, error);
+    weft_status status = count_nodes(local, attempt, &nodes, error), first = status;
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
         struct local_node *node;
-        struct node_order order;
         if (find_node(local, attempt, i, &node, NULL) != WEFT_OK)
             continue; /* it was never ordered, and by this one's epoch never will be */
-        status = node_order_load(node->folder, &order, error);
-        if (status != WEFT_OK)
-            break;
-        struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
-                                 : how == ENGINE_CHECKPOINT ? SIGUSR1
-                                                            : SIGKILL,
-                                 grace ? grace : order.grace};
-        node_order_free(&order);
-        status = node_stop_save(&stop, node->folder, error);
-        enum node_life life = node_agent_life(node->folder, NULL);
-        if (status == WEFT_OK && life == NODE_LIVES)
-            (void)node_wake(node->folder, NULL); /* or it finds the order by itself */
+        weft_status told = stop_node(node, how, grace, first == WEFT_OK ? error : NULL);
+        first = first == WEFT_OK ? told : first; /* the others are told nevertheless */
     }
-    return status;
+    return first;
 }
 
 /* ---- polling ---------------------------------------------------------------------------------------------------- */
@@ -277,6 +283,20 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     if (status == WEFT_OK && more) /* the end that was just written, or what came before there was a watch */
         status = read_journal(node, node->reader.after, visit, context, &stopped, error);
     if (status == WEFT_OK && node->ended && !stopped)
+        remove_node(local, node);
+    return status;
+}
+
+static weft_status local_gone(struct engine *engine, const struct attempt *attempt, uint32_t number, bool kill,
+                              bool *gone, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    char folder[FILE_PATH_BYTES];
+    weft_status status = node_folder(folder, local->folder, attempt, number, error);
+    if (status == WEFT_OK)
+        status = node_agent_gone(folder, kill, gone, error);
+    struct local_node *node = local_nodes_find(&local->nodes, attempt, number);
+    if (status == WEFT_OK && *gone && kill && node)
         remove_node(local, node);
     return status;
 }
@@ -520,6 +540,7 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         .start = local_start,
         .stop = local_stop,
         .poll = local_poll,
+        .gone = local_gone,
         .heard = local_heard,
         .attempts = local_attempts,
         .nodes = local_nodes,

@@ -401,6 +401,20 @@ static weft_status simulated_poll(struct engine *engine, const struct attempt *a
     return WEFT_OK;
 }
 
+static weft_status simulated_gone(struct engine *engine, const struct attempt *attempt, uint32_t number, bool kill,
+                                  bool *gone, struct error *error)
+{
+    struct engine_simulated *simulated = simulated_of(engine);
+    struct simulated_attempt *at = find(simulated, attempt);
+    struct simulated_node *node = at && number < at->count ? &at->nodes[number] : NULL;
+    if (node && node->progress != ENDED && kill) {
+        add_record(simulated, node, JOURNAL_LOST, "it was killed, as nothing could be heard of it");
+        leave_slots(simulated, node);
+    }
+    *gone = !node || node->progress == ENDED;
+    return WEFT_OK;
+}
+
 static weft_status simulated_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,
                                       struct error *error)
 {
@@ -512,6 +526,7 @@ weft_status engine_simulated_open(const struct engine_simulated_config *config, 
         .start = simulated_start,
         .stop = simulated_stop,
         .poll = simulated_poll,
+        .gone = simulated_gone,
         .attempts = simulated_attempts,
         .nodes = simulated_nodes,
         .exec = simulated_exec,

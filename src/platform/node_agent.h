@@ -45,4 +45,11 @@ enum node_life node_agent_life(const char *folder, int64_t *process);
  */
 weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error);
 
+/**
+ * Whether nothing of the node in `folder` runs any more, whatever has become of its journal. With `kill` its agent is
+ * killed: ask again until it is gone, and the rest with it; and one that has not begun never will. Without a folder
+ * nothing runs. Errors: SYSTEM where that cannot be found out, or done.
+ */
+weft_status node_agent_gone(const char *folder, bool kill, bool *gone, struct error *error);
+
 #endif

@@ -33,26 +33,36 @@ static int64_t read_number(int lock)
     return n > 0 ? atoll(text) : 0;
 }
 
-enum node_life node_agent_life(const char *folder, int64_t *process)
+static weft_status read_life(const char *folder, enum node_life *life, int64_t *process, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    enum node_life life = NODE_LIVES;
-    if (process)
-        *process = 0;
-    if (file_join(path, folder, "lock", NULL) != WEFT_OK)
-        return NODE_NOT_BEGUN;
+    weft_status status = file_join(path, folder, "lock", error);
+    if (status != WEFT_OK)
+        return status;
     int lock = open(path, O_RDONLY | O_CLOEXEC);
-    if (lock < 0)
-        return NODE_NOT_BEGUN;
+    if (lock < 0) {
+        *life = NODE_NOT_BEGUN;
+        return errno == ENOENT || errno == ENOTDIR ? WEFT_OK : error_system(error, "cannot open '%s'", path);
+    }
+    *life = NODE_LIVES;
     if (flock(lock, LOCK_SH | LOCK_NB) == 0) { /* shared: who looks does not keep others from looking */
         char ended[8] = "";
         ssize_t n = pread(lock, ended, sizeof ended - 1, 0);
-        life = n <= 0 ? NODE_NOT_BEGUN : strncmp(ended, "ended", 5) == 0 ? NODE_HAS_ENDED : NODE_IS_DEAD;
+        *life = n <= 0 ? NODE_NOT_BEGUN : strncmp(ended, "ended", 5) == 0 ? NODE_HAS_ENDED : NODE_IS_DEAD;
     }
-    if (process)
-        *process = read_number(lock);
+    *process = read_number(lock);
     close(lock);
-    return life;
+    return WEFT_OK;
+}
+
+enum node_life node_agent_life(const char *folder, int64_t *process)
+{
+    enum node_life life;
+    int64_t number = 0;
+    weft_status status = read_life(folder, &life, &number, NULL);
+    if (process)
+        *process = number;
+    return status == WEFT_OK ? life : NODE_NOT_BEGUN;
 }
 
 weft_status node_lock_take(const char *folder, int *lock, bool *taken, bool *begun, struct error *error)
@@ -111,17 +121,12 @@ static void kill_rest(const char *folder)
     node_order_free(&order);
 }
 
-weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error)
+/* End the journal, if it has no end. */
+static weft_status write_lost(const char *folder, const char *sentence, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    bool taken, begun;
-    int lock;
-    weft_status status = node_lock_take(folder, &lock, &taken, &begun, error);
-    if (status != WEFT_OK || !taken)
-        return status;
-    kill_rest(folder);
     struct journal_writer journal;
-    status = file_join(path, folder, "journal", error);
+    weft_status status = file_join(path, folder, "journal", error);
     if (status == WEFT_OK)
         status = journal_writer_open(&journal, path, NULL, error);
     if (status == WEFT_OK) {
@@ -132,10 +137,52 @@ weft_status node_agent_bury(const char *folder, const char *sentence, struct err
             status = journal_sync(&journal, error);
         journal_writer_close(&journal);
     }
+    return status;
+}
+
+weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error)
+{
+    bool taken, begun;
+    int lock;
+    weft_status status = node_lock_take(folder, &lock, &taken, &begun, error);
+    if (status != WEFT_OK || !taken)
+        return status;
+    kill_rest(folder);
+    status = write_lost(folder, sentence, error);
     if (status == WEFT_OK)
         node_lock_write(lock, "ended\n");
     close(lock);
     return status;
+}
+
+weft_status node_agent_gone(const char *folder, bool kill_it, bool *gone, struct error *error)
+{
+    enum node_life life;
+    int64_t process = 0;
+    bool taken, begun;
+    int lock;
+    weft_status status = read_life(folder, &life, &process, error);
+    if (status != WEFT_OK)
+        return status;
+    *gone = life == NODE_HAS_ENDED || (life == NODE_NOT_BEGUN && !file_is_folder(folder));
+    if (*gone || (life == NODE_NOT_BEGUN && !kill_it))
+        return WEFT_OK;
+    if (life == NODE_LIVES) {
+        if (kill_it && process > 1 && kill((pid_t)process, SIGKILL) != 0 && errno != ESRCH)
+            return error_system(error, "cannot kill the agent of '%s'", folder);
+        return WEFT_OK;
+    }
+    status = node_lock_take(folder, &lock, &taken, &begun, error);
+    if (status != WEFT_OK || !taken)
+        return status;
+    kill_rest(folder);
+    if (kill_it) { /* whether its journal takes it or not */
+        (void)write_lost(folder, "it was killed, as nothing could be heard of it", NULL);
+        node_lock_write(lock, "ended\n");
+    }
+    close(lock);
+    *gone = true;
+    return WEFT_OK;
 }
 
 /* ---- older attempts --------------------------------------------------------------------------------------------- */

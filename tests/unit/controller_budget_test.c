@@ -308,6 +308,12 @@ static weft_status faulty_poll(struct engine *engine, const struct attempt *atte
     return status == WEFT_OK ? fault(engine, 1000, error) : status;
 }
 
+static weft_status faulty_gone(struct engine *engine, const struct attempt *attempt, uint32_t node, bool kill,
+                               bool *gone, struct error *error)
+{
+    return BEHIND->gone(BEHIND, attempt, node, kill, gone, error);
+}
+
 static weft_status faulty_hosts(struct engine *engine, engine_host_visit *visit, void *context, struct error *error)
 {
     return BEHIND->hosts(BEHIND, visit, context, error);
@@ -352,6 +358,7 @@ static void die_whenever(uint64_t seed)
                                        .start = faulty_start,
                                        .stop = faulty_stop,
                                        .poll = faulty_poll,
+                                       .gone = faulty_gone,
                                        .hosts = faulty_hosts},
                             .behind = world.engine,
                             .seed = seed + 1000};
