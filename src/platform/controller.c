@@ -88,6 +88,37 @@ void controller_close(struct controller *controller)
     free(controller);
 }
 
+/* ---- a step: the clock
+ * ------------------------------------------------------------------------------------------------ */
+
+/* What was due at a moment of before is due now, and what is waited for is waited for from now on: otherwise all of it
+ * would come later by as much. */
+static void set_back(struct controller *controller, int64_t now)
+{
+    scheduler_set_clock(controller->scheduler, controlled_seconds(now - controller->stepped_at));
+    controller->plan_stale = true;
+    controller->heard_at = controller->passed_at = controller->exhausts_at = 0;
+    controller->accrued_at = controller->accrued_all_at = 0;
+    for (uint32_t i = 0; i < controller->run_count; i++) {
+        struct controlled_run *run = controller->runs[i];
+        run->start_due = run->stop_due = 0;
+        run->start_failed = run->start_failed ? now : 0;
+        if (run->slice_end != INT64_MAX && run->slice_end > now + run->time_slice)
+            run->slice_end = now + run->time_slice;
+        for (uint32_t node = 0; run->node && node < run->nodes; node++) {
+            run->node[node].noted_at = 0;
+            run->node[node].missed = run->node[node].missed ? now : 0;
+        }
+    }
+}
+
+void controlled_clock(struct controller *controller, int64_t now)
+{
+    if (now < controller->stepped_at)
+        set_back(controller, now);
+    controller->stepped_at = now;
+}
+
 /* ---- a step: hear
  * ----------------------------------------------------------------------------------------------------- */
 
@@ -133,7 +164,7 @@ static bool note_heard(void *context, const struct attempt *attempt, uint32_t no
 static weft_status hear_all(struct controller *controller, int64_t now, struct error *error)
 {
     struct engine *engine = controller->config.engine;
-    bool all = !engine->heard || now - controller->heard_at >= STEP_PERIOD || now < controller->heard_at;
+    bool all = !engine->heard || now - controller->heard_at >= STEP_PERIOD;
     weft_status status = WEFT_OK;
     if (all)
         controller->heard_at = now;
@@ -240,6 +271,7 @@ int controller_descriptor(const struct controller *controller)
 weft_status controller_step(struct controller *controller, int64_t now, int64_t *next, struct error *error)
 {
     run_folders_hear(controller->folders); /* before looking: what is made later tells again */
+    controlled_clock(controller, now);
     weft_status status = write_down(controller, now, error);
     bool busy = false, at_once = false;
     for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++) {

@@ -25,7 +25,8 @@
  * Personal runs, those of a user in the project of that name that the registry calls personal, need no budget. A share
  * of the slots is kept for them (scheduler.h).
  *
- * Times are milliseconds since 1970, by the caller. A controller belongs to one thread at a time.
+ * Times are milliseconds since 1970, by the caller; a clock that is set back delays nothing. A controller belongs to one
+ * thread at a time.
  */
 #ifndef WEFT_PLATFORM_CONTROLLER_H
 #define WEFT_PLATFORM_CONTROLLER_H

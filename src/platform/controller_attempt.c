@@ -447,8 +447,7 @@ static weft_status miss_node(struct hearing *hearing, const struct error *refusa
 static weft_status note_dealt(struct hearing *hearing)
 {
     struct controlled_node *node = &hearing->run->node[hearing->node];
-    const bool due = hearing->now - node->noted_at >= NOTED_PERIOD || hearing->now < node->noted_at ||
-                     node->dealt - node->noted >= NOTED_RECORDS;
+    const bool due = hearing->now - node->noted_at >= NOTED_PERIOD || node->dealt - node->noted >= NOTED_RECORDS;
     if (node->dealt == node->noted || (!hearing->noted && !due))
         return WEFT_OK;
     node->noted = node->dealt;

@@ -355,6 +355,7 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
 weft_status controller_submitted(struct controller *controller, int64_t number, int64_t now, struct error *error)
 {
     struct registry_run found;
+    controlled_clock(controller, now);
     if (runs_find(controller, number))
         return WEFT_OK;
     weft_status status = registry_run_get(controller->config.registry, number, &found, error);

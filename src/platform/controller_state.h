@@ -110,6 +110,7 @@ struct controller {
     struct controlled_run **by_name; /**< by the scheduler's name */
     uint32_t name_count;
     bool changed;           /**< something has happened that a pass should look at */
+    int64_t stepped_at;     /**< the last moment that it was told */
     int64_t passed_at;      /**< of the last pass */
     int64_t heard_at;       /**< when the engine was asked about all of them */
     uint32_t parked;        /**< runs that wait for something else than slots */
@@ -144,6 +145,9 @@ static inline bool controlled_waits(const struct controlled_run *run)
 {
     return run->place == CONTROLLED_IN_QUEUE;
 }
+
+/** It is `now`: if the clock was set back, nothing is to come later for it. (controller.c) */
+void controlled_clock(struct controller *controller, int64_t now);
 
 /** The attempt of a run that is under way, as engines know it. */
 struct attempt controlled_attempt(const struct controlled_run *run);

@@ -54,7 +54,7 @@ static double expected_left(const struct scheduler *scheduler, const struct sche
     const double left = history_remaining(scheduler->history, run_kind(run), run_attained(run, now));
     if (run->request.limit <= 0)
         return left;
-    const double begun = run->place == RUN_RUNNING ? now - run->since : 0;
+    const double begun = run->place == RUN_RUNNING ? run_age(run, now) : 0;
     return fmin(left, fmax(run->request.limit - begun, 0));
 }
 

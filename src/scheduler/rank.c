@@ -8,7 +8,8 @@
 
 static weft_status learn(struct scheduler *scheduler, double now, struct error *error)
 {
-    if (now - scheduler->learned_at < scheduler->policy.learning_period)
+    const double since = now - scheduler->learned_at;
+    if (since >= 0 && since < scheduler->policy.learning_period)
         return WEFT_OK;
     scheduler->learned_at = now;
     history_renew_begin(scheduler->history);
@@ -81,7 +82,7 @@ void rank_one(const struct scheduler *scheduler, struct scheduled_run *run, doub
     double rank = history_rank(scheduler->history, run_kind(run), run_attained(run, now));
     rank = fmax(rank, policy->least_rank) * request->slots;
     if (run->place == RUN_QUEUED)
-        rank *= standing_of(scheduler, run) / (1 + (now - run->since) / policy->waiting_scale);
+        rank *= standing_of(scheduler, run) / (1 + run_age(run, now) / policy->waiting_scale);
     run->rank = rank;
 }
 

@@ -331,6 +331,15 @@ void scheduler_unpark(struct scheduler *scheduler, uint32_t name, double now)
     scheduler->queued++;
 }
 
+void scheduler_set_clock(struct scheduler *scheduler, double by)
+{
+    scheduler->learned_at += by;
+    for (uint32_t i = 0; i < scheduler->run_count; i++) {
+        scheduler->runs[i].since += by;
+        scheduler->runs[i].parked += by;
+    }
+}
+
 /* ---- a pass -------------------------------------------------------------------------------------------------------
  */
 
@@ -353,7 +362,7 @@ static weft_status decide(struct scheduler *scheduler, struct scheduler_decision
 static void begin(struct scheduler *scheduler, uint32_t name, double now)
 {
     struct scheduled_run *run = &scheduler->runs[name];
-    run->waited += now - run->since;
+    run->waited += run_age(run, now);
     run->place = RUN_RUNNING;
     run->since = now;
     scheduler->queued--;
@@ -444,7 +453,7 @@ static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
             return true;
         note_failure(&pass->keeping, gang);
     }
-    bool patient = pass->now - run->since < policy->patience && !run->served_by_wait;
+    bool patient = run_age(run, pass->now) < policy->patience && !run->served_by_wait;
     if (patient || failed_before(&pass->displacing, gang))
         return false;
     double limit = policy->displace_limit * slots;

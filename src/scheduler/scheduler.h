@@ -116,6 +116,10 @@ void scheduler_avoid(struct scheduler *scheduler, uint32_t run, uint32_t host);
 void scheduler_park(struct scheduler *scheduler, uint32_t run, double now);
 void scheduler_unpark(struct scheduler *scheduler, uint32_t run, double now);
 
+/** The clock that all moments were told by has been set, by so many seconds: who has waited or run goes on as he was.
+ */
+void scheduler_set_clock(struct scheduler *scheduler, double by);
+
 /** Decide. The decisions are valid until the next call, in an order in which no slot is ever taken twice. */
 weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct scheduler_decision **decisions,
                            size_t *count, struct error *error);

@@ -58,6 +58,12 @@ struct scheduler {
     size_t decision_count, decision_room;
 };
 
+/** Seconds since a run's present start, or of its present wait; none where the clock has been set back beyond that. */
+static inline double run_age(const struct scheduled_run *run, double now)
+{
+    return fmax(0, now - run->since);
+}
+
 /** Seconds that a run has computed. */
 static inline double run_attained(const struct scheduled_run *run, double now)
 {
@@ -70,7 +76,7 @@ static inline double run_attained(const struct scheduled_run *run, double now)
 /** Seconds that a queued run has waited, in all. */
 static inline double run_waited(const struct scheduled_run *run, double now)
 {
-    return run->waited + (run->place == RUN_QUEUED ? now - run->since : 0);
+    return run->waited + (run->place == RUN_QUEUED ? run_age(run, now) : 0);
 }
 
 /** Whether a run takes several hosts: what the queue serves by waiting too, as few Pods ever have so many free. */
@@ -83,7 +89,7 @@ static inline bool run_is_wide(const struct scheduled_run *run)
 static inline bool run_may_move(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {
     return run->place == RUN_RUNNING && !run->request.fixed && !run->leaving &&
-           now - run->since >= scheduler->policy.least_age;
+           run_age(run, now) >= scheduler->policy.least_age;
 }
 
 /** The runs that are taken to be like it. */
@@ -135,7 +141,7 @@ static inline bool run_may_be_displaced(const struct scheduler *scheduler, const
     const struct scheduler_policy *policy = &scheduler->policy;
     double safe = policy->least_age * exp2(fmax(0, (double)run->displaced - policy->displace_often));
     return run_may_move(scheduler, run, now) && !run->served_by_wait && !run->request.personal &&
-           now - run->since >= safe;
+           run_age(run, now) >= safe;
 }
 
 #endif

@@ -333,7 +333,8 @@ static void do_works(struct keeper *keeper, struct work *works)
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
 
-/* One step of the controller, or an attempt to open one. Returns when the next is due. */
+/* One step of the controller, or an attempt to open one. Returns in how many milliseconds from its beginning the next
+ * is due: whatever becomes of the clock meanwhile. */
 static int64_t step(struct keeper *keeper)
 {
     struct error error = {0};
@@ -352,7 +353,7 @@ static int64_t step(struct keeper *keeper)
     keeper->counts.steps++;
     keeper->counts.step_seconds += seconds;
     keeper->counts.longest_step = seconds > keeper->counts.longest_step ? seconds : keeper->counts.longest_step;
-    return status == WEFT_OK ? next : now + RETRY_PERIOD;
+    return status == WEFT_OK ? next - now : RETRY_PERIOD;
 }
 
 /* Whether the engine or the controller's threads have something to tell; who knows that already does not listen. */
@@ -409,9 +410,8 @@ static void *keep(void *context)
         int64_t now = clock_milliseconds(), rested = rested_at(began, ended, asked);
         if (now >= due || ((told || asked) && now >= rested)) {
             began = now;
-            int64_t next = step(keeper);
+            due = began + step(keeper);
             ended = clock_milliseconds();
-            due = ended + next - keeper_now();
             told = asked = false;
         }
         int64_t wait = ((told || asked) && rested < due ? rested : due) - clock_milliseconds();

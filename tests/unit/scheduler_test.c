@@ -434,6 +434,40 @@ static void projects_stand_by_their_share(void **state)
     scheduler_free(scheduler);
 }
 
+/* What began at a moment that is yet to come, by a clock that has been set back: it goes no sooner for that. */
+static void a_clock_that_is_set_back_puts_nobody_first(void **state)
+{
+    struct scheduler *scheduler = cluster(1, 1, 8);
+    uint32_t wide = submit(scheduler, 1, 8, 5000 * HOUR), narrow = submit(scheduler, 1, 1, 10);
+    const struct scheduler_decision *decisions;
+    size_t count;
+    assert_int_equal(scheduler_pass(scheduler, 20, &decisions, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(decisions[0].kind, SCHEDULER_START);
+    assert_int_equal(decisions[0].run, narrow);
+    scheduler_withdraw(scheduler, narrow);
+    assert_int_equal(pass(scheduler, 30, SCHEDULER_START, wide), 1);
+    scheduler_free(scheduler);
+}
+
+/* And one that is told of it: two that take turns by what they have had go on to do so. */
+static void nobody_has_waited_less_for_a_clock_that_is_set(void **state)
+{
+    struct scheduler *scheduler = cluster(1, 1, 8);
+    uint32_t first = submit(scheduler, 1, 8, 0);
+    assert_int_equal(pass(scheduler, 0, SCHEDULER_START, first), 1);
+    uint32_t second = submit(scheduler, 1, 8, HOUR);
+    assert_int_equal(pass(scheduler, HOUR, SCHEDULER_START, second), 0);
+    assert_int_equal(scheduler_queued(scheduler), 1);
+    struct outlook before[1], after[1];
+    const double moment = 30 * HOUR, by = -1000 * HOUR;
+    assert_int_equal(outlook_all(scheduler, moment, before, NULL), WEFT_OK);
+    scheduler_set_clock(scheduler, by);
+    assert_int_equal(outlook_all(scheduler, moment + by, after, NULL), WEFT_OK);
+    assert_true(after[0].expected_start - by == before[0].expected_start);
+    scheduler_free(scheduler);
+}
+
 static void what_can_never_fit_is_refused(void **state)
 {
     struct scheduler *scheduler = cluster(2, 2, 8);
@@ -573,6 +607,8 @@ int main(void)
         cmocka_unit_test(a_run_spans_pods_only_where_it_must),
         cmocka_unit_test(a_run_is_tried_elsewhere),
         cmocka_unit_test(projects_stand_by_their_share),
+        cmocka_unit_test(a_clock_that_is_set_back_puts_nobody_first),
+        cmocka_unit_test(nobody_has_waited_less_for_a_clock_that_is_set),
         cmocka_unit_test(what_can_never_fit_is_refused),
         cmocka_unit_test(a_run_that_was_displaced_often_is_safe_for_longer),
         cmocka_unit_test(no_two_runs_displace_each_other_for_ever),
