@@ -276,7 +276,7 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
     bool busy = false, at_once = false;
     for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++) {
         struct controlled_run *run = controller->runs[i];
-        if (run->to_start && (run->to_stop || run->start_due <= now)) {
+        if (run->to_start && run->start_due <= now) {
             status = attempt_start(controller, run, now, error);
             at_once = at_once || (!run->started && !run->to_start);
         }

@@ -163,6 +163,19 @@ static bool start_later(struct controlled_run *run, int64_t now)
     return !run->to_stop && now - run->start_failed < START_PATIENCE;
 }
 
+/* Whether nothing runs of an attempt that could not be started whole; what does is killed. */
+static bool nothing_runs(struct controller *controller, const struct controlled_run *run)
+{
+    struct engine *engine = controller->config.engine;
+    struct attempt attempt = controlled_attempt(run);
+    bool nothing = true;
+    for (uint32_t i = 0; i < run->nodes; i++) {
+        bool gone = false;
+        nothing = engine->gone(engine, &attempt, i, true, &gone, NULL) == WEFT_OK && gone && nothing;
+    }
+    return nothing;
+}
+
 weft_status attempt_start(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
@@ -177,14 +190,18 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
     run_specification_free(&specification);
     if (status == WEFT_OK && !made)
         return WEFT_OK;
+    if (status == WEFT_ERROR_MEMORY)
+        return error_set(error, status, "%s", refusal.text);
     if (status == WEFT_ERROR_SYSTEM && controller->config.engine->one_machine && start_later(run, now))
         return WEFT_OK;
+    if (status != WEFT_OK && !nothing_runs(controller, run)) {
+        run->start_due = now + START_PERIOD; /* its slots are its own until then */
+        return WEFT_OK;
+    }
     run->to_start = false;
     run->start_due = run->start_failed = 0;
     run->first_leads = first_leads;
     run->slice_end = run->time_slice ? now + run->time_slice : INT64_MAX;
-    if (status == WEFT_ERROR_MEMORY)
-        return error_set(error, status, "%s", refusal.text);
     run->started = status == WEFT_OK;
     struct registry_outcome outcome;
     weft_status told = database_begin(registry, DATABASE_DURABLE, error);
@@ -202,10 +219,6 @@ weft_status attempt_start(struct controller *controller, struct controlled_run *
         if (told == WEFT_OK)
             told = budget_settle(controller, run, &outcome, now, error);
     }
-    if (status != WEFT_OK) {
-        run->to_stop = true; /* where some nodes were started */
-        run->how = ENGINE_KILL;
-    }
     return database_end(registry, told, error);
 }
 
@@ -221,6 +234,7 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
     if (status != WEFT_OK || outcome.verdict != REGISTRY_DONE)
         return status;
     run->to_stop = true;
+    run->start_due = 0; /* what was not started yet is, to be ended */
     run->how = run_cause_gives_way(cause) ? ENGINE_CHECKPOINT : ENGINE_STOP;
     return WEFT_OK;
 }
@@ -505,6 +519,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
     status = registry_nodes(controller->config.registry, run->run, run->epoch, &rows, &count, error);
     if (status != WEFT_OK)
         return status;
+    run->to_start = true;
     run->node = calloc(run->nodes, sizeof *run->node);
     if (!run->node)
         status = error_memory(error, run->nodes * sizeof *run->node, "the nodes of an attempt");
@@ -517,6 +532,7 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
             break;
         }
         node->ended = rows[i].ended != 0;
+        run->to_start = run->to_start && !rows[i].started && !node->ended;
         node->dealt = node->noted = (uint64_t)rows[i].sequence;
         if (!node->ended)
             controller->hosts[node->host].used |= node->slots;

@@ -291,7 +291,8 @@ static weft_status take_up_attempt(struct controller *controller, struct control
                                    const struct registry_run *found, struct error *error)
 {
     weft_status status = attempt_take_up(controller, run, error);
-    run->to_start = found->state == RUN_PLACED;
+    /* One that was told to end may have been told before it was started, which then ends it. */
+    run->to_start = found->state == RUN_PLACED || (found->state == RUN_STOPPING && run->to_start);
     run->started = !run->to_start;
     run->how = ENGINE_STOP;
     if (found->state == RUN_STOPPING) {

@@ -199,7 +199,7 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
  * transaction. */
 weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
-/** Take up the attempt of a run that was under way before. */
+/** Take up the attempt of a run that was under way before: `to_start` unless something of it was heard. */
 weft_status attempt_take_up(struct controller *controller, struct controlled_run *run, struct error *error);
 
 /** Its slots are free again. */

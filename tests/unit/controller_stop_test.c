@@ -33,8 +33,9 @@ static void ask(struct world *world, int64_t number, enum run_cause cause)
     run->place = CONTROLLED_IN_QUEUE;
 }
 
-/* Ask for the end of an attempt at `moment`, of a program that ends with `code` when it is told to. */
-static void ask_at(enum run_cause cause, enum moment moment, uint32_t code)
+/* Ask for the end of an attempt at `moment`, of a program that ends with `code` when it is told to; the controller may
+ * die before it has told anybody. */
+static void ask_at(enum run_cause cause, enum moment moment, uint32_t code, bool dies)
 {
     struct world world;
     prepare_world(&world, 1, 4);
@@ -50,6 +51,10 @@ static void ask_at(enum run_cause cause, enum moment moment, uint32_t code)
     assert_int_equal(state_of(&world, run), states[moment]);
     world.engine->start = real_start;
     ask(&world, run, cause);
+    if (dies) {
+        controller_close(world.controller);
+        open_controller(&world);
+    }
     pass(&world, BEGIN + 2 * MINUTE);
 
     struct registry_run found = run_of(world.registry, run);
@@ -62,7 +67,7 @@ static void ask_at(enum run_cause cause, enum moment moment, uint32_t code)
     else if (!run_cause_gives_way(cause))
         expected = RUN_FAILED;
     if (found.state != expected)
-        fail_msg("%s, %s, code %u: %s, not %s", run_cause_name(cause), moments[moment], code,
+        fail_msg("%s, %s, code %u%s: %s, not %s", run_cause_name(cause), moments[moment], code, dies ? ", dies" : "",
                  run_state_name(found.state), run_state_name(expected));
     assert_int_equal(found.platform_failures, 0);
     assert_int_equal(found.program_failures, 0);
@@ -80,10 +85,9 @@ static void ask_at(enum run_cause cause, enum moment moment, uint32_t code)
 static void every_cause_at_every_moment(void **state)
 {
     for (int cause = 0; cause < RUN_CAUSES; cause++)
-        for (int moment = 0; moment < MOMENTS && run_cause_is_stop((enum run_cause)cause); moment++) {
-            ask_at((enum run_cause)cause, (enum moment)moment, 75);
-            ask_at((enum run_cause)cause, (enum moment)moment, 0);
-        }
+        for (int moment = 0; moment < MOMENTS && run_cause_is_stop((enum run_cause)cause); moment++)
+            for (int kind = 0; kind < 4; kind++)
+                ask_at((enum run_cause)cause, (enum moment)moment, kind % 2 ? 75 : 0, kind / 2);
 }
 
 int main(void)

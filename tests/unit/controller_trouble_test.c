@@ -11,6 +11,7 @@ struct troubled {
     struct engine *behind;
     char run[ATTEMPT_RUN_BYTES];
     weft_status poll, stop; /* of that run */
+    bool half;              /* starts are done, and fail nevertheless */
     unsigned stays;         /* so often one asks for its end in vain; UINT_MAX: always */
     unsigned asked, kills;
 };
@@ -24,7 +25,10 @@ static bool is_troubled(struct engine *engine, const struct attempt *attempt)
 
 static weft_status troubled_start(struct engine *engine, const struct engine_order *order, struct error *error)
 {
-    return BEHIND->start(BEHIND, order, error);
+    weft_status status = BEHIND->start(BEHIND, order, error);
+    return status == WEFT_OK && ((struct troubled *)engine)->half
+               ? error_set(error, WEFT_ERROR_SYSTEM, "one node was started, another was not")
+               : status;
 }
 
 static weft_status troubled_stop(struct engine *engine, const struct attempt *attempt, enum engine_end how,
@@ -193,6 +197,28 @@ static void slots_are_nobody_s_before_it_is_dead(void **state)
     }
 }
 
+/* A start that failed in the midst: what is there is killed, and then its slots are free. */
+static void what_was_started_in_part_is_killed_first(void **state)
+{
+    struct world world;
+    struct troubled troubled;
+    open_trouble(&world, &troubled);
+    troubled.half = true;
+    troubled.stays = UINT32_MAX;
+    int64_t half = give(&world, 1, 3, "", HOUR), waits = give(&world, 1, 3, "", HOUR);
+    pass(&world, BEGIN + MINUTE);
+    assert_int_equal(state_of(&world, half), RUN_PLACED);
+    assert_int_equal(state_of(&world, waits), RUN_QUEUED);
+    troubled.stays = 0;
+    pass(&world, world.now + SECOND);
+    troubled.half = false;
+    pass(&world, BEGIN + 5 * HOUR);
+    assert_int_equal(state_of(&world, half), RUN_SUCCEEDED);
+    assert_int_equal(state_of(&world, waits), RUN_SUCCEEDED);
+    assert_true(has_event(&world, half, RUN_CAUSE_NOT_STARTED));
+    close_world(&world);
+}
+
 static void what_cannot_be_told_to_end_is_told_again(void **state)
 {
     struct world world;
@@ -220,6 +246,7 @@ int main(void)
         cmocka_unit_test(what_stays_silent_is_lost),
         cmocka_unit_test(what_has_ended_unheard_is_lost_sooner),
         cmocka_unit_test(slots_are_nobody_s_before_it_is_dead),
+        cmocka_unit_test(what_was_started_in_part_is_killed_first),
         cmocka_unit_test(what_cannot_be_told_to_end_is_told_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
