@@ -321,9 +321,14 @@ weft_status run_metrics_tick(struct run_metrics *metrics, uint64_t now, uint32_t
     weft_status status = metric_store_tick(metrics->config.store, now, error);
     while (status == WEFT_OK && metrics->count > 0 && left > 0) {
         bool done;
-        status = catch_up(metrics, &metrics->behind[metrics->count - 1], &left, &done, error);
-        if (status == WEFT_OK && done)
+        struct behind *last = &metrics->behind[metrics->count - 1], tried = *last;
+        status = catch_up(metrics, last, &left, &done, error);
+        if (status == WEFT_OK && done) {
             metrics->count--;
+        } else if (status != WEFT_OK) { /* the others first, the next time: it may be this one that cannot be read */
+            *last = metrics->behind[0];
+            metrics->behind[0] = tried;
+        }
     }
     *behind = (uint32_t)metrics->count;
     return status;

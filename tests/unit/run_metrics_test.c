@@ -36,6 +36,7 @@ struct world {
     struct metric_options options;
     unsigned measured;
     double cpu; /* what was measured last */
+    int silent; /* the node whose journal cannot be read, for a while; -1: none */
 };
 
 static void journal_folder(const struct world *world, uint32_t node, char path[FILE_PATH_BYTES])
@@ -54,6 +55,8 @@ static weft_status poll_journal(struct engine *engine, const struct attempt *att
     journal_folder(world, node, path);
     if (!file_is_folder(path))
         return error_set(error, WEFT_ERROR_STATE, "no such attempt");
+    if (world->silent == (int)node)
+        return error_set(error, WEFT_ERROR_SYSTEM, "a bad sector");
     weft_status status = journal_reader_open(&reader, path, after, error);
     while (status == WEFT_OK && (status = journal_reader_next(&reader, &record, &found, error)) == WEFT_OK && found)
         if (!visit(context, &record))
@@ -102,6 +105,7 @@ static void open_world(struct world *world)
     assert_int_equal(file_make_folder(world->folder, NULL), WEFT_OK);
     world->registry = registry_with_people(world->folder);
     world->engine.poll = poll_journal;
+    world->silent = -1;
     world->run = submit(world->registry,
                         "{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"x\"],\"nodes\":2,\"slots\":1}", NOW);
     CHANGE(world->registry, registry_run_place(world->registry, world->run, "pod", nodes, NODES, "", NOW, &world->epoch,
@@ -470,6 +474,39 @@ static void a_journal_that_is_gone_is_given_up_once(void **state)
     close_world(&world);
 }
 
+/* The others' metrics do not wait for one whose journal cannot be read; and its own come when it can. */
+static void a_journal_that_cannot_be_read_keeps_nobody_waiting(void **state)
+{
+    for (int silent = 0; silent < NODES; silent++) {
+        struct world world;
+        char path[FILE_PATH_BYTES];
+        uint32_t behind;
+        struct error error = {0};
+        open_world(&world);
+        write_many(&world, 0, 100);
+        for (uint32_t node = 0; node < NODES; node++)
+            while (deal(&world, node, 100, true) > 0) {
+            }
+        close_metrics(&world);
+        snprintf(path, sizeof path, "%s/metrics.db", world.folder);
+        assert_int_equal(unlink(path), 0);
+        open_metrics(&world);
+        world.silent = silent;
+        for (int i = 0; i < 5; i++) {
+            (void)run_metrics_tick(world.metrics, clock_now(), &behind, &error);
+            error_clear(&error);
+        }
+        assert_int_equal(count_points(&world, "a", silent), 0);
+        assert_int_equal(count_points(&world, "a", 1 - silent), 100);
+        assert_int_not_equal(run_metrics_tick(world.metrics, clock_now(), &behind, &error), WEFT_OK);
+        assert_non_null(strstr(error.text, "a bad sector"));
+        world.silent = -1;
+        tick_all(&world);
+        assert_all(&world, 100);
+        close_world(&world);
+    }
+}
+
 static void a_full_disk_of_metrics_stops_nothing_and_loses_nothing(void **state)
 {
     const struct rlimit none = {0, RLIM_INFINITY}, all = {RLIM_INFINITY, RLIM_INFINITY};
@@ -516,6 +553,7 @@ int main(void)
         cmocka_unit_test(no_kill_loses_or_doubles_a_point),
         cmocka_unit_test(a_store_that_was_lost_is_made_again),
         cmocka_unit_test(a_journal_that_is_gone_is_given_up_once),
+        cmocka_unit_test(a_journal_that_cannot_be_read_keeps_nobody_waiting),
         cmocka_unit_test(a_full_disk_of_metrics_stops_nothing_and_loses_nothing),
     };
     folder = temporary_folder();
