@@ -143,7 +143,7 @@ weft_status background_open(struct http_server *server, unsigned threads, unsign
     return WEFT_OK;
 }
 
-void background_close(struct background *background)
+void background_stop(struct background *background)
 {
     if (!background)
         return;
@@ -153,11 +153,21 @@ void background_close(struct background *background)
     pthread_mutex_unlock(&background->lock);
     for (unsigned i = 0; i < background->threads; i++)
         pthread_join(background->thread[i], NULL);
+    background->threads = 0;
     for (struct task *task = background->first, *next; task; task = next) {
         next = task->next;
         task->status = error_set(&task->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again when it is back");
         finish(task);
     }
+    background->first = NULL;
+    background->last = &background->first;
+}
+
+void background_close(struct background *background)
+{
+    if (!background)
+        return;
+    background_stop(background);
     pthread_cond_destroy(&background->come);
     pthread_mutex_destroy(&background->lock);
     free(background);

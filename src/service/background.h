@@ -20,7 +20,11 @@ struct background;
 weft_status background_open(struct http_server *server, unsigned threads, unsigned waiting_most,
                             struct background **background, struct error *error);
 
-/** Wait for what is under way; what waits is answered with an error. Before http_stop(). NULL is allowed. */
+/** Wait for what is under way; what waits, and what comes from then on, is answered with an error. Before http_stop().
+ * NULL is allowed. */
+void background_stop(struct background *background);
+
+/** After http_stop(), for until then requests come that ask for something. NULL is allowed. */
 void background_close(struct background *background);
 
 /** On one of the threads: do it and write the answer, one JSON value. The call's request is not to be touched but to

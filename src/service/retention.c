@@ -27,6 +27,7 @@ struct retention {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool stopping, wanted; /* by `mutex` */
+    bool joined;
 };
 
 /* Something for the keeper's thread, which this one waits for. */
@@ -247,13 +248,21 @@ weft_status retention_start(struct keeper *keeper, const char *folder, int64_t k
 
 void retention_stop(struct retention *retention)
 {
-    if (!retention)
+    if (!retention || retention->joined)
         return;
     pthread_mutex_lock(&retention->mutex);
     retention->stopping = true;
     pthread_cond_broadcast(&retention->changed);
     pthread_mutex_unlock(&retention->mutex);
     pthread_join(retention->thread, NULL);
+    retention->joined = true;
+}
+
+void retention_close(struct retention *retention)
+{
+    if (!retention)
+        return;
+    retention_stop(retention);
     pthread_cond_destroy(&retention->changed);
     pthread_mutex_destroy(&retention->mutex);
     free(retention);

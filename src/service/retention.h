@@ -20,10 +20,13 @@ struct retention;
 weft_status retention_start(struct keeper *keeper, const char *folder, int64_t keep, struct retention **retention,
                             struct error *error);
 
-/** End it; what is under way is completed at the next start. After keeper_stop(). NULL is allowed. */
+/** End the thread; what is under way is completed at the next start. After keeper_stop(). NULL is allowed. */
 void retention_stop(struct retention *retention);
 
-/** Something was decided: look now. From any thread. */
+/** After http_stop(), for until then requests come that have something thrown away. NULL is allowed. */
+void retention_close(struct retention *retention);
+
+/** Something was decided: look now, or at the next start. From any thread. */
 void retention_look(struct retention *retention);
 
 #endif

@@ -352,12 +352,16 @@ void service_close(struct service *service)
     if (service->keeper)
         keeper_stop(service->keeper);
     retention_stop(service->retention);
-    background_close(service->reading);
-    background_close(service->storing);
+    background_stop(service->reading);
+    background_stop(service->storing);
     if (service->server) {
         events_attach(service->events, NULL);
         http_stop(service->server);
     }
+    /* Until here requests came, which are told by these that they are too late. */
+    retention_close(service->retention);
+    background_close(service->reading);
+    background_close(service->storing);
     router_free(service->router);
     static_files_free(service->pages);
     database_close(service->access);
