@@ -19,7 +19,8 @@
 
 #define READ_MOST   ((uint64_t)128 << 20) /* bytes of journals for a page */
 #define TEXT_MOST   ((size_t)4 << 20)     /* bytes of lines in a page */
-#define FOLLOW_MOST ((size_t)256 << 10)   /* bytes of a node's journal at a time */
+#define FOLLOW_MOST ((size_t)256 << 10)   /* bytes of all nodes' journals at a time, when one watches */
+#define LINES_MOST  4096                  /* and lines, which may be empty ones */
 #define TIME_BYTES  24                    /* of a record's header, up to and with its time */
 
 /* The journal of a node, a segment at a time. */
@@ -344,7 +345,7 @@ struct run_output_follow {
     struct run_output_query query;
     struct source *sources;
     struct run_output_place *places;
-    uint32_t count;
+    uint32_t count, first; /* `first` is looked at first, the next time */
     bool has_cursor;
     struct run_output_line cursor;
 };
@@ -374,14 +375,15 @@ weft_status run_output_follow(const struct run_output_query *query, const struct
     return WEFT_OK;
 }
 
-/* What was added to a node's journal. */
-static weft_status follow_source(struct run_output_follow *follow, uint32_t i, struct run_output_scan *scan, bool *more,
-                                 struct error *error)
+/* What was added to a node's journal, some `most` bytes of it; `*taken` are those. */
+static weft_status follow_source(struct run_output_follow *follow, uint32_t i, struct run_output_scan *scan,
+                                 size_t most, size_t *taken, bool *more, struct error *error)
 {
     struct source *source = &follow->sources[i];
     struct run_output_place *place = &follow->places[i];
     struct run_output_seen seen = {0};
     size_t at = 0;
+    *taken = 0;
     free(source->firsts);
     source->firsts = NULL;
     weft_status status = journal_segments(source->folder, &source->firsts, &source->count, error);
@@ -393,12 +395,13 @@ static weft_status follow_source(struct run_output_follow *follow, uint32_t i, s
     /* Whether another one follows has to be known before reading: what it follows is complete then. */
     while (at < source->count && source->firsts[at] <= place->segment)
         at++;
-    status = run_output_scan(scan, source->folder, source->node, place, FOLLOW_MOST, &seen, error);
+    status = run_output_scan(scan, source->folder, source->node, place, most, &seen, error);
     if (status == WEFT_OK && !seen.partial && at < source->count) {
         *place = (struct run_output_place){source->firsts[at], 0};
         *more = true;
     }
     *more = *more || seen.partial;
+    *taken = seen.bytes;
     return status;
 }
 
@@ -407,9 +410,20 @@ weft_status run_output_follow_next(struct run_output_follow *follow, struct run_
     struct run_output_scan scan;
     struct run_output_page made = {0};
     weft_status status = WEFT_OK;
+    size_t left = FOLLOW_MOST, taken = 0;
     run_output_scan_begin(&scan, &follow->query, follow->has_cursor ? &follow->cursor : NULL, true);
-    for (uint32_t i = 0; status == WEFT_OK && i < follow->count; i++)
-        status = follow_source(follow, i, &scan, &made.more, error);
+    scan.count_most = LINES_MOST;
+    /* Each has its share of what those before it have left, so that lines of the same time come together. */
+    for (uint32_t i = 0; status == WEFT_OK && i < follow->count; i++) {
+        const size_t share = left / (follow->count - i);
+        if (share == 0 || scan.count >= LINES_MOST) {
+            made.more = true;
+            break;
+        }
+        status = follow_source(follow, (follow->first + i) % follow->count, &scan, share, &taken, &made.more, error);
+        left -= taken < left ? taken : left;
+    }
+    follow->first = (follow->first + 1) % follow->count;
     if (status == WEFT_OK) {
         sort(&scan);
         run_output_scan_give(&scan, &made);

@@ -85,8 +85,9 @@ weft_status run_output_follow(const struct run_output_query *query, const struct
                               const char *cursor, struct run_output_follow **follow, struct error *error);
 
 /**
- * What was added since, as far as it is in 256 KiB of each node's journal: takes some milliseconds at most. page->more
- * tells to ask again at once. Lines of nodes whose clocks differ come as they are found, but none is left out.
+ * What was added since, as far as it is in some 256 KiB of all nodes' journals together, and in some 4,000 lines: takes
+ * a few milliseconds at most. page->more tells to ask again at once; nodes take turns in being the first. Lines of
+ * nodes whose clocks differ, or that print more than that, come as they are found, but none is left out.
  */
 weft_status run_output_follow_next(struct run_output_follow *follow, struct run_output_page *page, struct error *error);
 void run_output_follow_close(struct run_output_follow *follow);

@@ -176,20 +176,20 @@ static weft_status add_record(struct run_output_scan *scan, uint32_t node, const
 
 /* ---- segments --------------------------------------------------------------------------------------------------- */
 
-/* Read up to `most` bytes of a file, and of a record that ends behind them, from `offset` on. */
+/* Read up to `most` bytes of a file from `offset` on; `*there` is how many there are. */
 static weft_status load(struct run_output_scan *scan, const char *path, uint64_t offset, size_t most, size_t *got,
-                        bool *partial, struct error *error)
+                        uint64_t *there, struct error *error)
 {
-    struct stat there;
+    struct stat found;
     *got = 0;
+    *there = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return errno == ENOENT ? WEFT_OK : error_system(error, "cannot open '%s'", path);
-    weft_status status = fstat(file, &there) == 0 ? WEFT_OK : error_system(error, "cannot look at '%s'", path);
-    uint64_t size = status == WEFT_OK && (uint64_t)there.st_size > offset ? (uint64_t)there.st_size - offset : 0;
-    *partial = size > most;
-    if (*partial)
-        size = size < most + RECORD_MOST ? size : most + RECORD_MOST;
+    weft_status status = fstat(file, &found) == 0 ? WEFT_OK : error_system(error, "cannot look at '%s'", path);
+    if (status == WEFT_OK && (uint64_t)found.st_size > offset)
+        *there = (uint64_t)found.st_size - offset;
+    size_t size = *there < most ? (size_t)*there : most;
     if (size > SEGMENT_MOST)
         size = SEGMENT_MOST;
     if (size > scan->size) {
@@ -216,24 +216,31 @@ weft_status run_output_scan(struct run_output_scan *scan, const char *folder, ui
                             struct run_output_place *place, size_t most, struct run_output_seen *seen,
                             struct error *error)
 {
+    const size_t count_most = scan->count_most ? scan->count_most : SIZE_MAX;
     char path[FILE_PATH_BYTES];
-    size_t got = 0, at = 0, used;
+    size_t got = 0, used = 0;
+    uint64_t there = 0;
     struct journal_record record;
     *seen = (struct run_output_seen){0};
     weft_status status = journal_segment_path(path, folder, place->segment, error);
     if (status == WEFT_OK)
-        status = load(scan, path, place->offset, most, &got, &seen->partial, error);
-    while (status == WEFT_OK && at < got && at < most &&
-           journal_get(scan->bytes + at, got - at, &record, &used) == JOURNAL_FOUND) {
+        status = load(scan, path, place->offset, most, &got, &there, error);
+    if (status == WEFT_OK && got < there && journal_get(scan->bytes, got, &record, &used) != JOURNAL_FOUND)
+        status = load(scan, path, place->offset, most > RECORD_MOST ? most : RECORD_MOST, &got, &there, error);
+    while (status == WEFT_OK && seen->bytes < got && (seen->bytes == 0 || seen->bytes < most) &&
+           scan->count < count_most &&
+           journal_get(scan->bytes + seen->bytes, got - seen->bytes, &record, &used) == JOURNAL_FOUND) {
         if (!seen->any)
             seen->first = record.time;
         seen->any = true;
         seen->last = record.time;
-        at += used;
+        seen->bytes += used;
         status = add_record(scan, node, &record, error);
     }
-    seen->partial = seen->partial && at >= most; /* what follows is damaged otherwise, and nothing more comes of it */
-    place->offset += at;
+    /* Where all was read, or nothing could be, what follows is torn or damaged, and nothing more comes of it. */
+    const bool left_out = got < there ? seen->any : seen->bytes >= most || scan->count >= count_most;
+    seen->partial = left_out && seen->bytes < there;
+    place->offset += seen->bytes;
     return status;
 }
 

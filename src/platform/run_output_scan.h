@@ -16,21 +16,23 @@ struct run_output_scan {
     struct buffer texts;
     uint8_t *bytes; /**< of the segment */
     size_t size;
-    uint64_t read; /**< bytes of journals so far */
+    uint64_t read;     /**< bytes of journals so far */
+    size_t count_most; /**< a record is the last one when so many lines are there; 0: any number */
 };
 
 /** What was in it. */
 struct run_output_seen {
     bool any;             /**< a record at all; then: */
     uint64_t first, last; /**< their times */
-    bool partial;         /**< there is more behind `most` bytes */
+    size_t bytes;         /**< of the records that were read */
+    bool partial;         /**< there is more behind these, which was left out because of `most`, or `count_most` */
 };
 
 void run_output_scan_begin(struct run_output_scan *scan, const struct run_output_query *query,
                            const struct run_output_line *cursor, bool forwards);
 
-/** Read a segment of a node's journal from `place` on, `most` bytes and the record in which they end at most; `*place`
- * is then behind the last record. A segment that is gone is empty. */
+/** Read a segment of a node's journal from `place` on, `most` bytes or the one record that has more; `*place` is then
+ * behind the last record. A segment that is gone is empty. */
 weft_status run_output_scan(struct run_output_scan *scan, const char *folder, uint32_t node,
                             struct run_output_place *place, size_t most, struct run_output_seen *seen,
                             struct error *error);

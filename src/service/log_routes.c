@@ -14,26 +14,35 @@
 #include <string.h>
 
 #define QUEUED_MOST  ((size_t)64 << 10) /* bytes that a watcher has not taken */
+#define NODES_MOST   2048               /* whose output is watched at once, a node counted for each who watches it: */
+#define OWN_MOST     512                /* of one user's */
 #define QUIET_TICKS  60 /* quarters of a second without a line, before an empty one shows that all is well */
 #define NOTHING      "{\"lines\":[],\"more\":false,\"before\":null,\"after\":null}\n"
 #define CURSOR_BYTES (RUN_OUTPUT_CURSOR_BYTES + 24)
 
 /* A call for lines. */
-struct reading {
+struct log_reading {
     struct route_call *call;
     struct run_output_query query;
     char engine[FILE_PATH_BYTES];
     const char *cursor; /* within the attempt; NULL: none */
     bool forwards;
     struct run_output_page page;
+    size_t written;                   /* lines of the page */
     struct run_output_follow *follow; /* NULL: the attempt has not begun */
     bool one_attempt;                 /* only this one is watched */
     unsigned quiet;
+    struct log_reading *next; /* of those that watch */
 };
 
 static void release(void *kept)
 {
-    struct reading *reading = kept;
+    struct log_reading *reading = kept;
+    for (struct log_reading **at = &service_of(reading->call)->watching; *at; at = &(*at)->next)
+        if (*at == reading) {
+            *at = reading->next;
+            break;
+        }
     run_output_page_free(&reading->page);
     run_output_follow_close(reading->follow);
     free(reading);
@@ -41,7 +50,7 @@ static void release(void *kept)
 
 /* ---- what is asked for ------------------------------------------------------------------------------------------ */
 
-static void begin_attempt(struct reading *reading, const struct registry_run *run, int64_t epoch)
+static void begin_attempt(struct log_reading *reading, const struct registry_run *run, int64_t epoch)
 {
     reading->query.attempt.epoch = (uint64_t)epoch;
     reading->query.nodes = (uint32_t)run->nodes;
@@ -49,7 +58,7 @@ static void begin_attempt(struct reading *reading, const struct registry_run *ru
 }
 
 /* "EPOCH.CURSOR" of `before` or `after`. False: answered. */
-static bool read_cursor(struct reading *reading, const char *name, int64_t *epoch)
+static bool read_cursor(struct log_reading *reading, const char *name, int64_t *epoch)
 {
     const struct route_value *value = route_value(reading->call, name);
     char *end = NULL;
@@ -74,7 +83,7 @@ static int64_t number_or_any(const struct route_call *call, const char *name)
 }
 
 /* False: answered. */
-static bool read_query(struct reading *reading, const struct registry_run *run)
+static bool read_query(struct log_reading *reading, const struct registry_run *run)
 {
     struct route_call *call = reading->call;
     struct error error = {0};
@@ -109,7 +118,7 @@ static bool read_query(struct reading *reading, const struct registry_run *run)
 
 /* ---- lines ------------------------------------------------------------------------------------------------------ */
 
-static const char *cursor_of(const struct reading *reading, const char *cursor, char text[CURSOR_BYTES])
+static const char *cursor_of(const struct log_reading *reading, const char *cursor, char text[CURSOR_BYTES])
 {
     if (!*cursor)
         return NULL;
@@ -117,7 +126,7 @@ static const char *cursor_of(const struct reading *reading, const char *cursor, 
     return text;
 }
 
-static void put_line(struct json_writer *writer, const struct reading *reading, const struct run_output_line *line)
+static void put_line(struct json_writer *writer, const struct log_reading *reading, const struct run_output_line *line)
 {
     char inner[RUN_OUTPUT_CURSOR_BYTES], cursor[CURSOR_BYTES];
     json_open_object(writer, NULL);
@@ -136,7 +145,7 @@ static void put_line(struct json_writer *writer, const struct reading *reading, 
 
 static weft_status read_page(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    struct reading *reading = call->kept;
+    struct log_reading *reading = call->kept;
     char text[CURSOR_BYTES];
     weft_status status = run_output_page(&reading->query, reading->cursor, reading->forwards,
                                          (size_t)route_value(call, "most")->integer, &reading->page, error);
@@ -156,24 +165,34 @@ static weft_status read_page(struct route_call *call, struct json_writer *answer
 
 /* ---- watching --------------------------------------------------------------------------------------------------- */
 
-/* Write a page's lines to the stream, a line of JSON each; the page is empty then. */
-static void write_lines(struct reading *reading)
+/* Write the page's lines to the stream, a line of JSON each, until the client has to read first (false). Otherwise the
+ * page is empty then. */
+static bool write_lines(struct log_reading *reading)
 {
-    struct json_writer writer;
-    for (size_t i = 0; i < reading->page.count; i++) {
+    const struct run_output_page *page = &reading->page;
+    const size_t queued = http_stream_queued(reading->call->request);
+    struct buffer lines = {0};
+    while (reading->written < page->count && queued + buffer_size(&lines) < QUEUED_MOST) {
+        struct json_writer writer;
         json_begin(&writer, JSON_LINE);
-        put_line(&writer, reading, &reading->page.lines[i]);
+        put_line(&writer, reading, &page->lines[reading->written++]);
         if (!writer.failed) {
-            http_stream_write(reading->call->request, writer.text, writer.length);
-            http_stream_write(reading->call->request, "\n", 1);
+            buffer_put(&lines, writer.text, writer.length);
+            buffer_put(&lines, "\n", 1);
         }
         json_end(&writer);
     }
+    http_stream_write(reading->call->request, buffer_begin(&lines), buffer_size(&lines));
+    buffer_free(&lines);
+    if (reading->written < page->count)
+        return false;
     run_output_page_free(&reading->page);
+    reading->written = 0;
+    return true;
 }
 
-/* Write what was added. True: the attempt is behind, or all is over, and there is more to be said. */
-static bool follow_on(struct reading *reading)
+/* Write what was added. True: there is more to be said, of this attempt or of the next, and room for it. */
+static bool follow_on(struct log_reading *reading)
 {
     struct database *reader = service_of(reading->call)->reader;
     struct registry_run run;
@@ -190,7 +209,8 @@ static bool follow_on(struct reading *reading)
     if (reading->follow && run_output_follow_next(reading->follow, &reading->page, NULL) == WEFT_OK) {
         more = reading->page.more;
         reading->quiet = reading->page.count ? 0 : reading->quiet;
-        write_lines(reading);
+        if (!write_lines(reading))
+            return false;
     }
     if (more)
         return true;
@@ -207,24 +227,51 @@ static bool follow_on(struct reading *reading)
 
 static void drained(void *context)
 {
-    struct reading *reading = context;
+    struct log_reading *reading = context;
     for (int turn = 0; turn < 4; turn++) /* others are served in between */
-        if (http_stream_queued(reading->call->request) >= QUEUED_MOST || !follow_on(reading))
+        if (!write_lines(reading) || !follow_on(reading))
             return;
 }
 
 static void idle(void *context)
 {
-    struct reading *reading = context;
+    struct log_reading *reading = context;
     if (++reading->quiet % QUIET_TICKS == 0)
         http_stream_write(reading->call->request, "\n", 1);
     drained(context);
 }
 
+/* Whether one more may watch: each looks at the journals of all of its nodes, four times a second. False: answered. */
+static bool may_watch(struct log_reading *reading)
+{
+    struct route_call *call = reading->call;
+    const uint32_t nodes = reading->query.node == RUN_OUTPUT_ANY ? reading->query.nodes : 1;
+    uint32_t all = nodes, own = nodes;
+    for (const struct log_reading *each = service_of(call)->watching; each; each = each->next) {
+        const uint32_t watched = each->query.node == RUN_OUTPUT_ANY ? each->query.nodes : 1;
+        all += watched;
+        own += strcmp(each->call->who.user, call->who.user) == 0 ? watched : 0;
+    }
+    if (all <= NODES_MOST && own <= OWN_MOST)
+        return true;
+    http_reply_header(call->request, "Retry-After", "10");
+    if (own > OWN_MOST)
+        http_fail(call->request, 429,
+                  "you watch the output of %" PRIu32 " nodes already, and %d are the most: end some of that, or choose "
+                  "a node",
+                  own - nodes, OWN_MOST);
+    else
+        http_fail(call->request, 503,
+                  "the output of %" PRIu32 " nodes is watched already, and %d are the most: try again later, or choose "
+                  "a node",
+                  all - nodes, NODES_MOST);
+    return false;
+}
+
 /* The last lines are there: show them, and what comes. */
 static void begin_stream(struct route_call *call, weft_status status, const struct error *error)
 {
-    struct reading *reading = call->kept;
+    struct log_reading *reading = call->kept;
     struct error failure = {0};
     if (status == WEFT_OK && reading->query.attempt.epoch > 0)
         status = run_output_follow(&reading->query, reading->cursor ? NULL : reading->page.ends, reading->cursor,
@@ -233,6 +280,10 @@ static void begin_stream(struct route_call *call, weft_status status, const stru
         http_fail_error(call->request, failure.status != WEFT_OK ? &failure : error);
         return;
     }
+    if (!may_watch(reading))
+        return;
+    reading->next = service_of(call)->watching;
+    service_of(call)->watching = reading;
     http_stream_begin(call->request, 200, "application/x-ndjson",
                       &(struct http_stream_events){.drained = drained, .idle = idle, .context = reading});
     if (route_value(call, "most")->integer == 0)
@@ -245,7 +296,7 @@ static void begin_stream(struct route_call *call, weft_status status, const stru
 static void read_log(struct route_call *call)
 {
     struct registry_run run;
-    struct reading *reading = calloc(1, sizeof *reading);
+    struct log_reading *reading = calloc(1, sizeof *reading);
     static const struct error none = {0};
     if (!reading) {
         http_fail(call->request, 503, "the server is out of memory at the moment");

@@ -30,6 +30,7 @@ struct service {
     struct retention *retention;   /* what ended runs have left is thrown away */
     struct exec_session *sessions; /* commands that run in nodes for somebody: a list */
     unsigned session_count;
+    struct log_reading *watching;   /* who watches what runs print: a list */
     char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
     struct complaint audit_trouble;

@@ -273,6 +273,48 @@ static void watching_goes_on_from_a_page(void **state)
         journal_writer_close(&writers[node]);
 }
 
+/* Nodes that print more than is read at a time, one of them empty lines: each turn is small, and all nodes have their
+ * share of it. */
+static void watching_takes_small_turns(void **state)
+{
+    enum { RECORDS = 100, BYTES = 8000, TURN = 256 << 10 };
+    static char text[BYTES];
+    struct run_output_follow *follow;
+    struct run_output_page page;
+    struct run_output_query query = query_of(4);
+    size_t lines[4] = {0}, wanted[4] = {0}, turns = 0;
+    for (uint32_t node = 0; node < 4; node++) {
+        const size_t length = node == 3 ? 1 : 80;
+        for (size_t i = 0; i < BYTES; i++)
+            text[i] = i % length == length - 1 ? '\n' : 'x';
+        for (uint64_t i = 0; i < RECORDS; i++) {
+            struct journal_record record = {
+                .kind = JOURNAL_OUTPUT, .output = {1, JOURNAL_NO_RANK}, .text = text, .size = BYTES};
+            put_record(node, &record, 1700000000000000 + i);
+            wanted[node] += BYTES / length;
+        }
+        write_segment(node);
+    }
+    assert_int_equal(run_output_follow(&query, NULL, NULL, &follow, NULL), WEFT_OK);
+    for (bool more = true; more; turns++) {
+        size_t bytes = 0;
+        assert_int_equal(run_output_follow_next(follow, &page, NULL), WEFT_OK);
+        for (size_t i = 0; i < page.count; i++) {
+            bytes += strlen(page.lines[i].text) + 1;
+            lines[page.lines[i].node]++;
+        }
+        assert_in_range(bytes, 0, TURN + BYTES);
+        assert_in_range(page.count, 0, 4096 + BYTES);
+        if (turns == 3) /* by then each was the first of a turn */
+            for (uint32_t node = 0; node < 4; node++)
+                assert_in_range(lines[node], wanted[node] / RECORDS, wanted[node]);
+        more = page.more;
+        run_output_page_free(&page);
+    }
+    assert_memory_equal(lines, wanted, sizeof lines);
+    run_output_follow_close(follow);
+}
+
 static void what_is_dropped_is_told(void **state)
 {
     char journal[FILE_PATH_BYTES];
@@ -410,6 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(pages_are_what_was_printed, begin, end),
         cmocka_unit_test_setup_teardown(watching_goes_on_from_a_page, begin, end),
+        cmocka_unit_test_setup_teardown(watching_takes_small_turns, begin, end),
         cmocka_unit_test_setup_teardown(what_is_dropped_is_told, begin, end),
         cmocka_unit_test_setup_teardown(damage_is_passed_over, begin, end),
         cmocka_unit_test_setup_teardown(odd_questions_are_refused, begin, end),
