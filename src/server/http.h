@@ -38,7 +38,8 @@ struct http_limits {
     uint32_t address_connections; /**< of one address [512; of this machine's own: as many as there are] */
     size_t head_bytes;            /**< first line and headers [16 KiB] */
     size_t body_bytes;            /**< of a request, unless the application says otherwise [1 MiB] */
-    size_t bodies_bytes;          /**< of all requests together [512 MiB] */
+    size_t bodies_bytes;          /**< of all requests together, from when they come until the answer [512 MiB];
+                                       nobody (http_request_share) may have more than what then is left */
     double head_seconds;          /**< from the connection, or the first byte, to the end of the head [10] */
     double idle_seconds;          /**< between two requests [60] */
     double stall_seconds;         /**< without progress: a body, a reply, a stream that is not read [30] */
@@ -113,6 +114,9 @@ const char *http_request_query(const struct http_request *request); /**< behind 
 const char *http_request_header(const struct http_request *request, const char *name); /**< or NULL */
 const char *http_request_peer(const struct http_request *request);            /**< the client's address, in digits */
 bool http_request_peer_user(const struct http_request *request, uid_t *user); /**< as peer_user() */
+/** In begin(): whose share of the room for bodies the request has; the client's address, unless this says somebody. */
+void http_request_share(struct http_request *request, const char *name);
+
 bool http_request_is_head(const struct http_request *request);
 bool http_request_is_local(const struct http_request *request); /**< the server listens for this machine alone */
 bool http_request_is_encrypted(const struct http_request *request);

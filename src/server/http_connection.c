@@ -23,25 +23,6 @@ void http_connection_enter(struct http_connection *connection, enum http_state s
     TAILQ_INSERT_TAIL(&server->connections, connection, entry);
 }
 
-static void let_claim_go(struct http_connection *connection)
-{
-    connection->server->claimed -= connection->claimed;
-    connection->claimed = 0;
-    atomic_store_explicit(&connection->server->body_bytes, connection->server->claimed, memory_order_relaxed);
-}
-
-/* So many more bytes of a body are kept: false where all requests together would have too many. */
-static bool claim(struct http_connection *connection, size_t bytes)
-{
-    struct http_server *server = connection->server;
-    if (bytes > server->limits.bodies_bytes - server->claimed)
-        return false;
-    connection->claimed += bytes;
-    server->claimed += bytes;
-    atomic_store_explicit(&server->body_bytes, server->claimed, memory_order_relaxed);
-    return true;
-}
-
 static void end_tls(struct bufferevent *bufferevent)
 {
     SSL *ssl = bufferevent_openssl_get_ssl(bufferevent);
@@ -62,7 +43,6 @@ void http_connection_close(struct http_connection *connection)
         LIST_REMOVE(connection->address, entry);
         free(connection->address);
     }
-    let_claim_go(connection);
     if (server->tls)
         end_tls(connection->bufferevent);
     bufferevent_free(connection->bufferevent);
@@ -81,6 +61,12 @@ static void refuse(struct http_connection *connection, unsigned status, const ch
 {
     connection->close_after = true;
     http_fail_parameter(connection->request, status, NULL, sentence);
+}
+
+static void refuse_for_room(struct http_connection *connection)
+{
+    http_reply_header(connection->request, "Retry-After", "2");
+    refuse(connection, 503, "other requests fill the room for bodies at the moment: try again soon");
 }
 
 static bool begin_request(struct http_connection *connection)
@@ -137,9 +123,8 @@ static void begin(struct http_connection *connection)
         refuse(connection, 413, sentence);
         return;
     }
-    if (message->framing == MESSAGE_LENGTH && !claim(connection, (size_t)message->length)) {
-        http_reply_header(request, "Retry-After", "2");
-        refuse(connection, 503, "other requests fill the room for bodies at the moment: try again soon");
+    if (message->framing == MESSAGE_LENGTH && !http_body_has_room(request, (size_t)message->length)) {
+        refuse_for_room(connection);
         return;
     }
     if (message->expects_continue && evbuffer_get_length(bufferevent_get_input(connection->bufferevent)) == 0)
@@ -239,9 +224,8 @@ static bool add_to_body(struct http_connection *connection, const char *bytes, s
         refuse(connection, 413, sentence);
         return false;
     }
-    if (!claim(connection, size) || evbuffer_add(request->body, bytes, size) != 0) {
-        http_reply_header(request, "Retry-After", "2");
-        refuse(connection, 503, "other requests fill the room for bodies at the moment: try again soon");
+    if (!http_body_claim(request, size) || evbuffer_add(request->body, bytes, size) != 0) {
+        refuse_for_room(connection);
         return false;
     }
     return true;
@@ -280,8 +264,12 @@ static bool take_body(struct http_connection *connection)
     if (request->message.framing == MESSAGE_CHUNKED) {
         whole = take_chunks(connection);
     } else {
-        evbuffer_remove_buffer(input, request->body,
-                               (size_t)request->message.length - evbuffer_get_length(request->body));
+        const size_t wanted = (size_t)request->message.length - evbuffer_get_length(request->body);
+        const size_t taken = before < wanted ? before : wanted;
+        if (http_body_claim(request, taken))
+            evbuffer_remove_buffer(input, request->body, taken);
+        else
+            refuse_for_room(connection);
         whole = evbuffer_get_length(request->body) == request->message.length;
     }
     if (request->answered)
@@ -328,7 +316,6 @@ void http_connection_answered(struct http_connection *connection)
 {
     http_request_free(connection->request);
     connection->request = NULL;
-    let_claim_go(connection);
     if (!connection->close_after) {
         http_connection_enter(connection, HTTP_IDLE);
         pump(connection);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files of the HTTP server share: http_server.c (listening, the thread), http_connection.c (reading), and
- * http_reply.c (answering). Everything here belongs to the server's thread unless it says otherwise. */
+/** What the files of the HTTP server share: http_server.c (listening, the thread), http_connection.c (reading),
+ * http_body.c (room for bodies), and http_reply.c (answering). Everything here belongs to the server's thread unless it
+ * says otherwise. */
 #ifndef WEFT_SERVER_HTTP_INTERNAL_H
 #define WEFT_SERVER_HTTP_INTERNAL_H
 
@@ -21,7 +22,8 @@
 
 #define HTTP_SWEEP_SECONDS  0.25  /* how often deadlines are looked at */
 #define HTTP_INPUT_MOST     65536 /* bytes read ahead of a connection */
-#define HTTP_LINGER_SECONDS 2.0   /* how long a client that is still sending has to read its refusal */
+#define HTTP_SHARE_BYTES    64
+#define HTTP_LINGER_SECONDS 2.0 /* how long a client that is still sending has to read its refusal */
 
 /* Of events of the loop: what is asked goes before what is written to streams, so that an event for a thousand
  * subscribers keeps no request waiting for all of them: with 1,000 of them, requests' p99 is 11 ms instead of 35
@@ -48,6 +50,14 @@ struct http_address_count {
     uint32_t count;
 };
 
+/* What somebody's requests have of the room for bodies; gone with the last of these. */
+struct http_share {
+    LIST_ENTRY(http_share) entry;
+    char name[HTTP_SHARE_BYTES];
+    uint32_t requests;
+    size_t claimed;
+};
+
 struct http_connection {
     TAILQ_ENTRY(http_connection) entry;
     struct http_server *server;
@@ -58,7 +68,6 @@ struct http_connection {
     uint64_t since;    /* when the state began, clock_now() */
     uint64_t progress; /* when bytes last moved the way that is waited for */
     uint64_t moved;    /* how many have in this state */
-    size_t claimed;    /* of the server's bytes of bodies */
     bool input_ended;  /* the client will send no more */
     bool close_after;  /* this answer is the last */
     bool peer_known;   /* `peer_user` is the user at the other end */
@@ -79,7 +88,10 @@ struct http_request {
     struct evbuffer *body; /* as it comes */
     char *body_text;       /* when it is whole */
     size_t body_size, body_most;
-    struct evbuffer *headers; /* of the answer */
+    char sharer[HTTP_SHARE_BYTES]; /* whose share of the room for bodies it has */
+    struct http_share *share;      /* NULL: it has no body */
+    size_t claimed;                /* of the server's bytes of bodies */
+    struct evbuffer *headers;      /* of the answer */
     struct http_stream_events events;
     unsigned status; /* of the answer; 0: none was sent */
     bool encrypted, answered, streaming, chunked, ended;
@@ -110,6 +122,7 @@ struct http_server {
     TAILQ_HEAD(, http_connection) connections; /* those that waited longest first, by their last change of state */
     LIST_HEAD(, http_address_count) addresses[256];
     LIST_HEAD(, http_request) requests;
+    LIST_HEAD(, http_share) shares;
     uint32_t connection_count;
     size_t claimed;
     char date[40];
@@ -137,6 +150,14 @@ void http_connection_enter(struct http_connection *connection, enum http_state s
 void http_connection_sweep(struct http_connection *connection, uint64_t now);
 /** The answer is on its way in full: go on with the next request, or end. */
 void http_connection_answered(struct http_connection *connection);
+
+/* http_body.c */
+
+/** Whether so many more bytes of its body have room now. */
+bool http_body_has_room(const struct http_request *request, size_t bytes);
+/** So many more bytes of its body are kept, until the request is freed: false where there is no room for them. */
+bool http_body_claim(struct http_request *request, size_t bytes);
+void http_body_release(struct http_request *request);
 
 /* http_reply.c */
 

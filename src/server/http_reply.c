@@ -30,6 +30,7 @@ struct http_request *http_request_new(struct http_connection *connection)
     request->message.method = "GET"; /* until it is known */
     request->query = "";
     snprintf(request->peer, sizeof request->peer, "%s", connection->address->text);
+    http_request_share(request, request->peer);
     LIST_INSERT_HEAD(&connection->server->requests, request, entry);
     atomic_fetch_add_explicit(&connection->server->count_requests, 1, memory_order_relaxed);
     return request;
@@ -44,6 +45,7 @@ void http_request_free(struct http_request *request)
     if (request->release)
         request->release(request->data);
     LIST_REMOVE(request, entry);
+    http_body_release(request);
     evbuffer_free(request->body);
     evbuffer_free(request->headers);
     free(request->path);

@@ -297,6 +297,8 @@ void router_begin(void *context, struct http_request *request, size_t *body_most
     }
     if (!route_read_parameters(call, entry, &path) || !permit(call) || !read_idempotency_key(call) || !type_fits(call))
         return;
+    if (known)
+        http_request_share(request, call->who.user);
     if (call->route->body_most)
         *body_most = call->route->body_most;
     else if (!call->route->request && !call->route->consumes)

@@ -23,6 +23,7 @@ static struct {
     struct token_record tokens[TOKENS_MOST];
     size_t token_count;
     _Atomic unsigned audited, late;
+    struct route_call *held; /* NULL: none */
 } toy;
 
 static void reply_text(struct route_call *call, const char *key, const char *text)
@@ -78,6 +79,10 @@ static void keep_blob(struct route_call *call)
 {
     size_t size;
     struct json_writer writer;
+    if (route_value(call, "held")->truth && toy.held != call) { /* answered when somebody says so */
+        toy.held = call;
+        return;
+    }
     http_request_body(call->request, &size);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
@@ -108,6 +113,14 @@ static void answer_late(struct route_call *call)
         pthread_detach(thread);
     else
         exit(1);
+}
+
+static void let_blob_go(struct route_call *call)
+{
+    if (toy.held)
+        keep_blob(toy.held);
+    toy.held = NULL;
+    remove_thing(call);
 }
 
 static void send_bytes(struct route_call *call)
@@ -221,6 +234,8 @@ static const struct route_parameter echo_parameters[] = {
     {0}};
 static const struct route_parameter thing_parameters[] = {{.name = "thing", .type = ROUTE_NAME, .meaning = "Its name."},
                                                           {0}};
+static const struct route_parameter blob_parameters[] = {
+    {.name = "held", .type = ROUTE_BOOL, .fallback = "false", .meaning = "Answer when letBlobGo says so."}, {0}};
 static const struct route_parameter bytes_parameters[] = {
     {.name = "bytes", .type = ROUTE_INTEGER, .least = 0, .most = 1e9, .fallback = "1000", .meaning = "How many."}, {0}};
 static const struct route_parameter event_parameters[] = {
@@ -247,8 +262,10 @@ static const struct route routes[] = {
      .response = "Name", .status = 201, .idempotent_key = true, .handler = make_thing},
     {TOY("DELETE", "/api/v1/things/{thing}", "removeThing", "Remove a thing."), .permission = ROUTE_USER,
      .parameters = thing_parameters, .status = 204, .handler = remove_thing},
-    {TOY("POST", "/api/v1/blobs", "keepBlob", "Keep bytes."), .permission = ROUTE_USER,
+    {TOY("POST", "/api/v1/blobs", "keepBlob", "Keep bytes."), .permission = ROUTE_USER, .parameters = blob_parameters,
      .consumes = "application/octet-stream", .response = "Kept", .body_most = 8 << 20, .handler = keep_blob},
+    {TOY("DELETE", "/api/v1/blobs", "letBlobGo", "Answer who keeps bytes that are held."), .permission = ROUTE_USER,
+     .status = 204, .handler = let_blob_go},
     {TOY("GET", "/api/v1/late", "answerLate", "Answered after 0.2 s."), .permission = ROUTE_USER, .response = "Name",
      .handler = answer_late},
     {TOY("GET", "/api/v1/bytes", "sendBytes", "Bytes, all at once."), .permission = ROUTE_USER,
