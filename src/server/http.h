@@ -46,7 +46,7 @@ struct http_limits {
     double bytes_per_second;      /**< a body or reply may take stall_seconds, and by this rate longer [4096] */
 };
 
-/** What answers. Both functions run on the server's thread. */
+/** What answers. Its functions run on the server's thread. */
 struct http_application {
     /**
      * The head has come. Answer at once (who may not, what is not there), or return with `*body_most` set to the most
@@ -55,6 +55,9 @@ struct http_application {
     void (*begin)(void *context, struct http_request *request, size_t *body_most);
     /** The request is whole. Answer now or later. */
     void (*handle)(void *context, struct http_request *request);
+    /** Of an answer without a known end, every two seconds: whether it may go on. False: the connection ends, as if the
+     * client had gone. NULL: it may. */
+    bool (*still)(void *context, struct http_request *request);
     void *context;
 };
 

@@ -496,6 +496,15 @@ static bool too_slow(const struct http_connection *connection, uint64_t now)
                       limits->stall_seconds + (double)connection->moved / limits->bytes_per_second);
 }
 
+static bool may_go_on(struct http_request *request, uint64_t now)
+{
+    const struct http_application *application = &request->server->application;
+    if (!application->still || !later_than(now, request->asked, HTTP_STILL_SECONDS))
+        return true;
+    request->asked = now;
+    return application->still(application->context, request);
+}
+
 static void time_out(struct http_connection *connection, const char *sentence)
 {
     atomic_fetch_add_explicit(&connection->server->timeouts, 1, memory_order_relaxed);
@@ -531,6 +540,8 @@ void http_connection_sweep(struct http_connection *connection, uint64_t now)
         if (evbuffer_get_length(bufferevent_get_output(connection->bufferevent)) > 0 &&
             later_than(now, connection->progress, limits->stall_seconds))
             time_out(connection, NULL);
+        else if (!may_go_on(connection->request, now))
+            http_connection_close(connection);
         else if (connection->request->events.idle)
             connection->request->events.idle(connection->request->events.context);
         break;

@@ -22,6 +22,7 @@
 
 #define HTTP_SWEEP_SECONDS  0.25  /* how often deadlines are looked at */
 #define HTTP_INPUT_MOST     65536 /* bytes read ahead of a connection */
+#define HTTP_STILL_SECONDS  2.0   /* how often the application is asked whether a stream may go on */
 #define HTTP_SHARE_BYTES    64
 #define HTTP_LINGER_SECONDS 2.0 /* how long a client that is still sending has to read its refusal */
 
@@ -93,6 +94,7 @@ struct http_request {
     size_t claimed;                /* of the server's bytes of bodies */
     struct evbuffer *headers;      /* of the answer */
     struct http_stream_events events;
+    uint64_t asked;  /* of a stream: when the application was asked last whether it may go on */
     unsigned status; /* of the answer; 0: none was sent */
     bool encrypted, answered, streaming, chunked, ended;
     void *data;

@@ -341,6 +341,7 @@ void http_stream_begin(struct http_request *request, unsigned status, const char
     connection->close_after |= !request->chunked && !head;
     write_head(request, status, type, SIZE_MAX);
     request->streaming = true;
+    request->asked = clock_now();
     atomic_fetch_add_explicit(&request->server->streams, 1, memory_order_relaxed);
     bufferevent_priority_set(connection->bufferevent, HTTP_PRIORITY_STREAM);
     http_connection_enter(connection, HTTP_STREAMING);

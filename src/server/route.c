@@ -232,7 +232,8 @@ weft_status router_finish(struct router *router, struct error *error)
 
 struct http_application router_application(struct router *router)
 {
-    return (struct http_application){.begin = router_begin, .handle = router_handle, .context = router};
+    return (struct http_application){
+        .begin = router_begin, .handle = router_handle, .still = router_still, .context = router};
 }
 
 static bool fits(const struct router_entry *entry, const struct route_path *path)

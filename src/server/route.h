@@ -17,7 +17,8 @@
  *
  * Projects are kept apart by the table: a route that needs a role has the project in its path as {project}, or names it
  * by `project_of`, which is asked before the body has come; a table that does neither is refused. Who has no role in
- * the project is told that it is not there.
+ * the project is told that it is not there. An answer that goes on for long ends within seconds where a token, a user
+ * or a role has ended (router_access.still).
  *
  * Everything runs on the server's thread (http.h). A handler answers at once, or keeps the call, which lives until the
  * answer is sent, and answers later.
@@ -129,6 +130,8 @@ struct router_access {
     struct identity local;
     /** Whose token is this? False: nobody's, or it has ended. */
     bool (*identify)(void *context, const char *token, struct identity *who);
+    /** Whether somebody who was let in would be again: brings `who` up to date, or says false. NULL: always. */
+    bool (*still)(void *context, struct identity *who);
     /** The role of a user in a project, whatever the token; NULL: who is somebody is a manager everywhere. */
     enum role (*role_of)(void *context, const struct identity *who, const char *project);
     /** A call that may have changed something has been answered with `status`. NULL: nobody keeps account. */

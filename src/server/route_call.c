@@ -178,14 +178,20 @@ enum role route_role(const struct route_call *call, const char *project)
     return role < who->most ? role : who->most;
 }
 
+/* The role that a route needs in the project; ROLE_NONE: none. */
+static enum role role_needed(const struct route *route)
+{
+    return route->permission == ROUTE_VIEWER    ? ROLE_VIEWER
+           : route->permission == ROUTE_MEMBER  ? ROLE_MEMBER
+           : route->permission == ROUTE_MANAGER ? ROLE_MANAGER
+                                                : ROLE_NONE;
+}
+
 /* Whether the caller may: otherwise answered. */
 static bool permit(struct route_call *call)
 {
     const struct route *route = call->route;
-    enum role needed = route->permission == ROUTE_VIEWER    ? ROLE_VIEWER
-                       : route->permission == ROUTE_MEMBER  ? ROLE_MEMBER
-                       : route->permission == ROUTE_MANAGER ? ROLE_MANAGER
-                                                            : ROLE_NONE;
+    enum role needed = role_needed(route);
     if (route->permission == ROUTE_ADMINISTRATOR && !call->who.administrator) {
         http_fail(call->request, 403, "%s takes an administrator, which '%s' is not, or not with this token",
                   route->operation, call->who.user);
@@ -359,6 +365,21 @@ void router_handle(void *context, struct http_request *request)
         http_fail_error(request, &error);
     else
         call->route->handler(call);
+}
+
+bool router_still(void *context, struct http_request *request)
+{
+    struct route_call *call = http_request_attached(request);
+    const struct router_access *access = &call->router->config.access;
+    const struct route *route = call->route;
+    if (!access->tokens || !access->still || route->permission == ROUTE_OPEN)
+        return true;
+    if (!access->still(access->context, &call->who))
+        return false;
+    if (route->permission == ROUTE_ADMINISTRATOR)
+        return call->who.administrator;
+    const enum role needed = role_needed(route);
+    return needed == ROLE_NONE || route_role(call, call->project) >= needed;
 }
 
 void route_reply(struct route_call *call, struct json_writer *writer)

@@ -55,5 +55,6 @@ weft_status router_write_document(struct router *router, struct error *error);
 /** http_application's functions. */
 void router_begin(void *context, struct http_request *request, size_t *body_most);
 void router_handle(void *context, struct http_request *request);
+bool router_still(void *context, struct http_request *request);
 
 #endif

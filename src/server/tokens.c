@@ -51,6 +51,24 @@ weft_status tokens_make(const struct token_store *store, struct token_record *wa
     return status;
 }
 
+/* Who a token is for; false: it is for nobody any more. */
+static bool admit(const struct token_record *record, int64_t now, struct identity *who)
+{
+    if (record->revoked || (record->ends && now >= record->ends))
+        return false;
+    *who = (struct identity){.most = record->most, .administrator = record->administrator};
+    memcpy(who->user, record->user, sizeof who->user);
+    memcpy(who->project, record->project, sizeof who->project);
+    memcpy(who->token, record->id, sizeof record->id);
+    return true;
+}
+
+bool tokens_still(const struct token_store *store, int64_t now, struct identity *who)
+{
+    struct token_record record;
+    return store->find(store->context, who->token, &record) && admit(&record, now, who);
+}
+
 bool tokens_identify(const struct token_store *store, const char *text, int64_t now, struct identity *who)
 {
     struct token_record record;
@@ -64,13 +82,7 @@ bool tokens_identify(const struct token_store *store, const char *text, int64_t 
     if (strspn(id, "0123456789abcdef") != ID_DIGITS || !store->find(store->context, id, &record))
         return false;
     hash(text, digest);
-    if (sodium_memcmp(digest, record.hash, sizeof digest) != 0 || record.revoked || (record.ends && now >= record.ends))
-        return false;
-    *who = (struct identity){.most = record.most, .administrator = record.administrator};
-    memcpy(who->user, record.user, sizeof who->user);
-    memcpy(who->project, record.project, sizeof who->project);
-    memcpy(who->token, record.id, sizeof record.id);
-    return true;
+    return sodium_memcmp(digest, record.hash, sizeof digest) == 0 && admit(&record, now, who);
 }
 
 weft_status tokens_revoke(const struct token_store *store, const char *id, int64_t now, struct error *error)

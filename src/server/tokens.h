@@ -53,6 +53,9 @@ weft_status tokens_make(const struct token_store *store, struct token_record *wa
 /** Whose token `text` is. False: nobody's, ended or revoked. */
 bool tokens_identify(const struct token_store *store, const char *text, int64_t now, struct identity *who);
 
+/** Whether the token that `who` was identified by would be known again, and as what. */
+bool tokens_still(const struct token_store *store, int64_t now, struct identity *who);
+
 weft_status tokens_revoke(const struct token_store *store, const char *id, int64_t now, struct error *error);
 
 #endif

@@ -51,8 +51,7 @@ static void show_server(struct route_call *call)
 
 /* A subscriber, and what it may see of the projects that were asked for last. */
 struct subscriber {
-    struct service *service;
-    struct identity who;
+    struct route_call *call; /* whose identity is kept up to date */
     struct {
         char project[PLATFORM_NAME_BYTES];
         bool seen;
@@ -73,7 +72,8 @@ static bool may_see(void *context, const char *topic, const char *kind)
     unsigned slot = subscriber->next++ % KNOWN_PROJECTS;
     strncpy(subscriber->known[slot].project, topic, PLATFORM_NAME_BYTES - 1);
     subscriber->known[slot].until = now + KNOWN_FOR;
-    return subscriber->known[slot].seen = service_may_see(subscriber->service->reader, &subscriber->who, topic);
+    return subscriber->known[slot].seen =
+               service_may_see(service_of(subscriber->call)->reader, &subscriber->call->who, topic);
 }
 
 static void subscribe(struct route_call *call)
@@ -83,8 +83,7 @@ static void subscribe(struct route_call *call)
         http_fail(call->request, 503, "the server has no memory for another subscriber at the moment");
         return;
     }
-    subscriber->service = service_of(call);
-    subscriber->who = call->who;
+    subscriber->call = call;
     events_subscribe(service_of(call)->events, call->request, route_value(call, "after")->text, may_see, subscriber,
                      free);
 }

@@ -92,17 +92,28 @@ void service_answer(struct route_call *call, weft_status status, struct json_wri
 
 /* ---- who is who ------------------------------------------------------------------------------------------------- */
 
-static bool identify(void *context, const char *token, struct identity *who)
+/* What the registry says of who has a token. */
+static bool is_user(struct service *service, struct identity *who)
 {
-    struct service *service = context;
-    struct token_store store = access_tokens(service->access);
     struct registry_user user;
-    if (!tokens_identify(&store, token, time(NULL), who))
-        return false;
     if (registry_user_get(service->reader, who->user, &user, NULL) != WEFT_OK || user.disabled)
         return false;
     who->administrator = who->administrator && user.admin;
     return true;
+}
+
+static bool identify(void *context, const char *token, struct identity *who)
+{
+    struct service *service = context;
+    struct token_store store = access_tokens(service->access);
+    return tokens_identify(&store, token, time(NULL), who) && is_user(service, who);
+}
+
+static bool still(void *context, struct identity *who)
+{
+    struct service *service = context;
+    struct token_store store = access_tokens(service->access);
+    return tokens_still(&store, time(NULL), who) && is_user(service, who);
 }
 
 static enum role role_of(void *context, const struct identity *who, const char *project)
@@ -225,6 +236,7 @@ static weft_status open_router(struct service *service, struct error *error)
     struct router_config config = {.access = {.tokens = service->tokens,
                                               .local = {.most = ROLE_MANAGER, .administrator = true},
                                               .identify = identify,
+                                              .still = still,
                                               .role_of = role_of,
                                               .answered = answered,
                                               .context = service},

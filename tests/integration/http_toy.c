@@ -333,6 +333,11 @@ static bool identify(void *context, const char *token, struct identity *who)
     return tokens_identify(&token_store, token, time(NULL), who);
 }
 
+static bool still(void *context, struct identity *who)
+{
+    return tokens_still(&token_store, time(NULL), who);
+}
+
 /* anna manages alpha and looks at beta; ben is a member of beta. */
 static enum role role_of(void *context, const struct identity *who, const char *project)
 {
@@ -432,6 +437,7 @@ int main(int argc, char **argv)
     char address[320], byte;
     struct router_config routing = {.access = {.local = {.user = "toy", .most = ROLE_MANAGER, .administrator = true},
                                                .identify = identify,
+                                               .still = still,
                                                .role_of = role_of,
                                                .answered = answered},
                                     .rate = -1,
