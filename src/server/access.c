@@ -33,12 +33,41 @@ weft_status access_open(struct page_cache *cache, const char *path, struct datab
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
+#define IN_FORCE "(revoked = 0 AND (ends = 0 OR ends > ?2))"
+
+/* Whether a user may have one more; of their tokens that are over, the last ones are kept. */
+static weft_status make_room(struct database *database, const struct token_record *record, struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT count(*) FROM tokens WHERE user = ?1 AND " IN_FORCE);
+    statement_bind_text(select, record->user);
+    statement_bind_integer(select, record->created);
+    const bool full = statement_next(select) && statement_integer(select, 0) >= ACCESS_TOKENS_MOST;
+    weft_status status = statement_end(select, error);
+    if (status == WEFT_OK && full)
+        status = error_set(error, WEFT_ERROR_STATE,
+                           "'%s' has %d tokens that have not ended, the most that a user may have: revoke those that "
+                           "are not needed ('weft token list' names them)",
+                           record->user, ACCESS_TOKENS_MOST);
+    if (status != WEFT_OK)
+        return status;
+    struct statement *forget = database_prepare(
+        database, "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE user = ?1 AND NOT " IN_FORCE
+                  " ORDER BY created DESC, id LIMIT -1 OFFSET ?3)");
+    statement_bind_text(forget, record->user);
+    statement_bind_integer(forget, record->created);
+    statement_bind_integer(forget, ACCESS_TOKENS_MOST);
+    return statement_run(forget, error);
+}
+
 static weft_status insert(void *context, const struct token_record *record, struct error *error)
 {
     struct database *database = context;
     weft_status status = database_begin(database, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
+    status = make_room(database, record, error);
+    if (status != WEFT_OK)
+        return database_end(database, status, error);
     struct statement *insert = database_prepare(
         database, "INSERT INTO tokens (id, hash, user, project, role, administrator, created, ends, revoked, note)"
                   " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");

@@ -18,6 +18,10 @@ weft_status access_open(struct page_cache *cache, const char *path, struct datab
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
+/** So many tokens of a user may be in force at once (making another one is STATE); of those that are over, the last so
+ * many are kept. */
+#define ACCESS_TOKENS_MOST 100
+
 /** The tokens in the database, for tokens.h. Making and revoking one is durable when it returns. */
 struct token_store access_tokens(struct database *database);
 

@@ -71,6 +71,47 @@ static void tokens_are_kept(void **state)
     database_close(database);
 }
 
+static weft_status make_one(struct database *database, const char *user, int64_t now, int64_t ends,
+                            char id[TOKEN_ID_BYTES], struct error *error)
+{
+    struct token_store store = access_tokens(database);
+    struct token_record wanted = {.most = ROLE_MEMBER, .ends = ends};
+    char text[TOKEN_TEXT_BYTES];
+    snprintf(wanted.user, sizeof wanted.user, "%s", user);
+    weft_status status = tokens_make(&store, &wanted, now, text, error);
+    if (id)
+        memcpy(id, wanted.id, TOKEN_ID_BYTES);
+    return status;
+}
+
+static void a_user_has_so_many_and_no_more(void **state)
+{
+    struct database *database = open_again(NULL);
+    struct token_store store = access_tokens(database);
+    struct error error = {0};
+    char id[TOKEN_ID_BYTES];
+    int count = 0;
+    for (int i = 0; i < ACCESS_TOKENS_MOST; i++)
+        assert_int_equal(make_one(database, "zoe", 100 + i, i < 2 ? 1000 : 0, id, NULL), WEFT_OK);
+    assert_int_equal(make_one(database, "zoe", 900, 0, NULL, &error), WEFT_ERROR_STATE);
+    assert_non_null(strstr(error.text, "'zoe' has 100 tokens"));
+    assert_int_equal(make_one(database, "yan", 900, 0, NULL, NULL), WEFT_OK);
+    assert_int_equal(tokens_revoke(&store, id, 900, NULL), WEFT_OK);
+    assert_int_equal(make_one(database, "zoe", 900, 0, NULL, NULL), WEFT_OK);
+    assert_int_equal(make_one(database, "zoe", 900, 0, NULL, NULL), WEFT_ERROR_STATE);
+    assert_int_equal(make_one(database, "zoe", 1000, 0, NULL, NULL), WEFT_OK); /* two have ended */
+    /* Made and ended again and again: what is kept of it has an end too, and is the last of it. */
+    for (int i = 0; i < 3 * ACCESS_TOKENS_MOST; i++) {
+        assert_int_equal(make_one(database, "zoe", 1001 + i, 0, id, NULL), WEFT_OK);
+        assert_int_equal(tokens_revoke(&store, id, 1001 + i, NULL), WEFT_OK);
+    }
+    assert_int_equal(access_list_tokens(database, "zoe", count_tokens, &count, NULL), WEFT_OK);
+    assert_in_range(count, 2 * ACCESS_TOKENS_MOST - 1, 2 * ACCESS_TOKENS_MOST);
+    struct token_record last;
+    assert_true(store.find(store.context, id, &last));
+    database_close(database);
+}
+
 struct list {
     int count;
     int64_t numbers[300];
@@ -129,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_kept),
+        cmocka_unit_test(a_user_has_so_many_and_no_more),
         cmocka_unit_test(what_was_done_is_kept),
     };
     folder = temporary_folder();
