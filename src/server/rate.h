@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Token buckets, one a key (a token's identity, an address): each fills at a rate up to a size, and a request takes one
+ * Token buckets, one a key (a user, an address): each fills at a rate up to a size, and a request takes one
  * out. The table has a fixed number of places and never grows: when it is full, the key that was used longest ago goes,
  * which costs that key nothing but its past. Time is given by the caller. A struct belongs to one thread at a time.
  */

@@ -141,7 +141,7 @@ struct router_access {
 
 struct router_config {
     struct router_access access;
-    double rate, burst; /**< requests a second of one token, or address without one [500, 1000]; rate < 0: any */
+    double rate, burst; /**< requests a second of one user, or address without a token [500, 1000]; rate < 0: any */
     const char *title, *version;      /**< of the document */
     const struct static_files *pages; /**< served where no route is; NULL: none */
 };

@@ -154,16 +154,16 @@ static bool identify(struct route_call *call)
 static bool within_rate(struct route_call *call, bool known)
 {
     struct rate *rate = call->router->rate;
-    bool by_token = known && *call->who.token;
-    const char *name = by_token ? call->who.token : http_request_peer(call->request);
-    double wait = rate ? rate_take(rate, hash_text(name, by_token), clock_now()) : 0;
+    const bool by_user = known && *call->who.token; /* of which there may be any number of tokens */
+    const char *name = by_user ? call->who.user : http_request_peer(call->request);
+    double wait = rate ? rate_take(rate, hash_text(name, by_user), clock_now()) : 0;
     if (wait == 0)
         return true;
     char seconds[24];
     snprintf(seconds, sizeof seconds, "%.0f", ceil(wait));
     http_reply_header(call->request, "Retry-After", seconds);
-    http_fail(call->request, 429, "too many requests at once from this %s: go on in %s s",
-              by_token ? "token" : "address", seconds);
+    http_fail(call->request, 429, "too many requests at once from this %s: go on in %s s", by_user ? "user" : "address",
+              seconds);
     return false;
 }
 
