@@ -169,7 +169,7 @@ weft_status registry_projects(struct database *database, const char *viewer, str
     struct statement *select = database_prepare(
         database, "SELECT project, title, created, closed, personal FROM projects WHERE ?1 IS NULL "
                   "OR project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ?1 AND disabled = 0) "
-                  "OR EXISTS (SELECT 1 FROM users WHERE user = ?1 AND admin AND disabled = 0) ORDER BY project");
+                  "ORDER BY project");
     statement_bind_text(select, viewer);
     for (struct registry_project *project;
          statement_next(select) && (project = registry_list_add(&projects, sizeof *project));)
@@ -221,12 +221,13 @@ weft_status registry_member_put(struct database *database, const char *project, 
     return status == WEFT_OK ? check_managers(database, project, error) : status;
 }
 
-weft_status registry_role_get(struct database *database, const char *project, const char *user, enum role *role,
-                              struct error *error)
+static weft_status find_role(struct database *database, const char *project, const char *user, bool administrators,
+                             enum role *role, struct error *error)
 {
     struct statement *select = database_prepare(
-        database, "SELECT CASE WHEN u.disabled THEN 0 WHEN u.admin THEN 3 ELSE ifnull(m.role, 0) END FROM users u "
-                  "LEFT JOIN members m ON m.user = u.user AND m.project = ? WHERE u.user = ?");
+        database, "SELECT CASE WHEN u.disabled THEN 0 WHEN u.admin AND ? THEN 3 ELSE ifnull(m.role, 0) END "
+                  "FROM users u LEFT JOIN members m ON m.user = u.user AND m.project = ? WHERE u.user = ?");
+    statement_bind_integer(select, administrators);
     statement_bind_text(select, project);
     statement_bind_text(select, user);
     int64_t found = statement_next(select) ? statement_integer(select, 0) : ROLE_NONE;
@@ -234,6 +235,18 @@ weft_status registry_role_get(struct database *database, const char *project, co
     if (status == WEFT_OK)
         *role = (enum role)found;
     return status;
+}
+
+weft_status registry_membership_get(struct database *database, const char *project, const char *user, enum role *role,
+                                    struct error *error)
+{
+    return find_role(database, project, user, false, role, error);
+}
+
+weft_status registry_role_get(struct database *database, const char *project, const char *user, enum role *role,
+                              struct error *error)
+{
+    return find_role(database, project, user, true, role, error);
 }
 
 weft_status registry_role_need(struct database *database, const char *project, const char *user, enum role least,

@@ -67,15 +67,22 @@ weft_status registry_project_get(struct database *database, const char *project,
 weft_status registry_member_put(struct database *database, const char *project, const char *user, enum role role,
                                 int64_t now, struct error *error);
 
-/** The role that `user` has, administrators and disabled users (none anywhere) considered. */
+/** The role that `user` has as a member, administrator or not; none if disabled. What somebody may who asks is
+ * identity_role() of this. */
+weft_status registry_membership_get(struct database *database, const char *project, const char *user, enum role *role,
+                                    struct error *error);
+
+/** The most that `user` may do: a manager's part everywhere if an administrator, else as a member. For what is a user's
+ * whoever asks, such as who may own a run; not for who may see and change something, which is the token's too. */
 weft_status registry_role_get(struct database *database, const char *project, const char *user, enum role *role,
                               struct error *error);
 
-/** OK if `user` has at least `least`; else STATE and a sentence that says what is missing. */
+/** OK if that is at least `least`; else STATE and a sentence that says what is missing. */
 weft_status registry_role_need(struct database *database, const char *project, const char *user, enum role least,
                                struct error *error);
 
-/** All users; the projects that `viewer` may see (NULL: all); the members of a project. By name; *list is to be freed.
+/** All users; the projects that `viewer` is a member of (NULL: all); the members of a project. By name; *list is to be
+ * freed.
  */
 weft_status registry_users(struct database *database, struct registry_user **list, size_t *count, struct error *error);
 weft_status registry_projects(struct database *database, const char *viewer, struct registry_project **list,

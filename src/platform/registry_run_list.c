@@ -2,7 +2,6 @@
 #include "platform/registry_run_list.h"
 
 #include "platform/registry_list.h"
-#include "platform/registry_projects.h"
 #include "platform/registry_run_row.h"
 
 #include <stdio.h>
@@ -58,21 +57,11 @@ static void append_states(struct query *query, unsigned states)
     append(query, ")");
 }
 
-/* Which projects `viewer` may see: NULL for all of an administrator. */
-static weft_status see_all(struct database *database, const char **viewer, struct error *error)
-{
-    enum role role = ROLE_NONE;
-    weft_status status = *viewer ? registry_role_get(database, "", *viewer, &role, error) : WEFT_OK;
-    if (role == ROLE_MANAGER)
-        *viewer = NULL; /* of a project that there is not: an administrator */
-    return status;
-}
-
 #define VIEWED " AND project IN (SELECT project FROM members NATURAL JOIN users WHERE user = ? AND disabled = 0)"
 
-static void append_whose(struct query *query, const char *viewer, const struct registry_filter *filter)
+static void append_whose(struct query *query, const struct registry_filter *filter)
 {
-    append_equal(query, VIEWED, viewer);
+    append_equal(query, VIEWED, filter->viewer);
     append_equal(query, " AND project = ?", filter->project);
 }
 
@@ -97,15 +86,11 @@ weft_status registry_run_list(struct database *database, const struct registry_f
 {
     struct query query = {.length = 0};
     struct registry_list runs = {0};
-    const char *viewer = filter->viewer;
     if (filter->most < 1 || filter->most > REGISTRY_PAGE_MOST)
         return error_set(error, WEFT_ERROR_DATA, "a page of %zu runs is asked for; 1 to %d can be had", filter->most,
                          REGISTRY_PAGE_MOST);
-    weft_status status = see_all(database, &viewer, error);
-    if (status != WEFT_OK)
-        return status;
     append(&query, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE 1");
-    append_whose(&query, viewer, filter);
+    append_whose(&query, filter);
     append_words(&query, filter);
     append_states(&query, filter->states);
     if (filter->beyond)
@@ -117,6 +102,7 @@ weft_status registry_run_list(struct database *database, const struct registry_f
         statement_bind_integer(select, filter->beyond);
     statement_bind_integer(select, (int64_t)filter->most + 1);
     bool further = false;
+    weft_status status = WEFT_OK;
     while (status == WEFT_OK && statement_next(select)) {
         if ((further = runs.count == filter->most))
             break;
@@ -136,14 +122,10 @@ weft_status registry_run_list(struct database *database, const struct registry_f
 weft_status registry_run_counts(struct database *database, const struct registry_filter *filter,
                                 int64_t counts[RUN_STATES], struct error *error)
 {
-    const char *viewer = filter->viewer;
     const bool kept = !filter->owner && !filter->class_name && !(filter->search && *filter->search);
-    weft_status status = see_all(database, &viewer, error);
-    if (status != WEFT_OK)
-        return status;
     struct query query = {.length = 0};
     append(&query, kept ? "SELECT state, runs FROM run_counts WHERE 1" : "SELECT state, count(*) FROM runs WHERE 1");
-    append_whose(&query, viewer, filter);
+    append_whose(&query, filter);
     if (!kept) {
         append_words(&query, filter);
         append(&query, " GROUP BY state");

@@ -13,7 +13,7 @@
 #define REGISTRY_PAGE_MOST 1000
 
 struct registry_filter {
-    const char *viewer;  /**< only runs of projects that this user may see; NULL: all */
+    const char *viewer;  /**< only runs of projects that this user is a member of; NULL: all */
     const char *project; /**< NULL: any; so are the next three */
     const char *owner;
     const char *class_name;

@@ -132,7 +132,8 @@ struct router_access {
     bool (*identify)(void *context, const char *token, struct identity *who);
     /** Whether somebody who was let in would be again: brings `who` up to date, or says false. NULL: always. */
     bool (*still)(void *context, struct identity *who);
-    /** The role of a user in a project, whatever the token; NULL: who is somebody is a manager everywhere. */
+    /** The role of a user in a project as a member, whatever the token, and whether an administrator or not
+     * (identity_role() sees to these); NULL: who is somebody is a manager everywhere. */
     enum role (*role_of)(void *context, const struct identity *who, const char *project);
     /** A call that may have changed something has been answered with `status`. NULL: nobody keeps account. */
     void (*answered)(void *context, const struct route_call *call, unsigned status);

@@ -170,12 +170,9 @@ static bool within_rate(struct route_call *call, bool known)
 enum role route_role(const struct route_call *call, const char *project)
 {
     const struct router_access *access = &call->router->config.access;
-    const struct identity *who = &call->who;
-    if (*who->project && strcmp(who->project, project) != 0)
-        return ROLE_NONE;
-    enum role role =
-        who->administrator || !access->role_of ? ROLE_MANAGER : access->role_of(access->context, who, project);
-    return role < who->most ? role : who->most;
+    const bool asked = access->role_of && !call->who.administrator;
+    return identity_role(&call->who, project,
+                         asked ? access->role_of(access->context, &call->who, project) : ROLE_MANAGER);
 }
 
 /* The role that a route needs in the project; ROLE_NONE: none. */
@@ -192,7 +189,7 @@ static bool permit(struct route_call *call)
 {
     const struct route *route = call->route;
     enum role needed = role_needed(route);
-    if (route->permission == ROUTE_ADMINISTRATOR && !call->who.administrator) {
+    if (route->permission == ROUTE_ADMINISTRATOR && !identity_administers(&call->who)) {
         http_fail(call->request, 403, "%s takes an administrator, which '%s' is not, or not with this token",
                   route->operation, call->who.user);
         return false;

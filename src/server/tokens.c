@@ -56,7 +56,7 @@ static bool admit(const struct token_record *record, int64_t now, struct identit
 {
     if (record->revoked || (record->ends && now >= record->ends))
         return false;
-    *who = (struct identity){.most = record->most, .administrator = record->administrator};
+    *who = (struct identity){.most = record->most, .administrator = record->administrator, .ends = record->ends};
     memcpy(who->user, record->user, sizeof who->user);
     memcpy(who->project, record->project, sizeof who->project);
     memcpy(who->token, record->id, sizeof record->id);

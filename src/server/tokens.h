@@ -4,7 +4,7 @@
  * logs and the audit log, and 256 random bits (libsodium). It is shown once, when it is made; kept is a BLAKE2b hash of
  * it, which is compared in constant time. It may be for one project, allow less than its user may, and end by itself.
  *
- * Where tokens are kept is the caller's: `token_store` is three functions (token_database.h has them for SQLite). Time
+ * Where tokens are kept is the caller's: `token_store` is three functions (access.h has them for SQLite). Time
  * is given in seconds since 1970.
  */
 #ifndef WEFT_SERVER_TOKENS_H

@@ -32,7 +32,7 @@ static void show_server(struct route_call *call)
     json_open_object(&writer, NULL);
     json_put_text(&writer, "version", weft_version());
     json_put_text(&writer, "user", call->who.user);
-    json_put_bool(&writer, "administrator", call->who.administrator);
+    json_put_bool(&writer, "administrator", identity_administers(&call->who));
     json_put_text(&writer, "project", usual_project(call));
     json_put_bool(&writer, "tokens", service->tokens);
     json_put_text(&writer, "slot_kind", slot_kind_name(slots.kind));

@@ -73,11 +73,10 @@ const char *service_viewer(const struct route_call *call)
 
 bool service_may_see(struct database *registry, const struct identity *who, const char *project)
 {
-    enum role role;
-    if (*who->project && strcmp(who->project, project) != 0)
+    enum role membership = ROLE_NONE;
+    if (!who->administrator && registry_membership_get(registry, project, who->user, &membership, NULL) != WEFT_OK)
         return false;
-    return who->administrator ||
-           (registry_role_get(registry, project, who->user, &role, NULL) == WEFT_OK && role != ROLE_NONE);
+    return identity_role(who, project, membership) != ROLE_NONE;
 }
 
 void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error)
@@ -120,7 +119,7 @@ static enum role role_of(void *context, const struct identity *who, const char *
 {
     struct service *service = context;
     enum role role;
-    return registry_role_get(service->reader, project, who->user, &role, NULL) == WEFT_OK ? role : ROLE_NONE;
+    return registry_membership_get(service->reader, project, who->user, &role, NULL) == WEFT_OK ? role : ROLE_NONE;
 }
 
 static void answered(void *context, const struct route_call *call, unsigned status)
@@ -162,9 +161,11 @@ static weft_status furnish(struct service *service, struct error *error)
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_user_put(registry, service->user, true, service->started, error);
+    status = registry_projects(registry, NULL, &projects, &count, error);
+    /* Where there are tokens, some of this user's may be no administrator's, for whom only what is there is there. */
     if (status == WEFT_OK)
-        status = registry_projects(registry, NULL, &projects, &count, error);
+        status = service->tokens ? service_make_user(registry, service->user, true, error)
+                                 : registry_user_put(registry, service->user, true, service->started, error);
     if (status == WEFT_OK && count == 0)
         status = registry_project_make(registry, FIRST_PROJECT, "", service->user, service->started, error);
     free(projects);

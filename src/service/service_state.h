@@ -70,6 +70,9 @@ const char *service_viewer(const struct route_call *call);
  * subscribers, who have no call at work (else route_role()). */
 bool service_may_see(struct database *registry, const struct identity *who, const char *project);
 
+/** Make a user, or change one, with the personal project (where no other one has its name). In a transaction. */
+weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error);
+
 /** Answer with an object that was written, or with the error of writing it. Ends `writer`. */
 void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error);
 

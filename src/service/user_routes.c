@@ -38,14 +38,13 @@ static void list_users(struct route_call *call)
     service_answer(call, status, &writer, &error);
 }
 
-static weft_status make_user(struct database *registry, const char *user, bool administrator, struct error *error)
+weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error)
 {
     struct error taken = {0};
     weft_status status = registry_user_put(registry, user, administrator, keeper_now(), error);
     if (status != WEFT_OK)
         return status;
     status = registry_project_personal(registry, user, keeper_now(), &taken);
-    /* Where another project has the name, there is none. */
     return status == WEFT_OK || status == WEFT_ERROR_STATE ? WEFT_OK : error_set(error, status, "%s", taken.text);
 }
 
@@ -67,7 +66,7 @@ static weft_status put_user(struct keeper *keeper, struct route_call *call, stru
     /* An account alone leaves whoever there is as they are. */
     if (!account || cJSON_HasObjectItem(call->body, "administrator") ||
         registry_user_get(registry, user, &found, NULL) != WEFT_OK)
-        status = make_user(registry, user, administrator, error);
+        status = service_make_user(registry, user, administrator, error);
     if (status == WEFT_OK && account)
         status = registry_user_account_put(registry, user, account, error);
     return database_end(registry, status, error);
@@ -99,9 +98,27 @@ static void disable_user(struct route_call *call)
 
 /* ---- tokens ----------------------------------------------------------------------------------------------------- */
 
+/* A token may show and end those that allow no more than it does: itself, and of its user's those that it could have
+ * made but for when they end; an administrator's, everybody's. */
+struct token_view {
+    const struct identity *who;
+    struct json_writer *writer;
+    const char *sought; /* an id; NULL once it was found */
+};
+
+static bool covers(const struct identity *who, const struct token_record *record)
+{
+    return (identity_administers(who) || strcmp(record->user, who->user) == 0) &&
+           (!*who->project || strcmp(record->project, who->project) == 0) && record->most <= who->most &&
+           (!record->administrator || who->administrator);
+}
+
 static bool put_token(void *context, const struct token_record *record)
 {
-    struct json_writer *writer = context;
+    const struct token_view *view = context;
+    struct json_writer *writer = view->writer;
+    if (!covers(view->who, record))
+        return true;
     json_open_object(writer, NULL);
     json_put_text(writer, "id", record->id);
     json_put_text(writer, "user", record->user);
@@ -116,14 +133,23 @@ static bool put_token(void *context, const struct token_record *record)
     return true;
 }
 
+static weft_status view_tokens(struct route_call *call, struct token_view *view,
+                               bool (*each)(void *context, const struct token_record *record), struct error *error)
+{
+    view->who = &call->who;
+    return access_list_tokens(service_of(call)->access, identity_administers(&call->who) ? NULL : call->who.user, each,
+                              view, error);
+}
+
 static void list_tokens(struct route_call *call)
 {
     struct json_writer writer;
+    struct token_view view = {.writer = &writer};
     struct error error = {0};
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "tokens");
-    weft_status status = access_list_tokens(service_of(call)->access, service_viewer(call), put_token, &writer, &error);
+    weft_status status = view_tokens(call, &view, put_token, &error);
     json_close(&writer);
     json_close(&writer);
     service_answer(call, status, &writer, &error);
@@ -142,7 +168,7 @@ static bool read_token(struct route_call *call, struct token_record *wanted)
     json_get_text(call->body, "note", "", &note, NULL);
     json_get_bool(call->body, "administrator", "", &wanted->administrator, NULL);
     json_get_integer(call->body, "days", "", 1, 3660, &days, NULL);
-    if (strcmp(user, call->who.user) != 0 && !call->who.administrator) {
+    if (strcmp(user, call->who.user) != 0 && !identity_administers(&call->who)) {
         http_fail(call->request, 403, "only an administrator makes tokens for others");
         return false;
     }
@@ -164,7 +190,9 @@ static bool read_token(struct route_call *call, struct token_record *wanted)
     snprintf(wanted->user, sizeof wanted->user, "%s", user);
     snprintf(wanted->project, sizeof wanted->project, "%s", project);
     snprintf(wanted->note, sizeof wanted->note, "%s", note);
-    wanted->ends = days ? time(NULL) + days * 86400 : 0;
+    wanted->ends = days ? time(NULL) + days * 86400 : call->who.ends;
+    if (call->who.ends && wanted->ends > call->who.ends)
+        wanted->ends = call->who.ends;
     return true;
 }
 
@@ -182,26 +210,28 @@ static void make_token(struct route_call *call)
     json_open_object(&writer, NULL);
     json_put_text(&writer, "token", status == WEFT_OK ? text : "");
     json_put_text(&writer, "id", wanted.id);
+    json_put_time(&writer, "ends", wanted.ends * 1000);
     json_close(&writer);
     service_answer(call, status, &writer, &error);
 }
 
-static bool is_of(void *context, const struct token_record *record)
+static bool seek(void *context, const struct token_record *record)
 {
-    const char **wanted = context;
-    if (strcmp(record->id, *wanted) == 0)
-        *wanted = NULL;
-    return *wanted != NULL;
+    struct token_view *view = context;
+    if (covers(view->who, record) && strcmp(record->id, view->sought) == 0)
+        view->sought = NULL;
+    return view->sought != NULL;
 }
 
 static void revoke_token(struct route_call *call)
 {
     struct token_store store = access_tokens(service_of(call)->access);
-    const char *id = route_value(call, "token")->text, *sought = id;
+    const char *id = route_value(call, "token")->text;
+    struct token_view view = {.sought = id};
     struct error error = {0};
-    weft_status status = access_list_tokens(service_of(call)->access, service_viewer(call), is_of, &sought, &error);
-    if (status == WEFT_OK && sought) {
-        http_fail(call->request, 404, "you have no token '%s'", id);
+    weft_status status = view_tokens(call, &view, seek, &error);
+    if (status == WEFT_OK && view.sought) {
+        http_fail(call->request, 404, "you have no token '%s', or the one that asks allows less", id);
         return;
     }
     if (status == WEFT_OK)
@@ -304,7 +334,7 @@ static const struct route routes[] = {
      .path = "/api/v1/tokens",
      .operation = "listTokens",
      .tag = "users",
-     .summary = "Your tokens; to administrators, everybody's.",
+     .summary = "Your tokens, as far as they allow no more than the one that asks; to administrators, everybody's.",
      .permission = ROUTE_USER,
      .response = "Tokens",
      .handler = list_tokens},
@@ -359,10 +389,11 @@ static const struct schema schemas[] = {
         "user": {"type": "string", "minLength": 1, "maxLength": 63, "description": "You, if left out."},
         "project": {"type": "string", "maxLength": 63}, "administrator": {"type": "boolean"},
         "most": {"type": "string", "enum": ["viewer", "member", "manager"]},
-        "days": {"type": "integer", "minimum": 1, "maximum": 3660, "description": "After which it ends; never, if left out."},
+        "days": {"type": "integer", "minimum": 1, "maximum": 3660, "description": "After which it ends; if left out, with the token that asks, beyond which none goes."},
         "note": {"type": "string", "maxLength": 100}}})},
     {"NewToken", SCHEMA({"type": "object", "required": ["token", "id"], "properties": {
-        "token": {"type": "string"}, "id": {"type": "string"}}})},
+        "token": {"type": "string"}, "id": {"type": "string"},
+        "ends": {"type": "integer", "nullable": true}}})},
     {"Audit", SCHEMA({"type": "object", "properties": {"entries": {"type": "array", "items": {"type": "object",
         "properties": {"number": {"type": "integer"}, "time": {"type": "integer"}, "user": {"type": "string"},
                        "token": {"type": "string"}, "address": {"type": "string"}, "project": {"type": "string"},

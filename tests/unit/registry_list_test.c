@@ -62,9 +62,9 @@ static bool matches(const struct registry_filter *filter, const struct registry_
 {
     bool vision = strcmp(run->project, "vision") == 0;
     const char *viewer = filter->viewer;
-    if (viewer && strcmp(viewer, "root") != 0 && !(vision ? strcmp(viewer, "carl") : !strcmp(viewer, "carl")))
+    if (viewer && !(vision ? strcmp(viewer, "carl") : !strcmp(viewer, "carl")))
         return false;
-    return (!viewer || strcmp(viewer, "nobody") != 0) &&
+    return (!viewer || (strcmp(viewer, "nobody") != 0 && strcmp(viewer, "root") != 0)) &&
            (!filter->project || strcmp(filter->project, run->project) == 0) &&
            (!filter->owner || strcmp(filter->owner, run->owner) == 0) &&
            (!filter->class_name || strcmp(filter->class_name, run->class_name) == 0) &&
