@@ -5,6 +5,7 @@
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
+#include "service/sight.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -77,9 +78,9 @@ static void show_history(struct route_call *call)
 
 /* ---- timeline ---------------------------------------------------------------------------------------------------- */
 
-static void put_bar(struct json_writer *writer, struct route_call *call, const struct registry_bar *bar)
+static void put_bar(struct json_writer *writer, struct sight *sight, const struct registry_bar *bar)
 {
-    const bool seen = route_role(call, bar->project) >= ROLE_VIEWER;
+    const bool seen = sight_has(sight, bar->project);
     json_open_object(writer, NULL);
     json_put_text(writer, "host", bar->host);
     json_put_text(writer, "slots", bar->slots);
@@ -103,6 +104,7 @@ static void put_bar(struct json_writer *writer, struct route_call *call, const s
 static void show_timeline(struct route_call *call)
 {
     const size_t most = (size_t)route_value(call, "most")->integer;
+    struct sight sight = {.registry = service_of(call)->reader, .who = &call->who};
     struct registry_bar *bars = NULL;
     size_t count = 0;
     int64_t from, to;
@@ -115,7 +117,7 @@ static void show_timeline(struct route_call *call)
     json_open_object(&writer, NULL);
     json_open_array(&writer, "bars");
     for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++)
-        put_bar(&writer, call, &bars[i]);
+        put_bar(&writer, &sight, &bars[i]);
     json_close(&writer);
     json_put_bool(&writer, "more", count > most);
     json_close(&writer);
