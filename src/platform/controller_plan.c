@@ -144,11 +144,11 @@ weft_status controller_plan(struct controller *controller, int64_t now, const st
     return WEFT_OK;
 }
 
-char *controller_plan_reason(const struct controller *controller, const struct controller_plan_run *waits, int64_t now,
-                             char *text, size_t size)
+char *controller_plan_reason(const struct controller *controller, const struct controller_plan_run *waits, bool whole,
+                             int64_t now, char *text, size_t size)
 {
-    const struct controlled_run *run = runs_find(controller, waits->run);
-    text[0] = '\0';
+    const struct controlled_run *run = whole ? runs_find(controller, waits->run) : NULL;
+    snprintf(text, size, "%s", whole ? "" : "waits: its owner or its project may have no more at the moment");
     switch (waits->waits) {
     case CONTROLLER_WAITS_FOR_SLOTS:
         return outlook_say(&waits->outlook, controlled_seconds(now), text, size);
@@ -178,6 +178,6 @@ weft_status controller_why(struct controller *controller, int64_t number, int64_
     weft_status status = controller_plan(controller, now, &plan, error);
     for (size_t i = 0; status == WEFT_OK && i < plan->waiting_count; i++)
         if (plan->waiting[i].run == number)
-            controller_plan_reason(controller, &plan->waiting[i], now, text, size);
+            controller_plan_reason(controller, &plan->waiting[i], true, now, text, size);
     return status;
 }

@@ -45,9 +45,10 @@ struct controller_plan {
 weft_status controller_plan(struct controller *controller, int64_t now, const struct controller_plan **plan,
                             struct error *error);
 
-/** Why one of those that wait does, as a sentence, into `text`; returns it. */
-char *controller_plan_reason(const struct controller *controller, const struct controller_plan_run *waits, int64_t now,
-                             char *text, size_t size);
+/** Why one of those that wait does, as a sentence, into `text`; returns it. `whole`: for somebody who may see its
+ * project; others are told no names, limits and balances. */
+char *controller_plan_reason(const struct controller *controller, const struct controller_plan_run *waits, bool whole,
+                             int64_t now, char *text, size_t size);
 
 /** Why a run waits, and when it is expected to start, as a sentence; "" if it does not wait. */
 weft_status controller_why(struct controller *controller, int64_t run, int64_t now, char *text, size_t size,

@@ -234,7 +234,7 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
                                int64_t window, int64_t now, bool *cordoned, struct error *error)
 {
     struct registry_host old;
-    char reason[REGISTRY_DETAIL_BYTES + 64];
+    char reason[REGISTRY_DETAIL_BYTES];
     weft_status status = registry_host_get(database, host, &old, error);
     if (status == WEFT_OK)
         status = add_event(database, host, "failure", old.state, old.state, "", detail, now, error);
@@ -248,7 +248,8 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
     int64_t failures = statement_next(select) ? statement_integer(select, 0) : 0;
     status = statement_end(select, error);
     bool drain = status == WEFT_OK && failures >= most && !is_drained(old.state);
-    snprintf(reason, sizeof reason, "failed %" PRId64 " times, last: %s", failures, detail);
+    /* Everybody reads it; what the failed runs say is in the events. */
+    snprintf(reason, sizeof reason, "failed %" PRId64 " times: see `weft nodes events %s`", failures, host);
     if (drain)
         status = change(database, &old, state_of(is_lost(old.state), true), "cordoned", "", reason, now, error);
     if (status == WEFT_OK)

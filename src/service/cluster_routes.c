@@ -5,6 +5,7 @@
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
+#include "service/sight.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static void put_host(struct json_writer *writer, const struct registry_host *hos
 }
 
 /* What nodes have of a host: the caller sees whose they are only where the project is theirs to see. */
-static int64_t put_taken(struct json_writer *writer, struct route_call *call, const char *host,
+static int64_t put_taken(struct json_writer *writer, struct sight *sight, const char *host,
                          const struct registry_placement *placements, size_t count)
 {
     int64_t taken = 0;
@@ -33,7 +34,7 @@ static int64_t put_taken(struct json_writer *writer, struct route_call *call, co
     for (size_t i = registry_placements_on(placements, count, host); i < count && strcmp(placements[i].host, host) == 0;
          i++) {
         const struct registry_placement *placement = &placements[i];
-        bool seen = route_role(call, placement->project) >= ROLE_VIEWER;
+        bool seen = sight_has(sight, placement->project);
         taken += placement->slot_count;
         json_open_object(writer, NULL);
         json_put_text(writer, "slots", placement->slots);
@@ -52,7 +53,7 @@ static int64_t put_taken(struct json_writer *writer, struct route_call *call, co
     return taken;
 }
 
-static void put_cluster(struct json_writer *writer, struct route_call *call, const struct registry_host *hosts,
+static void put_cluster(struct json_writer *writer, struct sight *sight, const struct registry_host *hosts,
                         size_t host_count, const struct registry_placement *placements, size_t placement_count,
                         int64_t waiting)
 {
@@ -71,7 +72,7 @@ static void put_cluster(struct json_writer *writer, struct route_call *call, con
         }
         json_open_object(writer, NULL);
         put_host(writer, &hosts[i]);
-        taken += put_taken(writer, call, hosts[i].host, placements, placement_count);
+        taken += put_taken(writer, sight, hosts[i].host, placements, placement_count);
         slots += hosts[i].state == REGISTRY_HOST_UP || hosts[i].state == REGISTRY_HOST_DRAINED ? hosts[i].slots : 0;
         json_close(writer);
     }
@@ -89,6 +90,7 @@ static void put_cluster(struct json_writer *writer, struct route_call *call, con
 static void show_cluster(struct route_call *call)
 {
     struct database *reader = service_of(call)->reader;
+    struct sight sight = {.registry = reader, .who = &call->who};
     struct registry_host *hosts = NULL;
     struct registry_placement *placements = NULL;
     size_t host_count = 0, placement_count = 0;
@@ -102,7 +104,7 @@ static void show_cluster(struct route_call *call)
         status = registry_waiting_slots(reader, &waiting, &error);
     json_begin(&writer, JSON_LINE);
     if (status == WEFT_OK)
-        put_cluster(&writer, call, hosts, host_count, placements, placement_count, waiting);
+        put_cluster(&writer, &sight, hosts, host_count, placements, placement_count, waiting);
     free(hosts);
     free(placements);
     service_answer(call, status, &writer, &error);
@@ -176,6 +178,13 @@ static void resume_node(struct route_call *call)
     keeper_do(service_of(call)->keeper, call, resume);
 }
 
+/* What a run's node has said of its failure is for those who may see all runs. */
+static const char *detail_of(const struct route_call *call, const struct registry_host_event *event)
+{
+    return call->who.administrator || strcmp(event->what, "failure") != 0 ? event->detail
+                                                                          : "a run could not go on there";
+}
+
 static void list_node_events(struct route_call *call)
 {
     struct registry_host_event *events = NULL;
@@ -195,7 +204,7 @@ static void list_node_events(struct route_call *call)
         json_put_text(&writer, "from", registry_host_state_name(events[i].from));
         json_put_text(&writer, "to", registry_host_state_name(events[i].to));
         json_put_text(&writer, "actor", events[i].actor);
-        json_put_text(&writer, "detail", events[i].detail);
+        json_put_text(&writer, "detail", detail_of(call, &events[i]));
         json_close(&writer);
     }
     json_close(&writer);

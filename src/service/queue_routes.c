@@ -3,8 +3,7 @@
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
-
-#include <string.h>
+#include "service/sight.h"
 
 /* ---- one run ---------------------------------------------------------------------------------------------------- */
 
@@ -50,34 +49,18 @@ static void show_why(struct route_call *call)
 
 /* ---- the queue -------------------------------------------------------------------------------------------------- */
 
-/* Who looks at the queue, and what was found out of the project asked about last. */
-struct viewer {
-    struct database *registry;
-    const struct identity *who;
-    const char *project;
-    bool sees;
-};
-
-static bool may_see(struct viewer *viewer, const char *project)
-{
-    if (viewer->project && strcmp(viewer->project, project) == 0)
-        return viewer->sees;
-    viewer->project = project;
-    viewer->sees = service_may_see(viewer->registry, viewer->who, project);
-    return viewer->sees;
-}
-
-static void put_name(struct json_writer *writer, const struct viewer *viewer, int64_t number, bool seen)
+static void put_name(struct json_writer *writer, const struct sight *sight, int64_t number, bool seen)
 {
     struct registry_run run;
-    bool known = seen && registry_run_get(viewer->registry, number, &run, NULL) == WEFT_OK;
+    bool known = seen && registry_run_get(sight->registry, number, &run, NULL) == WEFT_OK;
     json_put_text(writer, "name", known ? run.name : NULL);
 }
 
-/* What everybody may know of a run that waits or runs; whose it is only where the project is theirs to see. */
-static void put_planned(struct json_writer *writer, struct viewer *viewer, const struct controller_plan_run *planned)
+/* What everybody may know of a run that waits or runs; whose it is only where the project is theirs to see: returns
+ * whether it is. */
+static bool put_planned(struct json_writer *writer, struct sight *sight, const struct controller_plan_run *planned)
 {
-    bool seen = may_see(viewer, planned->project);
+    bool seen = sight_has(sight, planned->project);
     json_open_object(writer, NULL);
     if (seen)
         json_put_integer(writer, "run", planned->run);
@@ -85,11 +68,12 @@ static void put_planned(struct json_writer *writer, struct viewer *viewer, const
         json_put_tree(writer, "run", NULL);
     json_put_text(writer, "project", seen ? planned->project : NULL);
     json_put_text(writer, "owner", seen ? planned->owner : NULL);
-    put_name(writer, viewer, planned->run, seen);
+    put_name(writer, sight, planned->run, seen);
     json_put_integer(writer, "nodes", planned->nodes);
     json_put_integer(writer, "slots", planned->slots);
     json_put_integer(writer, "size", (int64_t)planned->nodes * planned->slots);
     json_put_time(writer, "since", planned->since);
+    return seen;
 }
 
 static weft_status tell_queue(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
@@ -97,7 +81,7 @@ static weft_status tell_queue(struct keeper *keeper, struct route_call *call, st
 {
     struct controller *controller = keeper_controller(keeper);
     int64_t now = keeper_now(), most = route_value(call, "most")->integer;
-    struct viewer viewer = {.registry = keeper_registry(keeper), .who = &call->who};
+    struct sight sight = {.registry = keeper_registry(keeper), .who = &call->who};
     const struct controller_plan *plan;
     char reason[1024];
     weft_status status = controller_plan(controller, now, &plan, error);
@@ -106,10 +90,10 @@ static weft_status tell_queue(struct keeper *keeper, struct route_call *call, st
     json_open_object(answer, NULL);
     json_open_array(answer, "queue");
     for (size_t i = 0; i < plan->waiting_count && (int64_t)i < most; i++) {
-        put_planned(answer, &viewer, &plan->waiting[i]);
+        const bool seen = put_planned(answer, &sight, &plan->waiting[i]);
         json_put_integer(answer, "place", (int64_t)i + 1);
         json_put_text(answer, "reason",
-                      controller_plan_reason(controller, &plan->waiting[i], now, reason, sizeof reason));
+                      controller_plan_reason(controller, &plan->waiting[i], seen, now, reason, sizeof reason));
         json_put_time(answer, "expected_start", plan->waiting[i].expected_start);
         json_close(answer);
     }
@@ -117,7 +101,7 @@ static weft_status tell_queue(struct keeper *keeper, struct route_call *call, st
     json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
     json_open_array(answer, "running");
     for (size_t i = 0; i < plan->running_count && (int64_t)i < most; i++) {
-        put_planned(answer, &viewer, &plan->running[i]);
+        put_planned(answer, &sight, &plan->running[i]);
         json_put_time(answer, "ends_before", plan->running[i].ends_before);
         json_close(answer);
     }
@@ -176,7 +160,8 @@ static const struct schema schemas[] = {
         "project": {"type": "string", "nullable": true}, "owner": {"type": "string", "nullable": true},
         "name": {"type": "string", "nullable": true}, "nodes": {"type": "integer"}, "slots": {"type": "integer"}, "size": {"type": "integer"},
         "since": {"type": "integer", "nullable": true, "description": "It waits, or runs."},
-        "place": {"type": "integer"}, "reason": {"type": "string"},
+        "place": {"type": "integer"},
+        "reason": {"type": "string", "description": "Without names and amounts where you may not see the project."},
         "expected_start": {"type": "integer", "nullable": true, "description": "A plan, not a promise."},
         "ends_before": {"type": "integer", "nullable": true, "description": "By its limits."}}})},
     {"Why", SCHEMA({"type": "object", "required": ["state", "why"], "properties": {

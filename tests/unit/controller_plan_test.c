@@ -35,7 +35,7 @@ static void check_plan(struct world *world, const int64_t *runs, size_t count)
     for (size_t k = 0; k < plan->waiting_count; k++) {
         const struct controller_plan_run *entry = &plan->waiting[k];
         char reason[512], why[512];
-        controller_plan_reason(world->controller, entry, world->now, reason, sizeof reason);
+        controller_plan_reason(world->controller, entry, true, world->now, reason, sizeof reason);
         assert_true(strlen(reason) > 20);
         assert_int_equal(controller_why(world->controller, entry->run, world->now, why, sizeof why, NULL), WEFT_OK);
         assert_string_equal(why, reason);

@@ -178,7 +178,14 @@ static void a_host_that_fails_repeatedly_is_cordoned(void **state)
     struct registry_host host;
     assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
     assert_int_equal(host.state, REGISTRY_HOST_DRAINED);
-    assert_string_equal(host.detail, "failed 3 times, last: no disk?[2J");
+    assert_string_equal(host.detail, "failed 3 times: see `weft nodes events n1`"); /* nothing that a run has said */
+    struct registry_host_event *events;
+    size_t count;
+    assert_int_equal(registry_host_events(database, "n1", 2, &events, &count, NULL), WEFT_OK);
+    assert_true(count == 2 && strcmp(events[0].what, "cordoned") == 0 && strcmp(events[1].what, "failure") == 0);
+    assert_string_equal(events[0].detail, host.detail);
+    assert_string_equal(events[1].detail, "no disk?[2J");
+    free(events);
     /* Drained once is enough; after a person has resumed it the count begins anew. */
     CHANGE(database, registry_host_fail(database, "n1", "no disk", 3, 1000, 1310, &cordoned, &error));
     assert_false(cordoned);
