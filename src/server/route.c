@@ -141,13 +141,14 @@ static const char *fault_of(const struct router *router, const struct router_ent
 {
     const struct route *route = entry->route;
     size_t parameters = route_parameter_count(route);
-    bool project = false, reads = strcmp(route->method, "GET") == 0;
+    bool project = false, named = false, reads = strcmp(route->method, "GET") == 0;
     for (unsigned i = 0; i < entry->segment_count; i++) {
         bool described = !entry->segments[i].parameter;
         for (size_t j = 0; j < parameters; j++)
             described |= strcmp(route->parameters[j].name, entry->segments[i].text) == 0;
         if (!described)
             return "a parameter of its path is not described";
+        named |= entry->segments[i].parameter;
         project |= entry->segments[i].parameter && strcmp(entry->segments[i].text, "project") == 0;
     }
     if (parameters > ROUTE_PARAMETERS_MOST)
@@ -167,6 +168,8 @@ static const char *fault_of(const struct router *router, const struct router_ent
     bool by_role = route->permission >= ROUTE_VIEWER && route->permission <= ROUTE_MANAGER;
     if (by_role && !project && !route->project_of)
         return "it needs a role, but names no project: neither {project} nor project_of";
+    if (route->project_of && !named)
+        return "its project cannot be known, as no parameter in its path says what it is about";
     if (reads && (route->request || route->consumes || route->idempotent_key))
         return "GET takes neither a body nor an idempotency key";
     if (route->request && route->consumes)

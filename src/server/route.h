@@ -17,8 +17,8 @@
  *
  * Projects are kept apart by the table: a route that needs a role has the project in its path as {project}, or names it
  * by `project_of`, which is asked before the body has come; a table that does neither is refused. Who has no role in
- * the project is told that it is not there. An answer that goes on for long ends within seconds where a token, a user
- * or a role has ended (router_access.still).
+ * the project is told the same as of one that is not there (404). An answer that goes on for long ends within seconds
+ * where a token, a user or a role has ended (router_access.still).
  *
  * Everything runs on the server's thread (http.h). A handler answers at once, or keeps the call, which lives until the
  * answer is sent, and answers later.
@@ -108,6 +108,7 @@ struct route {
     size_t body_most;     /**< [that of http_limits] */
     bool idempotent_key;  /**< takes an Idempotency-Key */
     bool unnoted; /**< no business of router_access.answered: what it belongs to was told (a key that is typed) */
+    bool project_may_be_new; /**< the {project} of its path need not be there: it is made for who may */
     /** Write the project that the call concerns; false: what it is about is not there. */
     bool (*project_of)(const struct route_call *call, char project[PLATFORM_NAME_BYTES]);
     void (*handler)(struct route_call *call);
@@ -135,6 +136,8 @@ struct router_access {
     /** The role of a user in a project as a member, whatever the token, and whether an administrator or not
      * (identity_role() sees to these); NULL: who is somebody is a manager everywhere. */
     enum role (*role_of)(void *context, const struct identity *who, const char *project);
+    /** Whether there is such a project; asked for those in paths. NULL: there are all. */
+    bool (*project_is_there)(void *context, const char *project);
     /** A call that may have changed something has been answered with `status`. NULL: nobody keeps account. */
     void (*answered)(void *context, const struct route_call *call, unsigned status);
     void *context;

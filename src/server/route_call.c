@@ -184,38 +184,67 @@ static enum role role_needed(const struct route *route)
                                                 : ROLE_NONE;
 }
 
+/* The same for what is not there and what is not to be seen. */
+static void tell_missing(struct route_call *call)
+{
+    const struct route_parameter *parameter = call->route->parameters;
+    const bool sees_all = call->who.administrator && !*call->who.project;
+    while (!route_is_path_parameter(call->route, parameter->name)) /* there is one: route.c has seen to it */
+        parameter++;
+    const char *quote = parameter->type == ROUTE_INTEGER ? "" : "'";
+    http_fail(call->request, 404, "there is no %s %s%s%s%s%s%s", parameter->name, quote,
+              route_value(call, parameter->name)->text, quote, sees_all ? "" : ", or '", sees_all ? "" : call->who.user,
+              sees_all ? "" : "' may not see it");
+}
+
+/* What was asked for takes more than who asks may, or than the token allows. */
+static void tell_forbidden(struct route_call *call, enum role needed, enum role role)
+{
+    const struct identity *who = &call->who;
+    const bool by_token = who->most < (needed == ROLE_NONE ? ROLE_MANAGER : needed);
+    char why[2 * PLATFORM_NAME_BYTES];
+    if (by_token)
+        snprintf(why, sizeof why, "this token is for no more than a %s's part", role_name(who->most));
+    else if (needed == ROLE_NONE)
+        snprintf(why, sizeof why, "'%s' is none, or not by this token", who->user);
+    else
+        snprintf(why, sizeof why, "'%s' is a %s there", who->user, role_name(role));
+    if (needed == ROLE_NONE)
+        http_fail(call->request, 403, "this is for administrators, and %s", why);
+    else
+        http_fail(call->request, 403, "this takes a %s of project '%s', and %s", role_name(needed), call->project, why);
+}
+
+/* Whether what the path names is there, as far as the table tells: the project that the call concerns. */
+static bool is_there(struct route_call *call)
+{
+    const struct router_access *access = &call->router->config.access;
+    const struct route *route = call->route;
+    if (!route_is_path_parameter(route, "project"))
+        return !route->project_of || route->project_of(call, call->project);
+    snprintf(call->project, sizeof call->project, "%s", route_value(call, "project")->text);
+    return route->project_may_be_new || !access->project_is_there ||
+           access->project_is_there(access->context, call->project);
+}
+
 /* Whether the caller may: otherwise answered. */
 static bool permit(struct route_call *call)
 {
     const struct route *route = call->route;
     enum role needed = role_needed(route);
     if (route->permission == ROUTE_ADMINISTRATOR && !identity_administers(&call->who)) {
-        http_fail(call->request, 403, "%s takes an administrator, which '%s' is not, or not with this token",
-                  route->operation, call->who.user);
+        tell_forbidden(call, ROLE_NONE, ROLE_NONE);
         return false;
     }
-    const struct route_value *project = route_value(call, "project");
-    bool there = true;
-    if (project->given && route_is_path_parameter(route, "project"))
-        snprintf(call->project, sizeof call->project, "%s", project->text);
-    else if (route->project_of)
-        there = route->project_of(call, call->project);
+    const bool there = is_there(call);
     if (needed == ROLE_NONE && there)
         return true;
     enum role role = there ? route_role(call, call->project) : ROLE_NONE;
-    if (role == ROLE_NONE) {
-        /* The same for what is not there and what is not to be seen. */
-        http_fail(call->request, 404, "there is nothing at %s, or '%s' may not see it",
-                  http_request_path(call->request), call->who.user);
-        return false;
-    }
-    if (role < needed) {
-        http_fail(call->request, 403,
-                  "%s takes a %s of project '%s'; '%s' is a %s there, or may be no more by this token",
-                  route->operation, role_name(needed), call->project, call->who.user, role_name(role));
-        return false;
-    }
-    return true;
+    if (role == ROLE_NONE)
+        tell_missing(call);
+    else if (role < needed)
+        tell_forbidden(call, needed, role);
+    return role != ROLE_NONE && role >= needed;
 }
 
 static bool read_idempotency_key(struct route_call *call)
@@ -238,7 +267,7 @@ static bool type_fits(struct route_call *call)
     const char *type = http_request_header(call->request, "Content-Type");
     if (!wanted || (type && strncasecmp(type, wanted, strlen(wanted)) == 0 && strchr("; \t", type[strlen(wanted)])))
         return true;
-    http_fail(call->request, 415, "%s takes a body with 'Content-Type: %s'", call->route->operation, wanted);
+    http_fail(call->request, 415, "this takes a body with 'Content-Type: %s'", wanted);
     return false;
 }
 
@@ -374,7 +403,7 @@ bool router_still(void *context, struct http_request *request)
     if (!access->still(access->context, &call->who))
         return false;
     if (route->permission == ROUTE_ADMINISTRATOR)
-        return call->who.administrator;
+        return identity_administers(&call->who);
     const enum role needed = role_needed(route);
     return needed == ROLE_NONE || route_role(call, call->project) >= needed;
 }

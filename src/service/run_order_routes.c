@@ -342,6 +342,7 @@ static const struct route routes[] = {
      .tag = "runs",
      .summary = "Queue a run. The answer comes when it is on disk.",
      .permission = ROUTE_MEMBER,
+     .project_may_be_new = true,
      .parameters = submit_parameters,
      .request = "RunRequest",
      .response = "Submitted",

@@ -122,6 +122,13 @@ static enum role role_of(void *context, const struct identity *who, const char *
     return registry_membership_get(service->reader, project, who->user, &role, NULL) == WEFT_OK ? role : ROLE_NONE;
 }
 
+static bool project_is_there(void *context, const char *project)
+{
+    struct service *service = context;
+    struct registry_project found;
+    return registry_project_get(service->reader, project, &found, NULL) == WEFT_OK;
+}
+
 static void answered(void *context, const struct route_call *call, unsigned status)
 {
     struct service *service = context;
@@ -239,6 +246,7 @@ static weft_status open_router(struct service *service, struct error *error)
                                               .identify = identify,
                                               .still = still,
                                               .role_of = role_of,
+                                              .project_is_there = project_is_there,
                                               .answered = answered,
                                               .context = service},
                                    .title = "Weft",

@@ -347,6 +347,11 @@ static enum role role_of(void *context, const struct identity *who, const char *
     return strcmp(who->user, "ben") == 0 && beta ? ROLE_MEMBER : ROLE_NONE;
 }
 
+static bool project_is_there(void *context, const char *project)
+{
+    return strcmp(project, "nowhere") != 0;
+}
+
 static void answered(void *context, const struct route_call *call, unsigned status)
 {
     toy.audited++;
@@ -439,6 +444,7 @@ int main(int argc, char **argv)
                                                .identify = identify,
                                                .still = still,
                                                .role_of = role_of,
+                                               .project_is_there = project_is_there,
                                                .answered = answered},
                                     .rate = -1,
                                     .title = "Toys"};

@@ -47,6 +47,11 @@ static void nothing(struct route_call *call)
 {
 }
 
+static bool no_project(const struct route_call *call, char project[PLATFORM_NAME_BYTES])
+{
+    return false;
+}
+
 static const struct route_parameter number_without_bounds[] = {
     {.name = "n", .type = ROUTE_INTEGER, .meaning = "A number."}, {0}};
 static const struct route_parameter choice_without_choices[] = {
@@ -71,6 +76,8 @@ static void wrong_tables_are_refused(void **state)
         {{ROUTE("GET", "/a", "x"), .permission = ROUTE_VIEWER}, "names no project"},
         {{ROUTE("GET", "/runs/{run}", "x"), .parameters = run, .permission = ROUTE_MANAGER}, "names no project"},
         {{ROUTE("GET", "/a", "x"), .request = "Thing"}, "GET takes neither"},
+        {{ROUTE("POST", "/a", "x"), .permission = ROUTE_VIEWER, .project_of = no_project},
+         "its project cannot be known"},
         {{ROUTE("POST", "/a", "x"), .request = "Thing", .consumes = "text/csv"}, "takes a body of JSON and"},
         {{ROUTE("GET", ROUTE_DOCUMENT, "x")}, "another's"},
         {{ROUTE("POST", "/a", "readInterface")}, "operation is another's"},
