@@ -138,6 +138,17 @@ static const char *const migrations[] = {
 
     /* The account of the machines that a user's runs belong to; '': that of the platform itself. */
     "ALTER TABLE users ADD COLUMN account TEXT NOT NULL DEFAULT '';",
+
+    /* The run from a checkpoint of which a run begins; few do, and a history grows for years. */
+    "ALTER TABLE run_specifications ADD COLUMN heir_of INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE run_specifications SET heir_of = json_extract(specification, '$.parent')"
+    "  WHERE json_extract(specification, '$.checkpoint') != '' AND json_extract(specification, '$.parent') > 0;"
+    "CREATE INDEX run_heirs ON run_specifications (heir_of) WHERE heir_of != 0;"
+    /* What failed runs have said is in the events, not in what everybody reads of a host. */
+    "UPDATE hosts SET detail = substr(detail, 1, instr(detail, ', last: ') - 1)"
+    "  WHERE detail LIKE 'failed % times, last: %';"
+    "UPDATE host_events SET detail = substr(detail, 1, instr(detail, ', last: ') - 1)"
+    "  WHERE what = 'cordoned' AND detail LIKE 'failed % times, last: %';",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

@@ -140,9 +140,11 @@ static weft_status add_run(struct database *database, const struct run_specifica
     if (status != WEFT_OK)
         return status;
     *run = database_last_key(database);
-    insert = database_prepare(database, "INSERT INTO run_specifications (run, specification) VALUES (?, ?)");
+    insert =
+        database_prepare(database, "INSERT INTO run_specifications (run, specification, heir_of) VALUES (?, ?, ?)");
     statement_bind_integer(insert, *run);
     statement_bind_text(insert, text);
+    statement_bind_integer(insert, *specification->checkpoint ? specification->parent : 0);
     status = statement_run(insert, error);
     return status != WEFT_OK
                ? status
