@@ -123,7 +123,7 @@ static weft_status look_at_object(struct collecting *collecting, const char *inn
         if (count > 0 && bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, by_bytes))
             return WEFT_OK;
     }
-    if (fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || milliseconds(&there.st_mtim) >= collecting->before ||
+    if (fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !is_old(collecting, &there) ||
         unlinkat(folder, name, 0) != 0)
         return WEFT_OK;
     collecting->collected->objects++;

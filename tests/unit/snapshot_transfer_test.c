@@ -272,6 +272,23 @@ static void what_nobody_names_goes(void **state)
     assert_int_equal(snapshot_collect(far, half_an_hour_ago(), NULL, NULL, &collected, &error), WEFT_OK);
     assert_true(snapshot_is_there(far, first.id));
     assert_int_equal(snapshot_check_out(far, first.id, temporary_path(folder, "out2"), NULL), WEFT_OK);
+    /* And so does what an upload that has not come to its end was told: its snapshot is not there yet. */
+    temporary_file(tree, "b", "only the third one has this", 27);
+    struct snapshot third = take();
+    grow_old(far);
+    assert_int_equal(snapshot_list_path(path, far, first.id, NULL), WEFT_OK);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(snapshot_list_load(own, third.id, path, &list, &size, NULL), WEFT_OK);
+    list[size - 1] = '\0';
+    offer = show(list, size);
+    assert_int_equal(offer.missing, 2);
+    buffer_free(&offer.hashes);
+    assert_int_equal(snapshot_collect(far, half_an_hour_ago(), NULL, NULL, &collected, &error), WEFT_OK);
+    offer = show(list, size);
+    assert_int_equal(offer.missing, 2);
+    buffer_free(&offer.hashes);
+    free(list);
+    assert_int_equal(send_snapshot(first.id), 1);
     /* A damaged list: nothing that might be its goes. */
     grow_old(far);
     assert_int_equal(snapshot_list_path(path, far, first.id, NULL), WEFT_OK);
