@@ -330,7 +330,8 @@ static weft_status check(struct visit *visit, const cJSON *schema, const cJSON *
     else if (type && !has_type(value, type->valuestring))
         status = error_set(
             visit->error, WEFT_ERROR_DATA, "%s has to be %s, not %s", place(visit), with_article(type->valuestring),
-            cJSON_IsNumber(value) ? "a number with a fraction or too large" : with_article(kind_of(value)));
+            cJSON_IsNumber(value) && strcmp(type->valuestring, "integer") == 0 ? "a number with a fraction or too large"
+                                                                               : with_article(kind_of(value)));
     else if (get(schema, "enum"))
         status = check_choices(visit, get(schema, "enum"), value);
     else if (cJSON_IsString(value))
