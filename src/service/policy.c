@@ -59,6 +59,24 @@ static weft_status read_value(const struct yaml_value *value, const struct key *
     return read_duration(value, key, error);
 }
 
+/* `value` is none of these: the one that may be meant, or all. */
+static weft_status unknown(const struct yaml_value *value, const char *where, const char *const *names, size_t count,
+                           struct error *error)
+{
+    const char *nearest = text_nearest(value->key, names, count);
+    char all[512];
+    size_t length = 0;
+    if (nearest)
+        return yaml_value_fail(value, error, "%s no '%.60s'; the nearest is '%s'", where, value->key, nearest);
+    for (size_t i = 0; i < count && length < sizeof all; i++)
+        length += (size_t)snprintf(all + length, sizeof all - length, "%s%s",
+                                   i == 0          ? ""
+                                   : i + 1 < count ? ", "
+                                                   : " and ",
+                                   names[i]);
+    return yaml_value_fail(value, error, "%s no '%.60s', but %s", where, value->key, all);
+}
+
 /* Every entry of `map` is one of `keys`. */
 static weft_status read_map(const struct yaml_value *map, const struct key *keys, size_t count, struct error *error)
 {
@@ -72,8 +90,7 @@ static weft_status read_map(const struct yaml_value *map, const struct key *keys
         while (key < keys + count && strcmp(key->name, value->key) != 0)
             key++;
         if (key == keys + count)
-            return yaml_value_fail(value, error, "there is no '%.60s' here; the nearest is '%s'", value->key,
-                                   text_nearest(value->key, names, count));
+            return unknown(value, "here is", names, count, error);
         weft_status status = read_value(value, key, error);
         if (status != WEFT_OK)
             return status;
@@ -144,8 +161,7 @@ static weft_status read_root(const struct yaml_value *root, struct service_polic
         else if (strcmp(value->key, "classes") == 0)
             status = read_classes(value, policy, error);
         else
-            status = yaml_value_fail(value, error, "a policy has no '%.60s'; the nearest is '%s'", value->key,
-                                     text_nearest(value->key, names, sizeof names / sizeof *names));
+            status = unknown(value, "a policy has", names, sizeof names / sizeof *names, error);
     }
     return status;
 }

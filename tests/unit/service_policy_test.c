@@ -62,6 +62,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"personel: {share: 1}\n", "line 1: a policy has no 'personel'; the nearest is 'personal'"},
         {"personal:\n  share: 1.5\n", "line 2"},
         {"personal:\n  shares: 0.5\n", "the nearest is 'share'"},
+        {"quotas: {}\n", "line 1: a policy has no 'quotas', but personal, "},
+        {"failures:\n  zzz: 1\n", "line 2: here is no 'zzz', but attempts and of_a_host"},
         {"personal: all\n", "must be a map"},
         {"grace: 0\n", "grace is 0s; it must be from 1s to 1d"},
         {"grace: soon\n", "line 1"},
