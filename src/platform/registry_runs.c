@@ -2,7 +2,6 @@
 /* Runs: submitted, placed, changed. The one place where a run's row changes is apply(). */
 #include "platform/registry_runs.h"
 
-#include "base/sha256.h"
 #include "base/text.h"
 #include "platform/registry_list.h"
 #include "platform/registry_projects.h"
@@ -33,49 +32,6 @@ weft_status registry_run_get(struct database *database, int64_t run, struct regi
 }
 
 /* ---- submitting ------------------------------------------------------------------------------------------------- */
-
-/* The run that the owner's key has made, 0 if there is none. */
-static weft_status find_submission(struct database *database, const char *owner, const char *key,
-                                   const uint8_t digest[SHA256_BYTES], int64_t *run, struct error *error)
-{
-    bool same = true;
-    struct statement *select =
-        database_prepare(database, "SELECT run, digest = ? FROM submissions WHERE owner = ? AND key = ?");
-    statement_bind_blob(select, digest, SHA256_BYTES);
-    statement_bind_text(select, owner);
-    statement_bind_text(select, key);
-    *run = 0;
-    if (statement_next(select)) {
-        *run = statement_integer(select, 0);
-        same = statement_integer(select, 1) != 0;
-    }
-    weft_status status = statement_end(select, error);
-    if (status == WEFT_OK && !same)
-        status =
-            error_set(error, WEFT_ERROR_STATE,
-                      "the key '%s' was used for run %" PRId64 ", which is another one; take a new key", key, *run);
-    return status;
-}
-
-static weft_status add_submission(struct database *database, const char *owner, const char *key,
-                                  const uint8_t digest[SHA256_BYTES], int64_t run, int64_t now, struct error *error)
-{
-    struct statement *insert =
-        database_prepare(database, "INSERT INTO submissions (owner, key, digest, run, time) VALUES (?, ?, ?, ?, ?)");
-    statement_bind_text(insert, owner);
-    statement_bind_text(insert, key);
-    statement_bind_blob(insert, digest, SHA256_BYTES);
-    statement_bind_integer(insert, run);
-    statement_bind_integer(insert, now);
-    return statement_run(insert, error);
-}
-
-weft_status registry_keys_forget(struct database *database, int64_t before, struct error *error)
-{
-    struct statement *forget = database_prepare(database, "DELETE FROM submissions WHERE time < ?");
-    statement_bind_integer(forget, before);
-    return statement_run(forget, error);
-}
 
 static weft_status add_event(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
                              const char *from, const char *to, enum registry_verdict verdict, const char *actor,
@@ -167,29 +123,22 @@ static weft_status check_submission(struct database *database, const struct run_
 }
 
 weft_status registry_run_submit(struct database *database, const struct run_specification *specification,
-                                const char *key, int64_t now, int64_t *run, bool *again, struct error *error)
+                                const struct registry_key *key, int64_t now, int64_t *run, bool *again,
+                                struct error *error)
 {
-    uint8_t digest[SHA256_BYTES];
     struct json_writer text;
     int64_t made = 0;
-    bool found = false;
-    weft_status status = WEFT_OK;
-    if (key && (!*key || strlen(key) >= REGISTRY_KEY_BYTES || !text_is_printable(key, false)))
-        return error_set(error, WEFT_ERROR_DATA, "an idempotency key must have 1 to %d printable bytes",
-                         REGISTRY_KEY_BYTES - 1);
-    json_begin(&text, JSON_LINE);
-    run_specification_write(&text, NULL, specification);
-    if (!json_text(&text))
-        status = error_memory(error, RUN_SPECIFICATION_MOST, "the specification of a run");
-    if (status == WEFT_OK && key && (status = sha256_of(text.text, text.length, digest, error)) == WEFT_OK)
-        status = find_submission(database, specification->owner, key, digest, &made, error);
-    found = made != 0;
+    weft_status status = key ? registry_key_find(database, specification->owner, key, &made, error) : WEFT_OK;
+    const bool found = made != 0;
     if (status == WEFT_OK && !found && (status = check_submission(database, specification, error)) == WEFT_OK) {
-        status = add_run(database, specification, json_text(&text), now, &made, error);
+        json_begin(&text, JSON_LINE);
+        run_specification_write(&text, NULL, specification);
+        status = json_text(&text) ? add_run(database, specification, json_text(&text), now, &made, error)
+                                  : error_memory(error, RUN_SPECIFICATION_MOST, "the specification of a run");
+        json_end(&text);
         if (status == WEFT_OK && key)
-            status = add_submission(database, specification->owner, key, digest, made, now, error);
+            status = registry_key_keep(database, specification->owner, key, made, now, error);
     }
-    json_end(&text);
     if (status == WEFT_OK) {
         *run = made;
         *again = found;

@@ -12,10 +12,10 @@
 #define WEFT_PLATFORM_REGISTRY_RUNS_H
 
 #include "platform/registry.h"
+#include "platform/registry_keys.h"
 #include "platform/run_specification.h"
 #include "platform/run_state.h"
 
-#define REGISTRY_KEY_BYTES     129  /**< of an idempotency key, with the final NUL */
 #define REGISTRY_SLOTS_BYTES   256  /**< the text of the slots of a node: "0-3,6" */
 #define REGISTRY_ATTEMPTS_MOST 1000 /**< of a run; one more failure of any kind is its last */
 #define REGISTRY_PRESENT       (-1) /**< as an epoch: whichever attempt is the present one (for people's orders) */
@@ -84,16 +84,13 @@ struct registry_outcome {
 };
 
 /**
- * Queue a run. The owner must be a member of the project, which must be open. `key` (NULL: none), up to
- * REGISTRY_KEY_BYTES - 1 printable bytes, makes it safe to submit again after an answer was lost: the same owner's same
- * key with an equal specification gives the run that was made then and `*again` true. Errors: STATE for that key with
- * another specification, a closed project, or a missing role.
+ * Queue a run. The owner must be a member of the project, which must be open. `key` (NULL: none) makes it safe to
+ * submit again after an answer was lost: the same owner's same key gives the run that was made then and `*again` true.
+ * Errors: STATE for a key that was used for something else, a closed project, or a missing role.
  */
 weft_status registry_run_submit(struct database *database, const struct run_specification *specification,
-                                const char *key, int64_t now, int64_t *run, bool *again, struct error *error);
-
-/** Forget idempotency keys that were used before `before`. */
-weft_status registry_keys_forget(struct database *database, int64_t before, struct error *error);
+                                const struct registry_key *key, int64_t now, int64_t *run, bool *again,
+                                struct error *error);
 
 /** Errors: ARGUMENT if there is no such run. */
 weft_status registry_run_get(struct database *database, int64_t run, struct registry_run *found, struct error *error);

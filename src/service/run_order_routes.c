@@ -22,6 +22,13 @@ struct submission {
     bool again, project_made;
 };
 
+/* What a call brings along that asks for a run: call->kept. */
+struct order {
+    struct registry_key key;                    /* text: NULL where there is none */
+    char snapshot[RUN_SNAPSHOT_BYTES];          /* of the code that was tried by hand; "" */
+    char checkpoint[RUN_CHECKPOINT_NAME_BYTES]; /* of the parent, by its own name; "" */
+};
+
 static bool set_text(cJSON *object, const char *key, const char *value)
 {
     cJSON_DeleteItemFromObjectCaseSensitive(object, key);
@@ -65,6 +72,7 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
                                  struct error *error)
 {
     struct database *registry = keeper_registry(keeper);
+    const struct order *order = call->kept;
     struct run_specification specification;
     int64_t now = keeper_now();
     char account[REGISTRY_ACCOUNT_BYTES];
@@ -85,8 +93,8 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
         if (status == WEFT_OK)
             status = controller_check(keeper_controller(keeper), &specification, error);
         if (status == WEFT_OK)
-            status = registry_run_submit(registry, &specification, call->idempotency_key, now, &submission->run,
-                                         &submission->again, error);
+            status = registry_run_submit(registry, &specification, order->key.text ? &order->key : NULL, now,
+                                         &submission->run, &submission->again, error);
         status = database_end(registry, status, error);
     }
     run_specification_free(&specification);
@@ -104,6 +112,54 @@ static void put_submission(struct json_writer *answer, const struct submission *
     json_close(answer);
 }
 
+/* ---- before the keeper is asked --------------------------------------------------------------------------------- */
+
+/* The digest of what is asked for: not of what that means now, which may be something else when it is asked again. */
+static weft_status read_key(struct route_call *call, struct registry_key *key, struct error *error)
+{
+    struct json_writer asked;
+    weft_status status = WEFT_OK;
+    if (!call->idempotency_key)
+        return WEFT_OK;
+    json_begin(&asked, JSON_LINE);
+    json_open_object(&asked, NULL);
+    json_put_text(&asked, "path", http_request_path(call->request));
+    json_put_tree(&asked, "body", call->body);
+    json_close(&asked);
+    status = json_text(&asked) ? registry_key_make(call->idempotency_key, asked.text, asked.length, key, error)
+                               : error_memory(error, asked.room, "a request");
+    json_end(&asked);
+    return status;
+}
+
+/* Make the order of a call. False: it is answered, with an error or with the run that the same key has made. */
+static bool begin_order(struct route_call *call)
+{
+    struct order *order = calloc(1, sizeof *order);
+    struct submission submission = {.again = true};
+    struct json_writer writer;
+    struct error error = {0};
+    if (!order) {
+        http_fail(call->request, 503, "the server is out of memory at the moment");
+        return false;
+    }
+    call->kept = order;
+    call->release = free;
+    weft_status status = read_key(call, &order->key, &error);
+    if (status == WEFT_OK && order->key.text)
+        status = registry_key_find(service_of(call)->reader, call->who.user, &order->key, &submission.run, &error);
+    if (status != WEFT_OK) {
+        http_fail_error(call->request, &error);
+        return false;
+    }
+    if (!submission.run)
+        return true;
+    json_begin(&writer, JSON_LINE);
+    put_submission(&writer, &submission);
+    route_reply(call, &writer);
+    return false;
+}
+
 /* ---- submit ----------------------------------------------------------------------------------------------------- */
 
 static weft_status submit(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
@@ -118,7 +174,8 @@ static weft_status submit(struct keeper *keeper, struct route_call *call, struct
 
 static void submit_run(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, submit);
+    if (begin_order(call))
+        keeper_do(service_of(call)->keeper, call, submit);
 }
 
 /* ---- fork and promote ------------------------------------------------------------------------------------------- */
@@ -174,16 +231,23 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
     return fits ? WEFT_OK : error_memory(error, 1024, "a run");
 }
 
+/* The checkpoint of the parent that the body names; "": none. */
+static const char *checkpoint_of(const struct route_call *call)
+{
+    const char *checkpoint = "";
+    json_get_text(call->body, "checkpoint", "the body", &checkpoint, NULL);
+    return checkpoint;
+}
+
 /* A checkpoint of the parent can be begun from as long as the parent has any. */
-static weft_status check_checkpoint(struct keeper *keeper, int64_t parent, const cJSON *body, struct error *error)
+static weft_status check_checkpoint(struct database *registry, const struct route_call *call, struct error *error)
 {
     struct registry_run run;
-    const cJSON *checkpoint = cJSON_GetObjectItemCaseSensitive(body, "checkpoint");
-    weft_status status = registry_run_get(keeper_registry(keeper), parent, &run, error);
-    if (status != WEFT_OK || !run.discarded || !cJSON_IsString(checkpoint) || !*checkpoint->valuestring)
+    weft_status status = registry_run_get(registry, route_value(call, "run")->integer, &run, error);
+    if (status != WEFT_OK || !run.discarded || !*checkpoint_of(call))
         return status;
     return error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has no checkpoints any more: they were thrown away",
-                     parent);
+                     run.run);
 }
 
 /* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
@@ -191,9 +255,9 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
                           struct error *error)
 {
     int64_t parent = route_value(call, "run")->integer;
-    const char *code = planned ? call->kept : "";
+    const struct order *order = call->kept;
     struct submission submission = {.project = call->project, .owner = call->who.user};
-    weft_status status = check_checkpoint(keeper, parent, call->body, error);
+    weft_status status = check_checkpoint(keeper_registry(keeper), call, error);
     if (status == WEFT_OK)
         status = read_parent(keeper, parent, &submission.wanted, error);
     if (status != WEFT_OK)
@@ -203,10 +267,12 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
         status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is a planned one already: fork it", parent);
     if (planned && interactive)
         cJSON_ReplaceItemInObjectCaseSensitive(wanted, "interactive", cJSON_CreateFalse());
-    if (!set_text(wanted, "checkpoint", "") || (planned && *code && !set_text(wanted, "snapshot", code)))
+    if (!set_text(wanted, "checkpoint", "") || (*order->snapshot && !set_text(wanted, "snapshot", order->snapshot)))
         status = error_memory(error, 64, "a run");
     if (status == WEFT_OK)
         status = replace(wanted, call->body, parent, error);
+    if (status == WEFT_OK && *order->checkpoint && !set_text(wanted, "checkpoint", order->checkpoint))
+        status = error_memory(error, sizeof order->checkpoint, "a run");
     if (status == WEFT_OK)
         status = submit_wanted(keeper, call, &submission, error);
     if (status == WEFT_OK)
@@ -227,19 +293,52 @@ static weft_status promote_it(struct keeper *keeper, struct route_call *call, st
     return derive(keeper, call, true, answer, error);
 }
 
+static weft_status find_checkpoint(struct route_call *call, struct error *error)
+{
+    struct order *order = call->kept;
+    const char *named = checkpoint_of(call);
+    return *named ? run_origin_find(keeper_folders(service_of(call)->keeper), route_value(call, "run")->integer, named,
+                                    order->checkpoint, error)
+                  : WEFT_OK;
+}
+
+static weft_status prepare_fork(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    return find_checkpoint(call, error);
+}
+
+static void fork_prepared(struct route_call *call, weft_status status, const struct error *error)
+{
+    if (status != WEFT_OK)
+        http_fail_error(call->request, error);
+    else
+        keeper_do(service_of(call)->keeper, call, fork_it);
+}
+
 static void fork_run(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, fork_it);
+    struct error error = {0};
+    if (!begin_order(call))
+        return;
+    if (!*checkpoint_of(call))
+        keeper_do(service_of(call)->keeper, call, fork_it);
+    else if (check_checkpoint(service_of(call)->reader, call, &error) != WEFT_OK)
+        http_fail_error(call->request, &error);
+    else
+        background_do(service_of(call)->reading, call, prepare_fork, fork_prepared);
 }
 
 /* What was tried by hand is in the folder of the interactive run: its code as it is now. */
-static weft_status take_code(struct route_call *call, struct json_writer *answer, struct error *error)
+static weft_status prepare_promotion(struct route_call *call, struct json_writer *answer, struct error *error)
 {
-    return run_origin_take(keeper_folders(service_of(call)->keeper), call->project, route_value(call, "run")->integer,
-                           call->kept, error);
+    struct order *order = call->kept;
+    weft_status status = find_checkpoint(call, error);
+    return status == WEFT_OK ? run_origin_take(keeper_folders(service_of(call)->keeper), call->project,
+                                               route_value(call, "run")->integer, order->snapshot, error)
+                             : status;
 }
 
-static void promote_taken(struct route_call *call, weft_status status, const struct error *error)
+static void promotion_prepared(struct route_call *call, weft_status status, const struct error *error)
 {
     if (status != WEFT_OK)
         http_fail_error(call->request, error);
@@ -247,17 +346,14 @@ static void promote_taken(struct route_call *call, weft_status status, const str
         keeper_do(service_of(call)->keeper, call, promote_it);
 }
 
+/* What has no folder any more, or is no interactive run, the keeper answers. */
 static void promote_run(struct route_call *call)
 {
     struct registry_run run;
-    call->kept = calloc(1, RUN_SNAPSHOT_BYTES);
-    call->release = free;
-    if (!call->kept)
-        http_fail(call->request, 503, "the server is out of memory at the moment");
-    else if (!service_run(call, &run))
+    if (!begin_order(call) || !service_run(call, &run))
         return;
-    else if (run.interactive && !run.discarded)
-        background_do(service_of(call)->storing, call, take_code, promote_taken);
+    if (run.interactive && !run.discarded)
+        background_do(service_of(call)->storing, call, prepare_promotion, promotion_prepared);
     else
         keeper_do(service_of(call)->keeper, call, promote_it);
 }

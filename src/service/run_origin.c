@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/run_origin.h"
 
-#include "platform/run_checkpoints.h"
 #include "platform/run_folder.h"
 #include "platform/snapshot.h"
 #include "platform/snapshot_receive.h"
@@ -9,11 +8,15 @@
 
 #include <stdio.h>
 
-weft_status run_origin_check(const struct controller_folders *folders, struct run_specification *specification,
+weft_status run_origin_check(const struct controller_folders *folders, const struct run_specification *specification,
                              struct error *error)
 {
-    char path[FILE_PATH_BYTES], found[RUN_CHECKPOINT_NAME_BYTES];
+    char path[FILE_PATH_BYTES];
     weft_status status = WEFT_OK;
+    if (*specification->checkpoint && specification->parent <= 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a run that begins from checkpoint '%.100s' is a fork of the run that has it",
+                         specification->checkpoint);
     if (*specification->snapshot) {
         status = file_join(path, folders->snapshots, specification->project, error);
         if (status == WEFT_OK && !snapshot_is_there(path, specification->snapshot))
@@ -21,18 +24,15 @@ weft_status run_origin_check(const struct controller_folders *folders, struct ru
                                "project '%s' has no snapshot %.12s...: upload it first, as weft submit does",
                                specification->project, specification->snapshot);
     }
-    if (status != WEFT_OK || !*specification->checkpoint)
-        return status;
-    if (specification->parent <= 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "a run that begins from checkpoint '%.100s' is a fork of the run that has it",
-                         specification->checkpoint);
-    status = run_folder_path(folders->runs, specification->parent, "checkpoints", path, error);
-    if (status == WEFT_OK)
-        status = run_checkpoint_find(path, specification->checkpoint, found, error);
-    if (status == WEFT_OK)
-        snprintf(specification->checkpoint, sizeof specification->checkpoint, "%s", found);
     return status;
+}
+
+weft_status run_origin_find(const struct controller_folders *folders, int64_t parent, const char *checkpoint,
+                            char found[RUN_CHECKPOINT_NAME_BYTES], struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = run_folder_path(folders->runs, parent, "checkpoints", path, error);
+    return status == WEFT_OK ? run_checkpoint_find(path, checkpoint, found, error) : status;
 }
 
 weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,

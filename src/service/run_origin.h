@@ -4,15 +4,22 @@
 #define WEFT_SERVICE_RUN_ORIGIN_H
 
 #include "platform/controller.h"
+#include "platform/run_checkpoints.h"
 #include "platform/run_specification.h"
 
 /**
- * See that what a specification names is there, before the run is queued; a checkpoint is then called by its own name
- * ("best" may mean another one later). The parent must be a run of a project that who asks may look at. Errors:
- * ARGUMENT, with a sentence for the user.
+ * See that the code that a specification names is there, and that a checkpoint is a parent's, before the run is queued.
+ * Errors: ARGUMENT, with a sentence for the user.
  */
-weft_status run_origin_check(const struct controller_folders *folders, struct run_specification *specification,
+weft_status run_origin_check(const struct controller_folders *folders, const struct run_specification *specification,
                              struct error *error);
+
+/**
+ * The checkpoint of `parent` by its own name ("best" may mean another one later). For a thread of its own: it looks
+ * through a folder that belongs to a program. Errors: ARGUMENT, with a sentence for the user.
+ */
+weft_status run_origin_find(const struct controller_folders *folders, int64_t parent, const char *checkpoint,
+                            char found[RUN_CHECKPOINT_NAME_BYTES], struct error *error);
 
 /**
  * Keep the working folder of a run as it is now, with all that was changed in it by hand, as a snapshot of the project;

@@ -45,8 +45,10 @@ static void submit_some(struct database *database, const struct run_specificatio
         char key[64];
         bool again;
         snprintf(key, sizeof key, "%ld-%" PRIu64 "-%" PRIu64, (long)getpid(), draw, i);
+        struct registry_key kept;
+        need(registry_key_make(key, key, strlen(key), &kept, &error), &error);
         need(database_begin(database, DATABASE_DURABLE, &error), &error);
-        weft_status status = registry_run_submit(database, specification, key, 1, &told[i].run, &again, &error);
+        weft_status status = registry_run_submit(database, specification, &kept, 1, &told[i].run, &again, &error);
         need(database_end(database, status, &error), &error);
         told[i].settled = false;
     }

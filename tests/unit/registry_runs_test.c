@@ -277,41 +277,56 @@ static void stopping(void **state)
     assert_true(outcome.verdict == REGISTRY_REFUSED && epoch == 7);
 }
 
+static struct registry_key key_of(const char *text, const char *asked)
+{
+    struct registry_key key;
+    assert_int_equal(registry_key_make(text, asked, strlen(asked), &key, NULL), WEFT_OK);
+    return key;
+}
+
 static void a_key_makes_one_run(void **state)
 {
     struct database *database = *state;
     struct run_specification first = specification_of("{" BOBS "}"), other = specification_of("{" BOBS ",\"nodes\":2}");
     struct run_specification adas =
         specification_of("{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"true\"]}");
+    const struct registry_key key = key_of("k1", "the first"), elsewhere = key_of("k1", "another");
     int64_t run = 0, same = 0, third = 0;
     bool again = true;
-    CHANGE(database, registry_run_submit(database, &first, "k1", 1, &run, &again, &error));
+    CHANGE(database, registry_run_submit(database, &first, &key, 1, &run, &again, &error));
     assert_false(again);
-    CHANGE(database, registry_run_submit(database, &first, "k1", 2, &same, &again, &error));
+    CHANGE(database, registry_run_submit(database, &first, &key, 2, &same, &again, &error));
     assert_true(again && same == run && run_of(database, run).submitted == 1);
+    /* What is asked for counts, whatever that has come to mean. */
+    CHANGE(database, registry_run_submit(database, &other, &key, 2, &same, &again, &error));
+    assert_true(again && same == run);
     REFUSE(database, WEFT_ERROR_STATE, "take a new key",
-           registry_run_submit(database, &other, "k1", 3, &third, &again, &error));
-    CHANGE(database, registry_run_submit(database, &adas, "k1", 3, &third, &again, &error)); /* her own key */
+           registry_run_submit(database, &first, &elsewhere, 3, &third, &again, &error));
+    assert_int_equal(registry_key_find(database, "bob", &key, &same, NULL), WEFT_OK);
+    assert_int_equal(same, run);
+    assert_int_equal(registry_key_find(database, "bob", &elsewhere, &same, NULL), WEFT_ERROR_STATE);
+    assert_int_equal(registry_key_find(database, "ada", &elsewhere, &same, NULL), WEFT_OK);
+    assert_int_equal(same, 0);
+    CHANGE(database, registry_run_submit(database, &adas, &key, 3, &third, &again, &error)); /* her own key */
     assert_true(!again && third != run);
     CHANGE(database, registry_run_submit(database, &first, NULL, 4, &third, &again, &error));
     assert_true(!again && third != run);
     /* What was made then is told also when it could not be made now. */
     CHANGE(database, registry_project_close(database, "vision", 5, &error));
-    CHANGE(database, registry_run_submit(database, &first, "k1", 5, &same, &again, &error));
+    CHANGE(database, registry_run_submit(database, &first, &key, 5, &same, &again, &error));
     assert_true(again && same == run);
     CHANGE(database, registry_project_close(database, "vision", 0, &error));
     CHANGE(database, registry_keys_forget(database, 2, &error));
-    CHANGE(database, registry_run_submit(database, &other, "k1", 5, &third, &again, &error));
+    CHANGE(database, registry_run_submit(database, &other, &elsewhere, 5, &third, &again, &error));
     assert_false(again);
     char long_key[REGISTRY_KEY_BYTES + 1];
     memset(long_key, 'k', sizeof long_key);
     long_key[REGISTRY_KEY_BYTES] = '\0';
-    static const char *const bad[] = {"", "a\nb"};
-    for (size_t i = 0; i < 2; i++)
-        REFUSE(database, WEFT_ERROR_DATA, "key",
-               registry_run_submit(database, &first, bad[i], 6, &third, &again, &error));
-    REFUSE(database, WEFT_ERROR_DATA, "key",
-           registry_run_submit(database, &first, long_key, 6, &third, &again, &error));
+    const char *const bad[] = {"", "a\nb", long_key};
+    for (size_t i = 0; i < 3; i++) {
+        struct registry_key none;
+        assert_int_equal(registry_key_make(bad[i], "", 0, &none, NULL), WEFT_ERROR_DATA);
+    }
 
     struct run_specification read;
     assert_int_equal(registry_run_specification(database, run, &read, NULL), WEFT_OK);
