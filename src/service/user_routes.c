@@ -58,9 +58,7 @@ static weft_status put_user(struct keeper *keeper, struct route_call *call, stru
     const char *account = NULL;
     json_get_bool(call->body, "administrator", "the body", &administrator, NULL);
     json_get_text(call->body, "account", "the body", &account, NULL);
-    weft_status status = account ? accounts_check(service_of(call)->folder, user, account, error) : WEFT_OK;
-    if (status == WEFT_OK)
-        status = database_begin(registry, DATABASE_DURABLE, error);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
     /* An account alone leaves whoever there is as they are. */
@@ -83,9 +81,28 @@ static weft_status disable(struct keeper *keeper, struct route_call *call, struc
     return database_end(registry, status, error);
 }
 
+/* Accounts may be looked up over a network, and the way to the state may lead over one. */
+static weft_status check_account(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    const char *account = "";
+    json_get_text(call->body, "account", "the body", &account, NULL);
+    return accounts_check(service_of(call)->folder, route_value(call, "user")->text, account, error);
+}
+
+static void account_checked(struct route_call *call, weft_status status, const struct error *error)
+{
+    if (status != WEFT_OK)
+        http_fail_error(call->request, error);
+    else
+        keeper_do(service_of(call)->keeper, call, put_user);
+}
+
 static void change_user(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, put_user);
+    if (cJSON_HasObjectItem(call->body, "account"))
+        background_do(service_of(call)->reading, call, check_account, account_checked);
+    else
+        keeper_do(service_of(call)->keeper, call, put_user);
 }
 
 static void disable_user(struct route_call *call)
