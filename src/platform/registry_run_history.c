@@ -53,8 +53,9 @@ weft_status registry_dealt_each(struct database *database, registry_dealt_take *
 {
     struct error here = {0};
     weft_status status = WEFT_OK;
-    struct statement *select =
-        database_prepare(database, "SELECT run, epoch, node, sequence FROM nodes WHERE sequence > 0");
+    struct statement *select = database_prepare(
+        database, "SELECT n.run, n.epoch, n.node, n.sequence FROM runs r CROSS JOIN nodes n ON n.run = r.run "
+                  "WHERE r.discarded = 0 AND n.sequence > 0");
     while (status == WEFT_OK && statement_next(select)) {
         const struct registry_dealt dealt = {statement_integer(select, 0), statement_integer(select, 1),
                                              statement_integer(select, 2), statement_integer(select, 3)};

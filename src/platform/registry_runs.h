@@ -154,7 +154,8 @@ struct registry_dealt {
     int64_t run, epoch, node, sequence;
 };
 
-/** Pass on how far every journal has been dealt with, those of runs that have ended too; an error ends it. */
+/** Pass on how far every journal has been dealt with, those of runs that have ended too, but not of those whose
+ * journals are gone, as they were discarded; an error ends it. */
 typedef weft_status registry_dealt_take(void *state, const struct registry_dealt *dealt, struct error *error);
 weft_status registry_dealt_each(struct database *database, registry_dealt_take *take, void *state, struct error *error);
 

@@ -64,6 +64,35 @@ static void what_is_needed_stays(void **state)
     assert_int_equal(run_of(database, anew).discarded, 0);
 }
 
+static weft_status note_run(void *state, const struct registry_dealt *dealt, struct error *error)
+{
+    *(int64_t *)state = 10 * *(int64_t *)state + dealt->run;
+    return WEFT_OK;
+}
+
+/* Of what was discarded no journal is left to be read again: the start of a server goes through what is kept. */
+static void journals_that_are_gone_are_not_told_of(void **state)
+{
+    static const struct registry_node place = {.host = "n1", .slots = "0"};
+    struct database *database = *state;
+    struct registry_outcome outcome;
+    int64_t told = 0, left;
+    for (int64_t run = 1; run <= 3; run++) {
+        const struct registry_node ended = {.how = RUN_EXIT_COMPLETED};
+        int64_t epoch;
+        assert_int_equal(submit(database, PLAIN, 10), run);
+        CHANGE(database, registry_run_place(database, run, "a", &place, 1, "", 11, &epoch, &outcome, &error));
+        CHANGE(database, registry_node_dealt(database, run, 1, 0, run < 3 ? 7 : 0, &error));
+        CHANGE(database, registry_node_end(database, run, 1, &ended, 1, 12, &left, &outcome, &error));
+    }
+    assert_int_equal(registry_dealt_each(database, note_run, &told, NULL), WEFT_OK);
+    assert_int_equal(told, 12);
+    CHANGE(database, registry_run_discard(database, 1, "ada", "gone", 60, &error));
+    told = 0;
+    assert_int_equal(registry_dealt_each(database, note_run, &told, NULL), WEFT_OK);
+    assert_int_equal(told, 2);
+}
+
 /* The one query of each discarding must not grow with the history: it goes by the index of those few that are heirs. */
 static void heirs_are_found_by_their_index(void **state)
 {
@@ -81,6 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         registry_test(what_is_needed_stays),
+        registry_test(journals_that_are_gone_are_not_told_of),
         registry_test(heirs_are_found_by_their_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
