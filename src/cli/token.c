@@ -109,6 +109,7 @@ static weft_status run_make(struct command_call *call, struct error *error)
     struct platform_path path;
     struct json_writer body;
     cJSON *reply = NULL;
+    char moment[MOMENT_BYTES];
     int64_t days;
     const struct {
         const char *key, *text;
@@ -135,6 +136,8 @@ static weft_status run_make(struct command_call *call, struct error *error)
     } else if (status == WEFT_OK) {
         fprintf(call->output, "%s\n", field_text(reply, "token"));
         fprintf(stderr, "it is never shown again; whoever it is for keeps it with 'weft token save'\n");
+        if (field_present(reply, "ends"))
+            fprintf(stderr, "it ends at %s\n", moment_clock(field_integer(reply, "ends"), moment));
     }
     cJSON_Delete(reply);
     json_end(&body);
@@ -196,7 +199,8 @@ static const struct cli_option make_options[] = {
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "for this project alone"),
     CLI_CHOICE("most", 0, "ROLE", &chosen.most, NULL, most, "it allows no more than this role"),
     CLI_FLAG("administrator", 0, &chosen.administrator, "it allows what administrators may"),
-    CLI_TEXT("ends", 0, "TIME", &chosen.ends, NULL, "it ends after so many days: 30d; usually never"),
+    CLI_TEXT("ends", 0, "TIME", &chosen.ends, NULL,
+             "it ends after so many days: 30d; usually, and at the latest, with the one that makes it"),
     CLI_TEXT("note", 0, "TEXT", &chosen.note, NULL, "what it is for"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON"),
 };
