@@ -219,21 +219,35 @@ static weft_status carry_out(struct controller *controller, const struct schedul
     return status;
 }
 
-static weft_status decide(struct controller *controller, int64_t now, struct error *error)
+/* One pass of the scheduler, carried out. */
+static weft_status take_pass(struct controller *controller, int64_t now, struct error *error)
 {
-    bool due = controller->changed || now - controller->passed_at >= PASS_PERIOD;
-    if (!due || (!scheduler_queued(controller->scheduler) && !controller->parked))
-        return WEFT_OK;
     const struct scheduler_decision *decisions;
     size_t count = 0;
+    weft_status status = scheduler_pass(controller->scheduler, controlled_seconds(now), &decisions, &count, error);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status = carry_out(controller, &decisions[i], now, error);
+    return status;
+}
+
+static weft_status decide(struct controller *controller, int64_t now, struct error *error)
+{
+    bool due = controller->changed || now - controller->passed_at >= PASS_PERIOD || slices_due(controller, now);
+    if (!due || (!scheduler_queued(controller->scheduler) && !controller->parked))
+        return WEFT_OK;
+    bool made_way = false;
     weft_status status = gate_all(controller, now, error);
     if (status == WEFT_OK)
-        status = scheduler_pass(controller->scheduler, controlled_seconds(now), &decisions, &count, error);
+        status = take_pass(controller, now, error);
     controller->changed = false;
     controller->plan_stale = true;
     controller->passed_at = now;
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = carry_out(controller, &decisions[i], now, error);
+    if (status == WEFT_OK)
+        status = slices_end(controller, now, &made_way, error);
+    if (status == WEFT_OK && made_way) {
+        status = take_pass(controller, now, error);
+        controlled_change(controller); /* those who gave way wait like others from now on */
+    }
     return status;
 }
 
@@ -249,8 +263,6 @@ static weft_status write_down(struct controller *controller, int64_t now, struct
     if (status != WEFT_OK)
         return status;
     status = hear_all(controller, now, error);
-    if (status == WEFT_OK)
-        status = run_limits_end_slices(controller, now, error);
     if (status == WEFT_OK)
         status = budget_end_exhausted(controller, now, error);
     if (status == WEFT_OK)

@@ -34,7 +34,7 @@ void attempt_forget(struct controller *controller, struct controlled_run *run)
             controller->hosts[run->node[i].host].used &= ~run->node[i].slots;
     free(run->node);
     run->node = NULL;
-    run->to_start = run->to_stop = run->started = false;
+    run->to_start = run->to_stop = run->started = run->leaving = false;
 }
 
 /* ---- it begins ------------------------------------------------------------------------------------------------------
@@ -74,6 +74,7 @@ weft_status attempt_place(struct controller *controller, struct controlled_run *
         run->node = nodes;
         run->to_start = true;
         run->since = now;
+        run->had_turn = 0;
         free(run->promised);
         run->promised = NULL;
         nodes = NULL;
@@ -233,7 +234,7 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
                                              now, &outcome, error);
     if (status != WEFT_OK || outcome.verdict != REGISTRY_DONE)
         return status;
-    run->to_stop = true;
+    run->to_stop = run->leaving = true;
     run->start_due = 0; /* what was not started yet is, to be ended */
     run->how = run_cause_gives_way(cause) ? ENGINE_CHECKPOINT : ENGINE_STOP;
     return WEFT_OK;

@@ -112,22 +112,6 @@ char *run_limits_say(const struct controller *controller, const struct controlle
     return text;
 }
 
-/* ---- how long -------------------------------------------------------------------------------------------------------
- */
-
-weft_status run_limits_end_slices(struct controller *controller, int64_t now, struct error *error)
-{
-    weft_status status = WEFT_OK;
-    for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++) {
-        struct controlled_run *run = controller->runs[i];
-        if (!run->node || run->slice_end > now || !scheduler_queued(controller->scheduler))
-            continue;
-        run->slice_end = INT64_MAX;
-        status = attempt_ask(controller, run, RUN_CAUSE_SLICE_END, "", "", now, error);
-    }
-    return status;
-}
-
 /* ---- how idle -------------------------------------------------------------------------------------------------------
  */
 

@@ -296,7 +296,7 @@ static weft_status take_up_attempt(struct controller *controller, struct control
     run->started = !run->to_start;
     run->how = ENGINE_STOP;
     if (found->state == RUN_STOPPING) {
-        run->to_stop = true;
+        run->to_stop = run->leaving = true;
         run->how = run_cause_gives_way(found->asked) ? ENGINE_CHECKPOINT : ENGINE_STOP;
     }
     run->since = found->started ? found->started : found->changed;

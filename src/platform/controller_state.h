@@ -61,7 +61,9 @@ struct controlled_run {
     enum engine_end how;
     int64_t stop_due;   /**< where it could not be told: not before that; else 0 */
     int64_t troubled;   /**< the attempt that has a remark because it could not be told or heard; 0: none */
+    bool leaving;       /**< its attempt was asked to end */
     int64_t slice_end;  /**< when its time slice is over; INT64_MAX: never */
+    int64_t had_turn;   /**< when it gave way because of that, before its present attempt; 0: it did not */
     bool short_hold;    /**< what it holds of its budget does not last for its time limit */
     int64_t held;       /**< slot-milliseconds */
     int64_t idle_epoch; /**< the attempt that was told to be idle; 0: none */
@@ -228,8 +230,15 @@ void run_limits_count(struct controller *controller, const struct controlled_run
 enum controller_wait run_limits_judge(const struct controller *controller, const struct controlled_run *run);
 char *run_limits_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
 
-/** Those whose time slice is over, while others wait. In a transaction. */
-weft_status run_limits_end_slices(struct controller *controller, int64_t now, struct error *error);
+/* ---- controller_slices.c: whose time slice is over ------------------------------------------------------------------
+ */
+
+/** Whether one has ended since the last pass. */
+bool slices_due(const struct controller *controller, int64_t now);
+
+/** Right after a pass: ask those to give way whose slice is over and whose slots somebody who waits can use. `*made`
+ * if there are any: then another pass is due at once, which those who wait get the slots by. In a transaction. */
+weft_status slices_end(struct controller *controller, int64_t now, bool *made, struct error *error);
 
 /* ---- controller_budget.c --------------------------------------------------------------------------------------------
  */

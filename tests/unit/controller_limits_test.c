@@ -58,6 +58,99 @@ static void a_class_has_a_time_slice(void **state)
     close_world(&world);
 }
 
+/* How often a run was asked to end because its time slice was over. */
+static unsigned turns_of(struct world *world, int64_t run)
+{
+    struct registry_event *list;
+    size_t count;
+    unsigned turns = 0;
+    assert_int_equal(registry_run_events(world->registry, run, 0, 1000, &list, &count, NULL), WEFT_OK);
+    for (size_t i = 0; i < count; i++)
+        turns += list[i].cause == RUN_CAUSE_SLICE_END && list[i].verdict == REGISTRY_DONE;
+    free(list);
+    return turns;
+}
+
+static void no_more_give_way_than_somebody_can_use(void **state)
+{
+    struct world world;
+    int64_t held[4];
+    unsigned turns = 0;
+    open_classes(&world, 8);
+    for (int i = 0; i < 4; i++)
+        held[i] = give(&world, 1, 2, ",\"preemptible\":true", 30 * HOUR);
+    pass(&world, BEGIN + 3 * HOUR);
+    int64_t other = give(&world, 1, 1, "", 5 * HOUR);
+    pass(&world, world.now + MINUTE);
+    assert_int_equal(state_of(&world, other), RUN_RUNNING);
+    for (int i = 0; i < 4; i++)
+        turns += turns_of(&world, held[i]);
+    assert_int_equal(turns, 1);
+    /* The one that gave way has its turn again when another has had two hours more. */
+    pass(&world, world.now + HOUR);
+    for (int i = 0; i < 4; i++)
+        turns -= turns_of(&world, held[i]);
+    assert_int_equal(turns, 0);
+    pass(&world, world.now + HOUR);
+    for (int i = 0; i < 4; i++)
+        turns += turns_of(&world, held[i]);
+    assert_int_equal(turns, 2);
+    close_world(&world);
+}
+
+static void a_gang_has_only_what_it_needs_of_others(void **state)
+{
+    struct world world;
+    int64_t held[6];
+    unsigned turns = 0;
+    prepare_world(&world, 3, 2);
+    world.config.classes = classes;
+    world.config.class_count = 3;
+    open_controller(&world);
+    for (int i = 0; i < 6; i++)
+        held[i] = give(&world, 1, 1, ",\"preemptible\":true", 30 * HOUR);
+    pass(&world, BEGIN + 3 * HOUR);
+    int64_t gang = give(&world, 2, 2, "", HOUR);
+    pass(&world, world.now + MINUTE);
+    assert_int_equal(state_of(&world, gang), RUN_RUNNING);
+    for (int i = 0; i < 6; i++)
+        turns += turns_of(&world, held[i]);
+    assert_int_equal(turns, 4);
+    close_world(&world);
+}
+
+static void nobody_gives_way_to_one_who_cannot_have_the_slots(void **state)
+{
+    struct world world;
+    prepare_world(&world, 1, 4);
+    world.config.classes = classes;
+    world.config.class_count = 3;
+    world.config.personal_share = 0.5;
+    open_controller(&world);
+    int64_t yields = give(&world, 1, 2, ",\"preemptible\":true", 30 * HOUR), stays = give(&world, 1, 2, "", 30 * HOUR);
+    pass(&world, BEGIN + SECOND);
+    int64_t beyond = give(&world, 1, 1, "", HOUR); /* the other two are kept for personal runs */
+    pass(&world, BEGIN + 5 * HOUR);
+    assert_int_equal(state_of(&world, stays), RUN_RUNNING);
+    assert_int_equal(state_of(&world, beyond), RUN_QUEUED);
+    assert_int_equal(world.attempts[yields], 1);
+    close_world(&world);
+}
+
+static void nobody_gives_way_to_one_who_has_slots_in_a_moment(void **state)
+{
+    struct world world;
+    open_classes(&world, 2);
+    int64_t yields = give(&world, 1, 1, ",\"preemptible\":true", 30 * HOUR), ends = give(&world, 1, 1, "", 30 * HOUR);
+    pass(&world, BEGIN + 3 * HOUR);
+    int64_t other = give(&world, 1, 1, "", HOUR);
+    assert_int_equal(controller_cancel(world.controller, ends, "ada", world.now, NULL), WEFT_OK);
+    pass(&world, world.now + MINUTE);
+    assert_int_equal(state_of(&world, other), RUN_RUNNING);
+    assert_int_equal(world.attempts[yields], 1);
+    close_world(&world);
+}
+
 static void a_user_has_so_many_of_a_class_at_once(void **state)
 {
     struct world world;
@@ -149,6 +242,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_has_a_longest_time),
         cmocka_unit_test(a_class_has_a_time_slice),
+        cmocka_unit_test(no_more_give_way_than_somebody_can_use),
+        cmocka_unit_test(a_gang_has_only_what_it_needs_of_others),
+        cmocka_unit_test(nobody_gives_way_to_one_who_cannot_have_the_slots),
+        cmocka_unit_test(nobody_gives_way_to_one_who_has_slots_in_a_moment),
         cmocka_unit_test(a_user_has_so_many_of_a_class_at_once),
         cmocka_unit_test(a_class_that_is_not_there_is_refused),
         cmocka_unit_test(idle_runs_are_told_and_stopped_as_their_class_says),
