@@ -44,7 +44,7 @@ static weft_status take_up_all(struct controller *controller, int64_t now, struc
                     status = registry_run_get(controller->config.registry, list[i].run, &list[i], error);
             }
             if (status == WEFT_OK)
-                status = runs_take_up(controller, &list[i], now, error);
+                status = runs_take_up(controller, &list[i], true, now, error);
         }
         free(list);
     }
@@ -137,13 +137,15 @@ static weft_status settle(struct controller *controller, struct controlled_run *
         bool learned = by_itself && run->place == CONTROLLED_ON_HOSTS && !run->promised;
         if (learned)
             status = scheduler_finish(controller->scheduler, run->name, controlled_seconds(now), error);
-        else
+        else if (run->place != CONTROLLED_NOWHERE)
             scheduler_withdraw(controller->scheduler, run->name);
         runs_remove(controller, run);
         return status;
     }
     if (found.state == RUN_PREEMPTED)
         status = requeue(controller, run->run, now, error);
+    if (status == WEFT_OK && run->place == CONTROLLED_NOWHERE)
+        return runs_enter_again(controller, run, error);
     /* The scheduler thinks that it runs, and has not moved it: something else has ended it. */
     if (run->place == CONTROLLED_ON_HOSTS && !run->promised) {
         scheduler_requeue(controller->scheduler, run->name, controlled_seconds(now));
@@ -330,7 +332,8 @@ weft_status controller_cancel(struct controller *controller, int64_t number, con
     }
     status = database_end(registry, status, error);
     if (status == WEFT_OK && !run->node) {
-        scheduler_withdraw(controller->scheduler, run->name);
+        if (run->place != CONTROLLED_NOWHERE)
+            scheduler_withdraw(controller->scheduler, run->name);
         runs_remove(controller, run);
     }
     controlled_change(controller);

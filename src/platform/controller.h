@@ -97,7 +97,8 @@ weft_status controller_open(const struct controller_config *config, int64_t now,
 void controller_close(struct controller *controller);
 
 /** Whether a run could ever be placed here, and its class allows it; to be asked before it is submitted. Errors:
- * ARGUMENT and why not. A run that is submitted nevertheless is cancelled by that sentence. */
+ * ARGUMENT and why not. A run that is submitted nevertheless is cancelled by that sentence; one that was there when the
+ * controller was opened waits for better times, and says why. */
 weft_status controller_check(const struct controller *controller, const struct run_specification *specification,
                              struct error *error);
 

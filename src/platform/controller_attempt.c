@@ -528,8 +528,9 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
         struct controlled_node *node = &run->node[i];
         if (!find_host(controller, rows[i].host, &node->host) || !slot_set_read(rows[i].slots, &node->slots)) {
             status = error_set(error, WEFT_ERROR_STATE,
-                               "run %" PRId64 " has slots %s of host '%s', which is not there any more", run->run,
-                               rows[i].slots, rows[i].host);
+                               "run %" PRId64 " has slots %s of host '%s', which the state does not know any more: "
+                               "start the server with that host",
+                               run->run, rows[i].slots, rows[i].host);
             break;
         }
         node->ended = rows[i].ended != 0;

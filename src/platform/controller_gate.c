@@ -24,6 +24,8 @@ static weft_status judge(struct controller *controller, struct controlled_run *r
 {
     enum controller_wait waits = run_limits_judge(controller, run);
     weft_status status = WEFT_OK;
+    if (waits == CONTROLLER_WAITS_FOR_SLOTS && !hosts_suffice(controller, run))
+        waits = CONTROLLER_WAITS_FOR_HOSTS;
     run->member_due = run->pool_due = 0;
     if (waits == CONTROLLER_WAITS_FOR_SLOTS && !run->personal)
         status = budget_judge(controller, run, now, &waits, error);
@@ -58,7 +60,8 @@ weft_status gate_all(struct controller *controller, int64_t now, struct error *e
             waiting[count++] = run;
             continue;
         }
-        run_limits_count(controller, run);
+        if (run->node || run->promised)
+            run_limits_count(controller, run);
         if (run->promised)
             budget_set_aside(controller, run);
     }

@@ -2,9 +2,6 @@
 /* What there is: the engine's hosts, by Pod, in the registry and the scheduler. */
 #include "platform/controller_state.h"
 
-#include "platform/registry_hosts.h"
-#include "platform/slot_set.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +13,22 @@ struct hosts_seen {
     struct error *error;
 };
 
+/* One more, not in the order of Pods yet. */
+static weft_status add_host(struct controller *controller, const char *name, const char *pod, uint32_t slots,
+                            struct error *error)
+{
+    size_t bytes = (controller->host_count + 1) * sizeof *controller->hosts;
+    struct controlled_host *hosts = realloc(controller->hosts, bytes);
+    if (!hosts)
+        return error_memory(error, bytes, "the hosts of the engine");
+    controller->hosts = hosts;
+    struct controlled_host *added = &hosts[controller->host_count++];
+    *added = (struct controlled_host){.slots = slots};
+    snprintf(added->name, sizeof added->name, "%s", name);
+    snprintf(added->pod, sizeof added->pod, "%s", pod);
+    return WEFT_OK;
+}
+
 static bool see_host(void *context, const struct engine_host *host)
 {
     struct hosts_seen *seen = context;
@@ -26,17 +39,11 @@ static bool see_host(void *context, const struct engine_host *host)
                                  host->slots, SLOT_SET_MOST);
         return false;
     }
-    size_t bytes = (controller->host_count + 1) * sizeof *controller->hosts;
-    struct controlled_host *hosts = realloc(controller->hosts, bytes);
-    if (!hosts) {
-        seen->status = error_memory(seen->error, bytes, "the hosts of the engine");
+    seen->status =
+        add_host(controller, host->name, *host->pod ? host->pod : controller->config.pod, host->slots, seen->error);
+    if (seen->status != WEFT_OK)
         return false;
-    }
-    controller->hosts = hosts;
-    struct controlled_host *added = &hosts[controller->host_count++];
-    *added = (struct controlled_host){.slots = host->slots};
-    snprintf(added->name, sizeof added->name, "%s", host->name);
-    snprintf(added->pod, sizeof added->pod, "%s", *host->pod ? host->pod : controller->config.pod);
+    const struct controlled_host *added = &controller->hosts[controller->host_count - 1];
     struct registry_host row = {.slots = host->slots, .slot_kind = host->gpus ? SLOT_GPU : SLOT_CPU};
     memcpy(row.host, added->name, sizeof row.host);
     memcpy(row.pod, added->pod, sizeof row.pod);
@@ -44,20 +51,24 @@ static bool see_host(void *context, const struct engine_host *host)
     return seen->status == WEFT_OK;
 }
 
-/* Hosts that were the engine's once and are not any more: nothing starts there, and whoever looks is told. */
+/* Hosts that were the engine's once and are not any more: nothing starts there, and whoever looks is told. What runs
+ * there goes on, and what waits for them waits. */
 static weft_status lose_absent(struct controller *controller, int64_t now, struct error *error)
 {
     struct registry_host *known = NULL;
     size_t count = 0;
+    const uint32_t there_are = controller->host_count;
     weft_status status = registry_hosts(controller->config.registry, &known, &count, error);
     for (size_t i = 0; i < count && status == WEFT_OK; i++) {
         bool there = false;
-        for (uint32_t k = 0; k < controller->host_count && !there; k++)
+        for (uint32_t k = 0; k < there_are && !there; k++)
             there = strcmp(controller->hosts[k].name, known[i].host) == 0;
-        if (!there)
-            status =
-                registry_host_lose(controller->config.registry, known[i].host,
-                                   "the server was started without it; 'weft nodes remove' forgets it", now, error);
+        if (there)
+            continue;
+        status = registry_host_lose(controller->config.registry, known[i].host,
+                                    "the server was started without it; 'weft nodes remove' forgets it", now, error);
+        if (status == WEFT_OK && known[i].slots <= SLOT_SET_MOST)
+            status = add_host(controller, known[i].host, known[i].pod, (uint32_t)known[i].slots, error);
     }
     free(known);
     return status;
@@ -112,11 +123,11 @@ weft_status hosts_open(struct controller *controller, int64_t now, struct error 
     status = engine->hosts(engine, see_host, &seen, error);
     if (status == WEFT_OK)
         status = seen.status;
+    if (status == WEFT_OK && !controller->host_count)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "the engine '%s' has no hosts", engine->name);
     if (status == WEFT_OK)
         status = lose_absent(controller, now, error);
     status = database_end(controller->config.registry, status, error);
-    if (status == WEFT_OK && !controller->host_count)
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "the engine '%s' has no hosts", engine->name);
     if (status == WEFT_OK)
         status = sort_by_pod(controller, error);
     if (status == WEFT_OK)
@@ -124,14 +135,118 @@ weft_status hosts_open(struct controller *controller, int64_t now, struct error 
     return status == WEFT_OK ? controller_hosts_changed(controller, error) : status;
 }
 
+/* ---- whether there are enough ---------------------------------------------------------------------------------------
+ */
+
+static bool takes_runs(const struct controlled_host *host)
+{
+    return host->state == REGISTRY_HOST_UP;
+}
+
+static bool is_there(const struct controlled_host *host)
+{
+    return host->state == REGISTRY_HOST_UP || host->state == REGISTRY_HOST_DRAINED;
+}
+
+/* The most hosts of one Pod, or of all, that have so many slots and are as they should be. */
+static uint32_t most_hosts(const struct controller *controller, uint32_t slots, bool spans,
+                           bool (*counts)(const struct controlled_host *host))
+{
+    uint32_t most = 0, here = 0;
+    for (uint32_t i = 0; i < controller->host_count; i++) {
+        const struct controlled_host *host = &controller->hosts[i];
+        if (!spans && i > 0 && strcmp(host->pod, host[-1].pod) != 0)
+            here = 0;
+        here += host->slots >= slots && counts(host);
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+bool hosts_suffice(const struct controller *controller, const struct controlled_run *run)
+{
+    const uint32_t *open = run->spans ? controller->open_in_all : controller->open_in_pod;
+    return run->slots <= SLOT_SET_MOST && open[run->slots] >= run->nodes;
+}
+
+/* The hosts with so many slots that take no runs, "a (lost), b (drained)", and what can be done about it. */
+static void name_closed(const struct controller *controller, uint32_t slots, char *text, size_t size,
+                        const char **advice)
+{
+    size_t used = 0;
+    uint32_t more = 0, lost = 0, drained = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < controller->host_count; i++) {
+        const struct controlled_host *host = &controller->hosts[i];
+        if (host->slots < slots || takes_runs(host))
+            continue;
+        lost += !is_there(host);
+        drained += is_there(host);
+        if (used + PLATFORM_NAME_BYTES + 64 > size)
+            more++;
+        else
+            used += (size_t)snprintf(text + used, size - used, "%s%s (%s)", used ? ", " : "", host->name,
+                                     registry_host_state_name(host->state));
+    }
+    if (more)
+        snprintf(text + used, size - used, " and %u more", more);
+    *advice = !lost      ? "'weft nodes resume' opens a drained one"
+              : !drained ? "a lost one is back when the server is started with it"
+                         : "'weft nodes resume' opens a drained one, a lost one is back when the server is started "
+                           "with it";
+}
+
+char *hosts_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size)
+{
+    char asks[96], closed[512], open_now[48] = "none takes";
+    const char *advice;
+    if (run->refusal) {
+        snprintf(text, size,
+                 "cannot run as the server was started: %s; it waits until the server is started with such hosts and "
+                 "rules again, or until it is stopped",
+                 run->refusal);
+        return text;
+    }
+    const uint32_t open = most_hosts(controller, run->slots, run->spans, takes_runs);
+    if (run->nodes == 1)
+        snprintf(asks, sizeof asks, "a host with %u slot%s", run->slots, run->slots == 1 ? "" : "s");
+    else
+        snprintf(asks, sizeof asks, "%u hosts%s with %u slot%s each", run->nodes, run->spans ? "" : " of one Pod",
+                 run->slots, run->slots == 1 ? "" : "s");
+    if (open)
+        snprintf(open_now, sizeof open_now, "only %u take%s", open, open == 1 ? "s" : "");
+    name_closed(controller, run->slots, closed, sizeof closed, &advice);
+    snprintf(text, size, "waits for %s, of which %s runs now; closed: %s; %s", asks, open_now, closed, advice);
+    return text;
+}
+
+weft_status hosts_check(const struct controller *controller, uint32_t nodes, uint32_t slots, bool spans,
+                        struct error *error)
+{
+    const uint32_t there = most_hosts(controller, slots, spans, is_there);
+    if (there >= nodes)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "%u node%s with %u slot%s %swere asked for, but %s %u such host%s besides those that are lost",
+                     nodes, nodes == 1 ? "" : "s", slots, slots == 1 ? "" : "s", nodes == 1 ? "" : "each ",
+                     spans ? "all Pods together have" : "no Pod has more than", there, there == 1 ? "" : "s");
+}
+
 weft_status controller_hosts_changed(struct controller *controller, struct error *error)
 {
     for (uint32_t i = 0; i < controller->host_count; i++) {
         struct registry_host host;
         weft_status status = registry_host_get(controller->config.registry, controller->hosts[i].name, &host, error);
-        if (status != WEFT_OK)
+        if (status == WEFT_ERROR_ARGUMENT) /* it was lost, and is forgotten */
+            host.state = REGISTRY_HOST_LOST;
+        else if (status != WEFT_OK)
             return status;
+        controller->hosts[i].state = host.state;
         scheduler_drain_host(controller->scheduler, i, host.state != REGISTRY_HOST_UP);
+    }
+    for (uint32_t slots = 1; slots <= SLOT_SET_MOST; slots++) {
+        controller->open_in_pod[slots] = most_hosts(controller, slots, false, takes_runs);
+        controller->open_in_all[slots] = most_hosts(controller, slots, true, takes_runs);
     }
     controlled_change(controller);
     return WEFT_OK;

@@ -163,6 +163,8 @@ char *controller_plan_reason(const struct controller *controller, const struct c
     case CONTROLLER_WAITS_FOR_CLASS:
     case CONTROLLER_WAITS_FOR_PERSONAL:
         return run ? run_limits_say(controller, run, text, size) : text;
+    case CONTROLLER_WAITS_FOR_HOSTS:
+        return run ? hosts_say(controller, run, text, size) : text;
     }
     return text;
 }

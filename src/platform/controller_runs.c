@@ -38,6 +38,7 @@ static void free_run(struct controller *controller, struct controlled_run *run)
 {
     attempt_forget(controller, run);
     free(run->promised);
+    free(run->refusal);
     free(run);
 }
 
@@ -245,6 +246,8 @@ static weft_status enter(struct controller *controller, struct controlled_run *r
     }
     weft_status status = scheduler_take_up(controller->scheduler, &request, &past, &run->name, error);
     free(hosts);
+    if (status == WEFT_ERROR_STATE && has_hosts) /* on slots that the host has not any more: it goes on, that is all */
+        return WEFT_OK;
     if (status != WEFT_OK)
         return status;
     run->place = has_hosts ? CONTROLLED_ON_HOSTS : CONTROLLED_IN_QUEUE;
@@ -283,7 +286,10 @@ weft_status controller_check(const struct controller *controller, const struct r
     struct scheduler_request request =
         request_of(specification->nodes, specification->slots, 0, specification->preemptible, personal);
     request.gang.spans = specification->may_span_pods;
-    return scheduler_check(controller->scheduler, &request, error);
+    status = scheduler_check(controller->scheduler, &request, error);
+    return status == WEFT_OK
+               ? hosts_check(controller, request.gang.nodes, request.gang.slots, specification->may_span_pods, error)
+               : status;
 }
 
 /* What was under way is under way again. */
@@ -317,8 +323,29 @@ static weft_status refuse(struct controller *controller, int64_t run, const char
     return database_end(registry, status, error);
 }
 
-weft_status runs_take_up(struct controller *controller, const struct registry_run *found, int64_t now,
-                         struct error *error)
+/* One that cannot be placed as the server was started, but was acknowledged when it could. */
+static weft_status keep_waiting(struct controlled_run *run, const char *why, struct error *error)
+{
+    run->waits = CONTROLLER_WAITS_FOR_HOSTS;
+    run->refusal = strdup(why);
+    return run->refusal ? WEFT_OK : error_memory(error, strlen(why), "why a run waits");
+}
+
+weft_status runs_enter_again(struct controller *controller, struct controlled_run *run, struct error *error)
+{
+    struct registry_run found;
+    struct error refusal = {0};
+    weft_status status = registry_run_get(controller->config.registry, run->run, &found, error);
+    if (status != WEFT_OK)
+        return status;
+    status = enter(controller, run, &found, &refusal);
+    if (status == WEFT_ERROR_ARGUMENT)
+        return keep_waiting(run, refusal.text, error);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", refusal.text);
+}
+
+weft_status runs_take_up(struct controller *controller, const struct registry_run *found, bool acknowledged,
+                         int64_t now, struct error *error)
 {
     struct controlled_run *run = calloc(1, sizeof *run);
     weft_status status = run ? make_room(controller, error) : error_memory(error, sizeof *run, "a run");
@@ -332,6 +359,7 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
                                    .slots = (uint32_t)found->slots,
                                    .priority = found->priority,
                                    .preemptible = found->preemptible,
+                                   .spans = found->may_span_pods,
                                    .since = found->waiting_since,
                                    .slice_end = INT64_MAX};
     bool waits = run_state_is_waiting(found->state);
@@ -344,6 +372,8 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
         status = take_up_attempt(controller, run, found, &refusal);
     if (status == WEFT_OK)
         status = enter(controller, run, found, &refusal);
+    if (status == WEFT_ERROR_ARGUMENT && waits && acknowledged)
+        status = keep_waiting(run, refusal.text, &refusal);
     if (status == WEFT_OK) {
         insert(controller, run);
         return WEFT_OK;
@@ -362,5 +392,5 @@ weft_status controller_submitted(struct controller *controller, int64_t number, 
     weft_status status = registry_run_get(controller->config.registry, number, &found, error);
     if (status != WEFT_OK || run_state_is_final(found.state))
         return status;
-    return runs_take_up(controller, &found, now, error);
+    return runs_take_up(controller, &found, false, now, error);
 }

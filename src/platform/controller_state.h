@@ -7,9 +7,11 @@
 #include "platform/controller.h"
 #include "platform/controller_plan.h"
 #include "platform/ledger.h"
+#include "platform/registry_hosts.h"
 #include "platform/registry_projects.h"
 #include "platform/registry_runs.h"
 #include "platform/run_folder.h"
+#include "platform/slot_set.h"
 #include "scheduler/scheduler.h"
 
 #define CONTROLLED_NONE UINT32_MAX /**< no class */
@@ -20,6 +22,7 @@ struct controlled_host {
     char name[PLATFORM_NAME_BYTES], pod[PLATFORM_NAME_BYTES];
     uint32_t slots;
     uint64_t used; /**< a set (slot_set.h): those that an attempt has */
+    enum registry_host_state state;
 };
 
 /** One node of the present attempt. */
@@ -33,7 +36,8 @@ struct controlled_node {
     int64_t missed;   /**< since when nothing can be heard of it; 0: it can */
 };
 
-/** Where the scheduler has a run. */
+/** Where the scheduler has a run. Nowhere: it does not know of it, for the run cannot be placed on these hosts, or has
+ * slots there that are not there any more. */
 enum controlled_place { CONTROLLED_NOWHERE, CONTROLLED_IN_QUEUE, CONTROLLED_ON_HOSTS };
 
 struct controlled_run {
@@ -42,12 +46,13 @@ struct controlled_run {
     uint32_t project, owner, purse; /**< numbers, as below */
     uint32_t limits;                /**< its class among those of the configuration, or CONTROLLED_NONE */
     int64_t priority;
-    bool personal, preemptible;
-    int64_t time_limit, time_slice; /**< milliseconds, as its class allows; a slice of 0 is none */
+    bool personal, preemptible, spans; /**< spans: may be in several Pods */
+    int64_t time_limit, time_slice;    /**< milliseconds, as its class allows; a slice of 0 is none */
 
     uint32_t name; /**< the scheduler's */
     enum controlled_place place;
     enum controller_wait waits;   /**< while it is in the queue: for what */
+    char *refusal;                /**< why it cannot be placed as the server was started; NULL: it can */
     int64_t since;                /**< in the queue; of its attempt: running, or placed before that */
     uint32_t *promised;           /**< hosts that the scheduler gives it once they are free; NULL: none */
     int64_t member_due, pool_due; /**< what is set aside for it to begin with, of its owner's account or the pool */
@@ -101,6 +106,8 @@ struct controller {
     struct run_folders *folders;
     struct controlled_host *hosts;
     uint32_t host_count;
+    uint32_t open_in_pod[SLOT_SET_MOST + 1]; /**< hosts with so many slots that take runs: most in one Pod, */
+    uint32_t open_in_all[SLOT_SET_MOST + 1]; /**< and all */
     struct controlled_project *projects;
     uint32_t project_count;
     struct controlled_owner *owners;
@@ -157,8 +164,17 @@ struct attempt controlled_attempt(const struct controlled_run *run);
 /* ---- controller_hosts.c: what there is ------------------------------------------------------------------------------
  */
 
-/** Take the engine's hosts into the registry and the scheduler. */
+/** Take the engine's hosts into the registry and the scheduler, and those that the registry knows besides: something
+ * may run there, and nothing more is started. */
 weft_status hosts_open(struct controller *controller, int64_t now, struct error *error);
+
+/** Whether enough hosts take runs for this one to be placed at all, and that as a sentence if not. */
+bool hosts_suffice(const struct controller *controller, const struct controlled_run *run);
+char *hosts_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
+
+/** Whether there are such hosts besides those that are lost. Errors: ARGUMENT, and why not. */
+weft_status hosts_check(const struct controller *controller, uint32_t nodes, uint32_t slots, bool spans,
+                        struct error *error);
 
 /* ---- controller_runs.c: the runs that have not ended ----------------------------------------------------------------
  */
@@ -169,9 +185,13 @@ struct controlled_run *runs_find(const struct controller *controller, int64_t nu
 /** How long the runs took that ended before this controller was there: the scheduler's estimates are made of it. */
 weft_status runs_learn(struct controller *controller, struct error *error);
 
-/** A run that has not ended becomes one of the controller's. One that can never be placed is failed, by a sentence. */
-weft_status runs_take_up(struct controller *controller, const struct registry_run *found, int64_t now,
-                         struct error *error);
+/** A run that has not ended becomes one of the controller's. One that cannot be placed waits, and says why, if it was
+ * `acknowledged` by an earlier one; otherwise it is cancelled by that sentence. */
+weft_status runs_take_up(struct controller *controller, const struct registry_run *found, bool acknowledged,
+                         int64_t now, struct error *error);
+
+/** The scheduler hears of a run again that waits, and that it did not know: what it had is not in its book. */
+weft_status runs_enter_again(struct controller *controller, struct controlled_run *run, struct error *error);
 
 /** It has ended: the controller knows it no more. */
 void runs_remove(struct controller *controller, struct controlled_run *run);

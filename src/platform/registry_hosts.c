@@ -211,6 +211,22 @@ weft_status registry_host_resume(struct database *database, const char *host, co
                : status;
 }
 
+/* Whether nothing runs there, as far as anybody knows. */
+static weft_status check_left(struct database *database, const char *host, struct error *error)
+{
+    struct statement *select = database_prepare(
+        database, "SELECT min(run) FROM attempts JOIN nodes USING (run, epoch) WHERE attempts.ended = 0 AND "
+                  "nodes.ended = 0 AND nodes.host = ?");
+    statement_bind_text(select, host);
+    int64_t run = statement_next(select) ? statement_integer(select, 0) : 0;
+    weft_status status = statement_end(select, error);
+    if (status == WEFT_OK && run)
+        status =
+            error_set(error, WEFT_ERROR_STATE,
+                      "host '%s' cannot be removed: run %" PRId64 " has not ended there; stop it first", host, run);
+    return status;
+}
+
 weft_status registry_host_remove(struct database *database, const char *host, const char *actor, int64_t now,
                                  struct error *error)
 {
@@ -221,6 +237,8 @@ weft_status registry_host_remove(struct database *database, const char *host, co
                            "host '%s' is there: only one that is lost can be removed; to start nothing more on it, "
                            "drain it",
                            host);
+    if (status == WEFT_OK)
+        status = check_left(database, host, error);
     if (status != WEFT_OK)
         return status;
     struct statement *remove = database_prepare(database, "DELETE FROM hosts WHERE host = ?");

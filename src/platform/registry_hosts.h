@@ -63,7 +63,7 @@ weft_status registry_host_drain(struct database *database, const char *host, con
 weft_status registry_host_resume(struct database *database, const char *host, const char *actor, int64_t now,
                                  struct error *error);
 
-/** There is no such host any more; its events stay. Errors: STATE if it is up: drain it first. */
+/** There is no such host any more; its events stay. Errors: STATE unless it is lost, and if something may run there. */
 weft_status registry_host_remove(struct database *database, const char *host, const char *actor, int64_t now,
                                  struct error *error);
 
