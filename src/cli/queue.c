@@ -82,7 +82,7 @@ static weft_status print_running(const cJSON *running, int64_t now, FILE *output
     cJSON_ArrayForEach(run, running)
     {
         put_run(&table, run);
-        put_ago(&table, run, "started", now);
+        put_ago(&table, run, "since", now);
         put_ago(&table, run, "ends_before", now);
     }
     weft_status status = table_print(&table, output, error);

@@ -25,10 +25,11 @@ char *run_size_text(int64_t nodes, int64_t slots, char *buffer, size_t size)
 /* How long it has run, all attempts together; "" before it has. */
 static char *ran_text(const cJSON *run, int64_t now, char buffer[MOMENT_BYTES])
 {
-    int64_t ran = field_integer(run, "served_ms");
-    if (field_present(run, "started") && !field_present(run, "ended") &&
-        strcmp(field_text(run, "state"), "running") == 0)
-        ran = ran > now - field_integer(run, "started") ? ran : now - field_integer(run, "started");
+    const char *state = field_text(run, "state");
+    int64_t ran = field_integer(run, "served_ms"); /* of attempts that have ended; and of the one under way: */
+    if (field_present(run, "started") && (strcmp(state, "running") == 0 || strcmp(state, "stopping") == 0) &&
+        now > field_integer(run, "started"))
+        ran += now - field_integer(run, "started");
     *buffer = '\0';
     return ran > 0 ? moment_span(ran, buffer) : buffer;
 }
