@@ -53,6 +53,15 @@ static const char *made_for_it(const cJSON *reply)
     return field_true(reply, "project_made") ? ", which was made for it" : "";
 }
 
+/* What is not as it was asked for. */
+static void tell_limited(const cJSON *reply, FILE *output)
+{
+    char sentence[ERROR_TEXT_BYTES];
+    snprintf(sentence, sizeof sentence, "%s", field_text(reply, "limited"));
+    if (*sentence)
+        wrap_print(output, text_printable(sentence), fprintf(output, "  note:"), 2);
+}
+
 /* What to do next, and why it waits if it does. */
 static weft_status tell(struct platform *platform, int64_t run, const char *done, const cJSON *reply, bool enter,
                         FILE *output, struct error *error)
@@ -70,6 +79,7 @@ static weft_status tell(struct platform *platform, int64_t run, const char *done
         return status;
     }
     fprintf(output, "run %" PRId64 " is %s%s\n", run, done, made_for_it(reply));
+    tell_limited(reply, output);
     if (known && *field_text(why, "why")) {
         char sentence[ERROR_TEXT_BYTES], expected[MOMENT_BYTES];
         snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
@@ -104,10 +114,11 @@ weft_status run_submit_send(struct command_call *call, struct platform *platform
         platform_print_json(reply, call->output);
     else if (shown->quiet)
         fprintf(call->output, "%" PRId64 "\n", run);
-    else if (shown->follow)
+    else if (shown->follow) {
         fprintf(stderr, "run %" PRId64 " is %s%s; Ctrl-C leaves it alone, 'weft stop %" PRId64 "' ends it\n", run, done,
                 made_for_it(reply), run);
-    else
+        tell_limited(reply, stderr);
+    } else
         status = tell(platform, run, done, reply, shown->enter, call->output, error);
     cJSON_Delete(reply);
     if (status == WEFT_OK && shown->follow)

@@ -108,6 +108,10 @@ int controller_descriptor(const struct controller *controller);
 /** A run was submitted, and is in the registry for good. The next step looks at it. */
 weft_status controller_submitted(struct controller *controller, int64_t run, int64_t now, struct error *error);
 
+/** That a class allows a run less time than it asked for, as a sentence, into `text`; returns it. The registry has the
+ * time that applies as the run's limit. */
+char *controller_limit_say(int64_t seconds, const char *class_name, char *text, size_t size);
+
 /** End a run for a person: `actor` cancels it. Errors: STATE if it has ended. */
 weft_status controller_cancel(struct controller *controller, int64_t run, const char *actor, int64_t now,
                               struct error *error);

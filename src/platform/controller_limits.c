@@ -40,11 +40,36 @@ void run_limits_apply(const struct controller *controller, const struct registry
     if (!limits)
         return;
     int64_t longest = limits->time_limit * 1000, slice = limits->time_slice * 1000;
-    if (longest && longest < run->time_limit)
+    /* What runs was started with its limit. */
+    if (longest && longest < run->time_limit && run_state_is_waiting(found->state))
         run->time_limit = longest;
     /* A run that has no checkpoints would lose all that it has done; who asks for a slice knows. */
     if (slice && run->preemptible && (!run->time_slice || slice < run->time_slice))
         run->time_slice = slice;
+}
+
+char *controller_limit_say(int64_t seconds, const char *class_name, char *text, size_t size)
+{
+    char span[32];
+    snprintf(text, size, "it may run for %s, which is all that its class '%s' allows",
+             text_seconds((double)seconds, span, sizeof span), class_name);
+    return text;
+}
+
+weft_status run_limits_write(const struct controller *controller, const struct registry_run *found,
+                             const struct controlled_run *run, int64_t now, struct error *error)
+{
+    struct database *registry = controller->config.registry;
+    char detail[REGISTRY_DETAIL_BYTES];
+    if (run->time_limit == found->time_limit * 1000)
+        return WEFT_OK;
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    const int64_t seconds = run->time_limit / 1000;
+    status = registry_run_limit(registry, run->run, seconds,
+                                controller_limit_say(seconds, found->class_name, detail, sizeof detail), now, error);
+    return database_end(registry, status, error);
 }
 
 weft_status run_limits_check(const struct controller *controller, const char *class_name, bool personal, int64_t size,

@@ -368,6 +368,8 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
     run_limits_apply(controller, found, run);
     if (status == WEFT_OK && waits)
         status = run_limits_check(controller, found->class_name, run->personal, controlled_size(run), &refusal);
+    if (status == WEFT_OK)
+        status = run_limits_write(controller, found, run, now, &refusal);
     if (status == WEFT_OK && run_state_is_active(found->state))
         status = take_up_attempt(controller, run, found, &refusal);
     if (status == WEFT_OK)

@@ -240,6 +240,10 @@ weft_status gate_all(struct controller *controller, int64_t now, struct error *e
 void run_limits_apply(const struct controller *controller, const struct registry_run *found,
                       struct controlled_run *run);
 
+/** What its class allows of the time that it asked for, into the registry, where that is less. */
+weft_status run_limits_write(const struct controller *controller, const struct registry_run *found,
+                             const struct controlled_run *run, int64_t now, struct error *error);
+
 /** Whether there can be such a run. Errors: ARGUMENT, and why not. */
 weft_status run_limits_check(const struct controller *controller, const char *class_name, bool personal, int64_t size,
                              struct error *error);

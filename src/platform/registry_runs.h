@@ -28,7 +28,8 @@ struct registry_run {
     enum run_cause cause; /**< of the last change */
     enum run_cause asked; /**< what the present attempt was asked to stop for; RUN_CAUSE_SUBMITTED: nothing */
     int64_t nodes, slots; /**< slots of each node */
-    int64_t processors, memory, time_limit, time_slice, priority, retries; /**< as in struct run_specification */
+    /** As in struct run_specification; the time limit is the one that applies, which may be less than was asked for. */
+    int64_t processors, memory, time_limit, time_slice, priority, retries;
     enum slot_kind slot_kind;
     bool preemptible, may_span_pods, interactive;
     int64_t program_failures, platform_failures; /**< so far */
@@ -118,6 +119,10 @@ weft_status registry_run_change(struct database *database, int64_t run, int64_t 
 /** Keep a remark among the events of a run, whatever its state: "has not used its GPUs for an hour". */
 weft_status registry_run_note(struct database *database, int64_t run, const char *actor, const char *detail,
                               int64_t now, struct error *error);
+
+/** The seconds that a run may run are these from now on; `detail`, why, is kept among its events. */
+weft_status registry_run_limit(struct database *database, int64_t run, int64_t time_limit, const char *detail,
+                               int64_t now, struct error *error);
 
 /**
  * Node `node` has started at `now`, of which may be told later: that is when the node started, and the run, with the

@@ -20,6 +20,7 @@ struct submission {
     const char *project, *owner;
     int64_t run;
     bool again, project_made;
+    char limited[REGISTRY_DETAIL_BYTES]; /* to less time than it asks for: a sentence; "" if it is not */
 };
 
 /* What a call brings along that asks for a run: call->kept. */
@@ -68,6 +69,17 @@ static weft_status make_project(struct keeper *keeper, struct submission *submis
                                  error);
 }
 
+/* Whether the run has less time than it asks for. */
+static weft_status say_limited(struct database *registry, int64_t asked, struct submission *submission,
+                               struct error *error)
+{
+    struct registry_run run;
+    weft_status status = registry_run_get(registry, submission->run, &run, error);
+    if (status == WEFT_OK && run.time_limit < asked)
+        controller_limit_say(run.time_limit, run.class_name, submission->limited, sizeof submission->limited);
+    return status;
+}
+
 static weft_status submit_wanted(struct keeper *keeper, struct route_call *call, struct submission *submission,
                                  struct error *error)
 {
@@ -97,10 +109,11 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
                                          &submission->run, &submission->again, error);
         status = database_end(registry, status, error);
     }
+    const int64_t asked = specification.time_limit;
     run_specification_free(&specification);
     if (status == WEFT_OK && !submission->again)
         status = controller_submitted(keeper_controller(keeper), submission->run, now, error);
-    return status;
+    return status == WEFT_OK ? say_limited(registry, asked, submission, error) : status;
 }
 
 static void put_submission(struct json_writer *answer, const struct submission *submission)
@@ -109,6 +122,8 @@ static void put_submission(struct json_writer *answer, const struct submission *
     json_put_integer(answer, "run", submission->run);
     json_put_bool(answer, "again", submission->again);
     json_put_bool(answer, "project_made", submission->project_made);
+    if (*submission->limited)
+        json_put_text(answer, "limited", submission->limited);
     json_close(answer);
 }
 
@@ -531,7 +546,8 @@ static const struct schema schemas[] = {
     {"Submitted", SCHEMA({"type": "object", "required": ["run"], "properties": {
         "run": {"type": "integer"},
         "again": {"type": "boolean", "description": "It was submitted before, with the same Idempotency-Key."},
-        "project_made": {"type": "boolean", "description": "There was no such project until now."}}})},
+        "project_made": {"type": "boolean", "description": "There was no such project until now."},
+        "limited": {"type": "string", "description": "That its class allows it less time than it asks for; absent if it does not."}}})},
     {"Discarded", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "discarded": {"type": "integer"}}})},
     {"Stopped", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "state": {"type": "string"}}})},
 };

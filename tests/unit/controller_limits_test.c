@@ -40,6 +40,44 @@ static void a_class_has_a_longest_time(void **state)
     close_world(&world);
 }
 
+/* The time limit that a run shows, and how often it was told that this is less than it asked for. */
+static unsigned limit_told(struct world *world, int64_t run, int64_t shown)
+{
+    struct registry_event *list;
+    size_t count;
+    unsigned told = 0;
+    assert_int_equal(run_of(world->registry, run).time_limit, shown);
+    assert_int_equal(registry_run_events(world->registry, run, 0, 1000, &list, &count, NULL), WEFT_OK);
+    for (size_t i = 0; i < count; i++)
+        told += list[i].cause == RUN_CAUSE_NOTED && strstr(list[i].detail, "all that its class") != NULL;
+    free(list);
+    return told;
+}
+
+static void the_time_limit_that_applies_is_the_one_that_is_shown(void **state)
+{
+    static const struct controller_class stricter[] = {{.name = "interactive", .time_limit = 1800}, {.name = "day"}};
+    struct world world;
+    open_classes(&world, 1);
+    int64_t runs = give(&world, 1, 1, ",\"class\":\"interactive\",\"time_limit\":\"2h\"", 10 * HOUR);
+    pass(&world, BEGIN + SECOND);
+    int64_t waits = give(&world, 1, 1, ",\"class\":\"interactive\",\"time_limit\":\"2h\"", 10 * HOUR);
+    int64_t own = give(&world, 1, 1, ",\"class\":\"day\",\"time_limit\":\"30m\"", HOUR);
+    assert_int_equal(limit_told(&world, runs, 3600), 1);
+    assert_int_equal(limit_told(&world, waits, 3600), 1);
+    assert_int_equal(limit_told(&world, own, 1800), 0);
+    controller_close(world.controller);
+    world.config.classes = stricter;
+    world.config.class_count = 2;
+    open_controller(&world);
+    assert_int_equal(limit_told(&world, runs, 3600), 1); /* it was started with that */
+    assert_int_equal(limit_told(&world, waits, 1800), 2);
+    assert_int_equal(limit_told(&world, own, 1800), 0);
+    pass(&world, BEGIN + HOUR - MINUTE);
+    assert_int_equal(state_of(&world, runs), RUN_RUNNING);
+    close_world(&world);
+}
+
 static void a_class_has_a_time_slice(void **state)
 {
     struct world world;
@@ -209,7 +247,8 @@ static void idle_runs_are_told_and_stopped_as_their_class_says(void **state)
 {
     struct world world;
     open_classes(&world, 4);
-    int64_t waits = give(&world, 1, 4, "", HOUR), idle = give(&world, 1, 1, ",\"class\":\"interactive\"", HOUR);
+    int64_t waits = give(&world, 1, 4, "", HOUR);
+    int64_t idle = give(&world, 1, 1, ",\"class\":\"interactive\",\"time_limit\":\"1h\"", HOUR);
     int64_t batch = give(&world, 1, 1, "", 10 * HOUR), limit;
     bool stops, stopped;
     pass(&world, BEGIN + MINUTE);
@@ -241,6 +280,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_class_has_a_longest_time),
+        cmocka_unit_test(the_time_limit_that_applies_is_the_one_that_is_shown),
         cmocka_unit_test(a_class_has_a_time_slice),
         cmocka_unit_test(no_more_give_way_than_somebody_can_use),
         cmocka_unit_test(a_gang_has_only_what_it_needs_of_others),
