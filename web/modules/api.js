@@ -62,8 +62,12 @@ async function send(where, sent) {
         return await fetch(where, sent);
     } catch (error) {
         if (error.name === "AbortError") throw error;
-        throw new RequestError(0, "The server does not answer. Is “weft serve” running?");
+        throw unanswered();
     }
+}
+
+function unanswered() {
+    return new RequestError(0, "The server does not answer. Is “weft serve” running?");
 }
 
 /* Too many requests, or no room at the moment: the server says when to try again. */
@@ -86,6 +90,27 @@ export function signIn() {
 /** Ask. `query`: empty, null and undefined values are left out. `stay`: do not go to sign in. */
 export function get(path, query, { signal, stay } = {}) {
     return request("GET", path, { query, signal, stay });
+}
+
+/**
+ * Ask for an answer that goes on, a line of JSON for each thing: an iterator of lists of them, as they come. An empty
+ * list: nothing has come, and all is well.
+ */
+export async function* lines(path, query, signal) {
+    const response = await send(address(path, query), { signal, credentials: "same-origin" });
+    if (response.status === 401) signIn();
+    if (!response.ok) throw await failure(response);
+    yield [];
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let rest = ""; ;) {
+        const { done, value } = await reader.read().catch((error) => {
+            throw signal.aborted ? error : unanswered();
+        });
+        if (done) return;
+        const parts = (rest + value).split("\n");
+        rest = parts.pop();
+        yield parts.filter(Boolean).map((part) => JSON.parse(part));
+    }
 }
 
 /** `once`: the server does it once, however often it comes. */

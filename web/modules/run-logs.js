@@ -5,6 +5,7 @@ import { searchField, selection } from "./components.js";
 import { fill, make, whenQuiet } from "./dom.js";
 import { seconds, several } from "./format.js";
 import * as live from "./live.js";
+import { LogStream } from "./log-stream.js";
 import { isFinal } from "./states.js";
 
 const page = 500;
@@ -14,16 +15,32 @@ const escapes = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z
 /** The panel; `run` is a number, `now` gives the run as it is. */
 export function logsPanel(run, now) {
     const filter = { search: "", rank: "", node: "", stream: "", attempt: "" };
-    let first = null; // cursors of the oldest and newest lines that are shown
-    let last = null;
+    let first = null; // before this cursor are the lines that are older than those that are shown
+    let last = null; // and behind this one what is newer
     let older = false;
+    let loaded = false; // the newest lines were there once
     let following = true;
+    let complete = false; // nothing comes any more
+    let behind = false; // lines may have come that nobody has asked for
+    let seen = false;
+    let lost = false;
     let turn = 0;
     let busy = false;
+    let shownAt = 0; // how far it was scrolled
+    let coming = []; // lines that are shown with the next frame
 
+    const ended = () => isFinal(now()?.state ?? "");
     const log = make("div.log", { tabindex: 0, role: "log", "aria-label": "Output", onscroll: scrolled });
-    const tail = make("div.log-tail");
+    const counted = make("span");
+    const told = make("span", { style: { "margin-left": "auto" } });
+    const turned = make("button.button.small", { type: "button", onclick: () => (following ? pause() : resume()) });
+    const tail = make("div.log-tail", {}, counted, told, turned);
     const ask = (more) => get(`/runs/${run}/logs`, { ...filter, most: page, ...more });
+    const stream = new LogStream(run, ended, take, (state) => {
+        lost = state === "lost";
+        complete = state === "over";
+        tell();
+    });
 
     function controls() {
         const specification = now();
@@ -65,21 +82,33 @@ export function logsPanel(run, now) {
         );
     }
 
+    /* The newest lines, and what comes behind them. */
     async function start() {
         const mine = ++turn;
+        stream.end();
+        loaded = false;
+        const final = ended();
         try {
             const answer = await ask({});
             if (mine !== turn) return;
-            first = answer.lines[0]?.cursor ?? null;
-            last = answer.lines.at(-1)?.cursor ?? null;
+            complete = final;
+            first = answer.before;
+            last = answer.after;
             older = answer.more;
+            coming = [];
             fill(log, answer.lines.map(line));
-            following = true;
+            loaded = following = true;
+            behind = lost = false;
             toEnd();
         } catch (error) {
-            fill(log, make("p.empty", {}, error.message));
+            if (mine !== turn) return;
+            fill(log, make("p.empty", { role: "alert" }, error.message));
+            lost = error.status === 0 || error.status >= 500;
+            if (lost) setTimeout(() => mine === turn && start(), 3000);
         }
         tell();
+        steer();
+        fillUp();
     }
 
     async function earlier() {
@@ -91,41 +120,94 @@ export function logsPanel(run, now) {
             if (mine === turn) {
                 const height = log.scrollHeight - log.scrollTop;
                 older = answer.more;
-                first = answer.lines[0]?.cursor ?? first;
+                first = answer.before ?? first;
+                log.querySelector(".empty")?.remove();
                 log.prepend(...answer.lines.map(line));
                 log.scrollTop = log.scrollHeight - height;
             }
         } catch {
-            older = false;
+            // Scrolling asks again.
         }
         busy = false;
         tell();
     }
 
-    /* New lines, as long as there are any. */
-    async function later() {
-        if (busy || !following) return;
-        busy = true;
-        const mine = turn;
-        try {
-            for (let more = true; more && mine === turn;) {
-                const answer = last === null ? await ask({}) : await ask({ after: last });
-                if (mine !== turn) break;
-                more = last !== null && answer.more;
-                first ??= answer.lines[0]?.cursor ?? null;
-                last = answer.lines.at(-1)?.cursor ?? last;
-                log.append(...answer.lines.map(line));
-                while (log.children.length > kept) {
-                    log.firstChild.remove();
-                    older = true;
-                }
-                first = log.firstChild?.dataset?.cursor ?? first;
-                toEnd();
-            }
-        } catch {
-            // The next event asks again.
+    /* A page of lines that are searched may hold few of them. */
+    async function fillUp() {
+        for (const mine = turn; mine === turn && older && loaded && log.scrollHeight <= log.clientHeight;) {
+            const before = first;
+            await earlier();
+            if (first === before) return;
         }
-        busy = false;
+    }
+
+    /* Get what comes while somebody looks at its end, and not otherwise. */
+    async function steer() {
+        const wanted = loaded && following && seen && !document.hidden;
+        if (!wanted) {
+            behind = behind || (loaded && !complete);
+            stream.end();
+        } else if (!stream.isOn && behind) {
+            catchUp();
+        } else if (!stream.isOn && !complete) {
+            stream.begin({ ...filter }, last);
+        }
+    }
+
+    /* What came meanwhile: all of it if it is little, or else the newest. */
+    async function catchUp() {
+        const mine = turn;
+        behind = false;
+        try {
+            const answer = last === null ? { more: true } : await ask({ after: last });
+            if (mine !== turn) return;
+            if (answer.more) {
+                await start();
+                return;
+            }
+            last = answer.after ?? last;
+            take(answer.lines);
+        } catch {
+            behind = true;
+            lost = true;
+            tell();
+            return;
+        }
+        lost = false;
+        tell();
+        steer();
+    }
+
+    function take(entries) {
+        if (entries.length === 0) return;
+        last = entries.at(-1).cursor;
+        if (coming.length === 0) requestAnimationFrame(show);
+        coming = [...coming, ...entries].slice(-kept);
+    }
+
+    function show() {
+        const entries = coming;
+        coming = [];
+        if (entries.length === 0) return;
+        log.querySelector(".empty")?.remove();
+        log.append(...entries.map(line));
+        if (log.children.length > kept) older = true;
+        while (log.children.length > kept) log.firstChild.remove();
+        if (older || first === null) first = log.firstChild.dataset.cursor;
+        toEnd();
+        tell();
+    }
+
+    function pause() {
+        following = false;
+        steer();
+        tell();
+    }
+
+    function resume() {
+        following = true;
+        toEnd();
+        steer();
         tell();
     }
 
@@ -158,16 +240,13 @@ export function logsPanel(run, now) {
 
     function scrolled() {
         const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 30;
-        if (atEnd !== following) {
-            following = atEnd;
-            tell();
-            if (following) later();
-        }
+        if (atEnd && !following) resume();
+        else if (!atEnd && following && log.scrollTop < shownAt) pause();
+        shownAt = log.scrollTop;
         if (log.scrollTop < 400) earlier();
     }
 
     function tell() {
-        const ended = isFinal(now()?.state ?? "");
         if (log.children.length === 0)
             fill(
                 log,
@@ -176,51 +255,40 @@ export function logsPanel(run, now) {
                     {},
                     Object.values(filter).some(Boolean)
                         ? "No line is like that."
-                        : ended
+                        : ended()
                           ? "It has printed nothing."
                           : "Nothing has been printed yet.",
                 ),
             );
-        const lines = log.querySelectorAll(".log-line").length;
+        const shown = log.querySelectorAll(".log-line").length;
+        fill(counted, `${several(shown, "line")}${older ? ", older ones above" : ""}`);
         fill(
-            tail,
-            make("span", {}, `${several(lines, "line")}${older ? ", older ones above" : ""}`),
-            make(
-                "span",
-                { style: { "margin-left": "auto" } },
-                ended ? "The run has ended." : following ? "Following." : "Paused.",
-            ),
-            !ended &&
-                following &&
-                make(
-                    "button.plain.small",
-                    {
-                        type: "button",
-                        onclick: () => {
-                            following = false;
-                            tell();
-                        },
-                    },
-                    "Pause",
-                ),
-            !following &&
-                make(
-                    "button.button.small",
-                    {
-                        type: "button",
-                        onclick: () => {
-                            following = true;
-                            toEnd();
-                            later();
-                        },
-                    },
-                    ended ? "To the end" : "Follow",
-                ),
+            told,
+            lost
+                ? "Not connected. It goes on by itself."
+                : complete
+                  ? "The run has ended."
+                  : following
+                    ? "Following."
+                    : "Paused.",
         );
+        fill(turned, following ? "Pause" : complete ? "To the end" : "Follow");
+        turned.hidden = complete && following;
     }
 
-    live.on("logs", (event) => event.run === run && log.isConnected && later());
-    live.on("again", () => log.isConnected && later());
+    function again() {
+        if (!loaded) start();
+        else if (stream.isOn) stream.anew();
+        else steer();
+    }
+
+    live.on("again", again);
+    live.on("run", (event) => event.run === run && loaded && (steer(), tell()));
+    document.addEventListener("visibilitychange", steer);
+    new IntersectionObserver((entries) => {
+        seen = entries.at(-1).isIntersecting;
+        steer();
+    }).observe(log);
     start();
     return make("div.card", {}, controls(), log, tail);
 }
