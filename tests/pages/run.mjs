@@ -2,6 +2,7 @@
 // The page of one run: what it prints as it comes, with and without a server, and what its parts say.
 import assert from "node:assert/strict";
 import { pause } from "./platform.mjs";
+import { narrow, wide } from "./windows.mjs";
 
 const printing = ["sh", "-c", "n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done"];
 
@@ -69,4 +70,53 @@ export async function liveLogs(page, platform) {
     await page.getByText("The run has ended.").waitFor();
     assertWhole(await numbers(page));
     assert.equal(await page.getByRole("button", { name: "Pause" }).count(), 0);
+}
+
+const failing = ["python3", "-c", "print('begins', flush=True)\nraise ValueError('the loss is NaN at step 12')"];
+const long = "a run with a very long name that says all there is to say about what it tries";
+
+/** A run that failed says why at once, and where all of its output is. */
+export async function failedRun(page, platform) {
+    const run = await platform.submit("speech", { name: long, command: failing });
+    await platform.wait(run, "failed");
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.goto(`${platform.address}/run.html?run=${run}`);
+    await page.locator(".last-words", { hasText: "ValueError: the loss is NaN at step 12" }).waitFor();
+    await page.locator(".log-line", { hasText: "begins" }).waitFor();
+    assert.equal(await page.getByRole("tab", { name: "Logs" }).getAttribute("aria-selected"), "true");
+    await page.waitForFunction(() => {
+        const { bottom } = document.querySelector(".log-tail").getBoundingClientRect();
+        return bottom <= innerHeight && bottom > innerHeight - 60;
+    });
+    await page.setViewportSize(narrow);
+    await page.goto(`${platform.address}/run.html?run=${run}#settings`);
+    await page.reload();
+    await page.getByRole("heading", { name: "Command" }).waitFor();
+    const beyond = (selector) =>
+        page.locator(selector).evaluate((element) => element.getBoundingClientRect().right - innerWidth);
+    assert.equal(await page.locator("h1 .of").textContent(), String(run));
+    assert.ok((await beyond("h1 .of")) <= 0, "the number of the run is seen, however long its name is");
+    assert.ok((await beyond("[aria-selected=true]")) <= 0, "and so is the tab that is open");
+    await page.setViewportSize(wide);
+}
+
+/** Who has cancelled it, and how long it had waited. */
+export async function cancelledRun(page, platform, known) {
+    const run = await platform.submit("vision", { command: ["true"], nodes: 4, slots: 4 });
+    await platform.ask("POST", `/runs/${run}/stop`, undefined, known.tokens.anna);
+    await platform.wait(run, "cancelled");
+    await page.goto(`${platform.address}/run.html?run=${run}`);
+    await page.locator(".notice", { hasText: "Cancelled by anna before it began." }).waitFor();
+    assert.match(await page.locator(".facts div", { hasText: "Waited" }).locator("dd").textContent(), /^\d/);
+}
+
+/** No run of this number: a sentence, and a way back. */
+export async function noRun(page, platform) {
+    page.allowed = /404/;
+    await page.goto(`${platform.address}/run.html?run=99999`);
+    await page.getByRole("heading", { name: "Run 99999 is not here" }).waitFor();
+    assert.ok(!/api|root/.test(await page.getByRole("alert").textContent()), "in words for people");
+    await page.getByRole("link", { name: "All runs" }).click();
+    await page.waitForURL((url) => url.pathname === "/");
+    page.allowed = null;
 }

@@ -121,8 +121,11 @@ export function searchField(label, value, search) {
     return make("div.search", {}, field, make("kbd", { "aria-hidden": "true", class: "only-wide" }, "/"));
 }
 
-/** Tabs that keep their place in the address (#logs). `list`: [key, title, show]; what `show` gives back is kept. */
-export function tabs(list, label) {
+/**
+ * Tabs that keep their place in the address (#logs). `list`: [key, title, show]; what `show` gives back is kept. `first`
+ * is the key of the one that is shown where the address names none.
+ */
+export function tabs(list, label, first = list[0][0]) {
     const panel = make("div", { role: "tabpanel", tabindex: "-1" });
     const shown = new Map();
     const buttons = new Map();
@@ -132,6 +135,7 @@ export function tabs(list, label) {
             button.tabIndex = other === key ? 0 : -1;
         }
         if (focus) buttons.get(key).focus();
+        inSight(buttons.get(key));
         if (!shown.has(key)) shown.set(key, list.find((tab) => tab[0] === key)[2]());
         fill(panel, shown.get(key));
         panel.setAttribute("aria-label", buttons.get(key).textContent);
@@ -153,9 +157,21 @@ export function tabs(list, label) {
         buttons.set(key, make("button", { type: "button", role: "tab", onclick: () => select(key) }, title));
         bar.append(buttons.get(key));
     }
+    /* Sideways: where the bar is narrower than its tabs. */
+    function inSight(button) {
+        if (button.offsetLeft < bar.scrollLeft) bar.scrollLeft = button.offsetLeft - 24;
+        const beyond = button.offsetLeft + button.offsetWidth - bar.clientWidth;
+        if (beyond > bar.scrollLeft) bar.scrollLeft = beyond + 24;
+    }
     const wanted = location.hash.slice(1);
-    select(buttons.has(wanted) ? wanted : list[0][0]);
-    addEventListener("hashchange", () => buttons.has(location.hash.slice(1)) && select(location.hash.slice(1)));
+    select(buttons.has(wanted) ? wanted : first);
+    requestAnimationFrame(() => inSight(bar.querySelector("[aria-selected=true]"))); // it has a width now
+    addEventListener("hashchange", () => {
+        const key = location.hash.slice(1);
+        if (!buttons.has(key)) return;
+        select(key);
+        if (panel.getBoundingClientRect().bottom > innerHeight) bar.scrollIntoView();
+    });
     return {
         element: make("div", {}, bar, panel),
         select,
@@ -259,7 +275,14 @@ export function hideTip() {
     tip.hidden = true;
 }
 
-/** A sentence in the place of what could not be had. */
-export function wrongPlace(error) {
-    return make("div.empty", { role: "alert" }, make("p", {}, error.message));
+/** In the place of what could not be had: why, and where to go instead. `what` is its name: "Run 12". */
+export function wrongPlace(error, what = null) {
+    const isMissing = error.status === 404 && what;
+    return make(
+        "div.empty",
+        { role: "alert" },
+        isMissing && make("h1", {}, `${what} is not here`),
+        make("p", {}, isMissing ? "There is none, or you may not see it." : error.message),
+        what && make("p", {}, make("a.link", { href: "/" }, "All runs"), " · ", make("a.link", { href: "/project.html" }, "All projects")),
+    );
 }

@@ -9,6 +9,13 @@ const streamsMost = 2;
 const askEvery = 2000;
 const tryAgainAfter = 2000;
 
+const escapes = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
+
+/** A line without orders to a terminal. */
+export function withoutEscapes(text) {
+    return text.replace(escapes, "");
+}
+
 export class LogStream {
     /**
      * `take` gets lists of lines; `told` what has become of it: "open", "lost" (it goes on by itself), "over". `ended`

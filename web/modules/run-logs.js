@@ -5,12 +5,13 @@ import { searchField, selection } from "./components.js";
 import { fill, make, whenQuiet } from "./dom.js";
 import { seconds, several } from "./format.js";
 import * as live from "./live.js";
-import { LogStream } from "./log-stream.js";
+import { LogStream, withoutEscapes } from "./log-stream.js";
 import { isFinal } from "./states.js";
 
 const page = 500;
+const leastHeight = 300; // pixels
+const belowPage = 25; // and what is below the log
 const kept = 5000; // lines on the page; the oldest go
-const escapes = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])/g;
 
 /** The panel; `run` is a number, `now` gives the run as it is. */
 export function logsPanel(run, now) {
@@ -212,7 +213,7 @@ export function logsPanel(run, now) {
     }
 
     function line(entry) {
-        const text = entry.text.replace(escapes, "");
+        const text = withoutEscapes(entry.text);
         const from = entry.rank === null || entry.rank === undefined ? `node ${entry.node}` : `rank ${entry.rank}`;
         return make(
             "div.log-line",
@@ -276,6 +277,16 @@ export function logsPanel(run, now) {
         turned.hidden = complete && following;
     }
 
+    /* As high as there is room for below what stands above it. */
+    function fit() {
+        if (!log.isConnected) return;
+        const room = innerHeight - (log.getBoundingClientRect().top + scrollY) - tail.offsetHeight - belowPage;
+        const height = `${Math.max(leastHeight, Math.floor(room))}px`;
+        if (log.style.height === height) return;
+        log.style.height = height;
+        toEnd();
+    }
+
     function again() {
         if (!loaded) start();
         else if (stream.isOn) stream.anew();
@@ -289,6 +300,8 @@ export function logsPanel(run, now) {
         seen = entries.at(-1).isIntersecting;
         steer();
     }).observe(log);
+    addEventListener("resize", fit);
+    new ResizeObserver(fit).observe(document.body);
     start();
     return make("div.card", {}, controls(), log, tail);
 }
