@@ -2,7 +2,7 @@
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
 import { Platform, furnish, pause } from "./platform.mjs";
-import { cancelledRun, failedRun, liveLogs, noRun } from "./run.mjs";
+import { cancelledRun, curvesSay, failedRun, liveLogs, noRun } from "./run.mjs";
 import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
 
 /* ---- what a newcomer sees ---------------------------------------------------------------------------------------- */
@@ -414,6 +414,7 @@ async function main() {
         await perform("waiting and failed", () => waitingAndFailed(page, platform, known));
         await perform("fork and stop", () => forkAndStop(page, platform, known));
         await perform("live logs", () => liveLogs(page, platform));
+        await perform("curves say", () => curvesSay(page, platform, known));
         await perform("a failed run", () => failedRun(page, platform));
         await perform("a cancelled run", () => cancelledRun(page, platform, known));
         await perform("no run", () => noRun(page, platform));

@@ -120,3 +120,97 @@ export async function noRun(page, platform) {
     await page.waitForURL((url) => url.pathname === "/");
     page.allowed = null;
 }
+
+const reporting = [
+    "python3",
+    "-c",
+    `import json, time
+for step in range(200):
+    print(json.dumps({"step": step, "train/loss": 1.4 + 0.1 * (step % 7) / 7, "zero": 0, "below": -1 - step, "mixed": step - 100}))
+print(json.dumps({"step": 3, "once": 0.7}), flush=True)
+time.sleep(600)`,
+];
+
+/* The marks of an axis, from the plot that has drawn it. */
+function marksOf(page, name, axis) {
+    return page.evaluate(
+        ([metric, index]) => window.plots.findLast(({ root }) => root.isConnected && root.closest(`[data-metric='${metric}']`)).axes[index]._values,
+        [name, axis],
+    );
+}
+
+/** What curves say of values that a line or a scale has no place for, of ranks, and of a server that is away. */
+export async function curvesSay(page, platform, known) {
+    await page.addInitScript(() => {
+        window.plots = [];
+        addEventListener("DOMContentLoaded", () => {
+            const made = window.uPlot;
+            if (!made) return;
+            window.uPlot = new Proxy(made, {
+                construct(target, values) {
+                    window.plots.push(new target(...values));
+                    return window.plots.at(-1);
+                },
+            });
+        });
+    });
+    const run = await platform.submit("speech", { name: "reports", command: reporting });
+    await platform.wait(run, "running");
+    await page.evaluate(() => localStorage.clear());
+    await page.goto(`${platform.address}/run.html?run=${run}`);
+    const curve = (name) => page.locator(`[data-metric='${name}']`);
+    const drawn = (name) => curve(name).locator("canvas").waitFor();
+    await curve("once").getByText("One sample").waitFor();
+    await drawn("zero");
+    assert.ok(!(await marksOf(page, "zero", 1)).includes("100"), "the axis of zeros is not invented");
+
+    await page.getByRole("button", { name: "Log", exact: true }).click();
+    await curve("below").getByText("No value is above 0").waitFor();
+    await curve("mixed").getByText("101 of 200 points are not above 0").waitFor();
+    const marks = (await marksOf(page, "train/loss", 1)).map(Number);
+    assert.ok(marks.length >= 2 && marks.every((mark) => mark > 1.3 && mark < 1.6), `no whole decades: ${marks}`);
+    assert.equal(await curve("system/machine/cpu/waiting").getByText("No value is above 0").count(), 0);
+
+    await page.getByRole("button", { name: "Time", exact: true }).click();
+    await page.waitForResponse((response) => /curve\?.*axis=times/.test(response.url()));
+    await drawn("train/loss");
+    await pause(300);
+    const times = await marksOf(page, "train/loss", 0);
+    assert.equal(new Set(times).size, times.length, `no mark is there twice: ${times}`);
+    await page.reload();
+    await drawn("train/loss");
+    for (const name of ["Time", "Log"])
+        assert.equal(await page.getByRole("button", { name, exact: true }).getAttribute("aria-pressed"), "true");
+    await page.getByRole("button", { name: "Linear", exact: true }).click();
+    await page.getByRole("button", { name: "Steps", exact: true }).click();
+
+    // The drawing stays while the server does not answer.
+    await drawn("train/loss");
+    await pause(300);
+    page.allowed = /net::ERR/;
+    await page.route(/metrics\/curve/, (route) => route.abort());
+    await page.getByRole("button", { name: "Time", exact: true }).click();
+    await curve("train/loss").getByText(/^as of \d/).waitFor();
+    assert.equal(await curve("train/loss").locator("canvas").count(), 1);
+    await page.unroute(/metrics\/curve/);
+    await curve("train/loss").getByText(/^as of \d/).waitFor({ state: "hidden" });
+    page.allowed = null;
+    await page.getByRole("button", { name: "Steps", exact: true }).click();
+    await platform.ask("POST", `/runs/${run}/stop`);
+
+    // A rank is hidden by the keyboard; the values of all others are told, wherever the pointer is.
+    await page.goto(`${platform.address}/run.html?run=${known.training}`);
+    const loss = curve("train/loss");
+    await loss.getByRole("button", { name: /Every rank/ }).click();
+    const rank = loss.getByRole("button", { name: /rank 2/ });
+    await rank.focus();
+    await page.keyboard.press("Enter");
+    assert.equal(await rank.getAttribute("aria-pressed"), "false");
+    assert.ok(await rank.evaluate((button) => button === document.activeElement), "the focus stays");
+    const over = await loss.locator(".u-over").boundingBox();
+    await page.mouse.move(over.x + over.width * 0.9, over.y + 4);
+    await page.waitForFunction(() => {
+        const texts = [...document.querySelectorAll("[data-metric='train/loss'] .ranks b")].map((value) => value.textContent);
+        return texts.length === 8 && texts.every((text) => /^1\.\d/.test(text));
+    });
+}

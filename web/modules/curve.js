@@ -4,10 +4,13 @@
 /* global uPlot */
 import { download, get } from "./api.js";
 import { drawing } from "./components.js";
+import { RankBar } from "./curve-ranks.js";
+import { axes, logarithmicAxis, valueScale } from "./curve-scale.js";
 import { fill, make, token } from "./dom.js";
-import { figure, scaleFigure, seconds, several, timeLabel, whole } from "./format.js";
+import { figure, seconds, whole } from "./format.js";
 
 const ranksMost = 32; // lines at once
+const tryAgainAfter = 5000;
 
 /** Exponential smoothing as far as `weight` says (0: none), without its pull to the first value. */
 export function smooth(values, weight) {
@@ -19,34 +22,6 @@ export function smooth(values, weight) {
         factor *= weight;
         return sum / (1 - factor);
     });
-}
-
-function axes(time) {
-    const font = `11px ${token("--sans")}`;
-    const shared = {
-        stroke: token("--soft"),
-        font,
-        grid: { stroke: token("--line"), width: 1 },
-        ticks: { show: false },
-    };
-    return [
-        {
-            ...shared,
-            grid: { show: false },
-            size: 26,
-            gap: 4,
-            space: 70,
-            values: (plot, values) =>
-                values.map((value) => (time ? timeLabel(value, values[1] - values[0]) : whole(value))),
-        },
-        {
-            ...shared,
-            size: 54,
-            gap: 6,
-            space: 34,
-            values: (plot, values) => values.map((value) => (value === null ? "" : scaleFigure(value))),
-        },
-    ];
 }
 
 /** The options that all plots of these pages share; `time`: x is milliseconds since 1970. */
@@ -113,7 +88,9 @@ export class Curve {
             this.largerTool.setAttribute("aria-pressed", String(this.element.classList.contains("wide")));
         });
         this.box = make("div.plot", { ondblclick: () => this.options.zoom(null) });
-        this.rankBar = make("div.ranks", { hidden: true });
+        this.rankBar = new RankBar((number) => this.toggleRank(number));
+        this.old = make("span.old", { hidden: true });
+        this.note = make("p.note.soft.small", { hidden: true });
         const short = this.ofMachine
             ? metric.name.replace(/^system\/(machine\/)?/, "")
             : metric.group
@@ -126,10 +103,12 @@ export class Curve {
                 "div.title",
                 {},
                 make("h3.cut", { title: metric.name }, short.replaceAll(/[_/]/g, " ")),
+                this.old,
                 this.read,
                 make("div.tools", {}, this.ranksTool, this.pointsTool(metric), this.largerTool),
             ),
-            this.rankBar,
+            this.rankBar.element,
+            this.note,
             this.box,
         );
     }
@@ -148,6 +127,11 @@ export class Curve {
     /** What it is drawn over: machines know no steps. */
     get axis() {
         return this.ofMachine ? "times" : this.options.axis;
+    }
+
+    /* What machines do is below 0, and 0, as often as not. */
+    get logarithmic() {
+        return this.options.logarithmic && !this.ofMachine;
     }
 
     /** [from, to] of what is shown, or null: all. */
@@ -205,10 +189,26 @@ export class Curve {
             const lines = await Promise.all(ranks.map((rank) => this.ask(rank)));
             if (turn !== this.turn) return;
             this.answer = { mean, ranks, lines };
+            this.loaded = Date.now();
+            this.failed = false;
+            this.old.hidden = true;
             this.draw();
         } catch (error) {
-            if (turn === this.turn) this.tell(error.message);
+            if (turn === this.turn) this.fail(error);
         }
+    }
+
+    /* What was drawn stays, and says how old it is. */
+    fail(error) {
+        this.failed = true;
+        if (this.plot) {
+            fill(this.old, `as of ${seconds(this.loaded)}`);
+            this.old.title = error.message;
+            this.old.hidden = false;
+        } else {
+            this.tell(error.message);
+        }
+        if (error.status === 0 || error.status >= 429) setTimeout(() => this.failed && this.renew(), tryAgainAfter);
     }
 
     tell(text) {
@@ -221,7 +221,7 @@ export class Curve {
     lines() {
         const { mean, ranks, lines } = this.answer;
         const positive = (values) =>
-            this.options.logarithmic ? values.map((value) => (value > 0 ? value : null)) : values;
+            this.logarithmic ? values.map((value) => (value > 0 ? value : null)) : values;
         const weight = this.options.smoothing;
         if (this.drill) {
             const data = uPlot.join(
@@ -264,85 +264,83 @@ export class Curve {
         return `oklch(${token("--run-lightness")} 0.13 ${(230 + (index * 360) / count) % 360})`;
     }
 
-    draw() {
-        if (this.answer.mean.x.length === 0) {
-            this.tell("There is nothing in this part.");
-            return;
-        }
-        const { data, series, bands } = this.lines();
-        const time = this.axis === "times";
-        const kind = JSON.stringify([
-            time,
-            this.options.logarithmic,
-            series.map((line) => [line.label, line.stroke, line.show]),
-        ]);
-        if (this.plot && this.kind === kind) {
-            this.plot.setData(data);
-        } else {
-            this.plot?.destroy();
-            fill(this.box);
-            this.kind = kind;
-            this.plot = new uPlot(
-                plotOptions(this.box, time, {
-                    series: [{}, ...series],
-                    bands,
-                    scales: {
-                        x: {
-                            time,
-                            range: (plot, least, most) =>
-                                this.range ?? (least === most ? [least - 1, most + 1] : [least, most]),
-                        },
-                        y: { distr: this.options.logarithmic ? 3 : 1 },
-                    },
-                    cursor: {
-                        sync: {
-                            key: `curves-${this.axis}`,
-                            filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
-                        },
-                        focus: { prox: this.drill ? 24 : -1 },
-                    },
-                    focus: { alpha: 0.2 },
-                    hooks: {
-                        setCursor: [(plot) => this.readAt(plot)],
-                        setSeries: [
-                            (plot, index) => {
-                                this.near = index;
-                            },
-                        ],
-                        setSelect: [(plot) => this.selected(plot)],
-                    },
-                }),
-                data,
-                this.box,
-            );
-        }
-        this.drawRanks(series);
+    /* Why there is nothing to draw; "" if there is. */
+    nothing() {
+        const { x, highest } = this.answer.mean;
+        if (x.length === 0) return "There is nothing in this part.";
+        if (x.length === 1 && !this.range) return "One sample, which makes no curve.";
+        if (this.logarithmic && !highest.some((value) => value > 0))
+            return "No value is above 0: a logarithmic scale has no place for them.";
+        return "";
     }
 
-    drawRanks(series) {
-        this.rankBar.hidden = !this.drill;
-        fill(
-            this.rankBar,
-            this.drill &&
-                series.map((line) =>
-                    make(
-                        "button",
-                        {
-                            type: "button",
-                            "aria-pressed": String(line.show),
-                            onclick: () => {
-                                if (!this.hidden.delete(line.rank)) this.hidden.add(line.rank);
-                                this.draw();
-                            },
-                        },
-                        make("i", { style: { background: line.stroke } }),
-                        line.rank,
-                    ),
-                ),
-            this.drill &&
-                this.answer.mean.ranks.length > ranksMost &&
-                make("span.soft", {}, `and ${several(this.answer.mean.ranks.length - ranksMost, "more rank")}`),
-        );
+    draw() {
+        const nothing = this.nothing();
+        const { data, series, bands } = this.lines();
+        this.noteLeftOut();
+        this.rankBar.show(this.drill ? series : [], this.drill ? this.answer.mean.ranks.length - ranksMost : 0);
+        if (nothing) this.tell(nothing);
+        else this.drawLines(data, series, bands);
+        this.readLast();
+    }
+
+    drawLines(data, series, bands) {
+        const time = this.axis === "times";
+        const kind = JSON.stringify([time, this.logarithmic, series.map((line) => [line.label, line.stroke])]);
+        if (this.plot && this.kind === kind) {
+            this.plot.setData(data);
+            return;
+        }
+        this.plot?.destroy();
+        fill(this.box);
+        this.kind = kind;
+        this.near = null;
+        const options = plotOptions(this.box, time, {
+            series: [{}, ...series],
+            bands,
+            scales: {
+                x: {
+                    time,
+                    range: (plot, least, most) =>
+                        this.range ?? (least === most ? [least - 1, most + 1] : [least, most]),
+                },
+                y: valueScale(this.logarithmic),
+            },
+            cursor: {
+                sync: {
+                    key: `curves-${this.axis}`,
+                    filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+                },
+                focus: { prox: this.drill ? 24 : -1 },
+            },
+            focus: { alpha: 0.2 },
+            hooks: {
+                setCursor: [(plot) => this.readAt(plot)],
+                setSeries: [
+                    (plot, index, { focus }) => {
+                        if (focus !== undefined) this.near = index;
+                    },
+                ],
+                setSelect: [(plot) => this.selected(plot)],
+            },
+        });
+        if (this.logarithmic) Object.assign(options.axes[1], logarithmicAxis());
+        this.plot = new uPlot(options, data, this.box);
+    }
+
+    /* A logarithmic scale shows a part of them only. */
+    noteLeftOut() {
+        const values = this.answer.mean.mean.filter((value) => value !== null);
+        const left = this.logarithmic ? values.filter((value) => value <= 0).length : 0;
+        this.note.hidden = left === 0 || left === values.length;
+        fill(this.note, `${whole(left)} of ${whole(values.length)} points are not above 0, and left out.`);
+    }
+
+    toggleRank(rank) {
+        if (!this.hidden.delete(rank)) this.hidden.add(rank);
+        const index = this.answer.ranks.indexOf(rank);
+        this.plot?.setSeries(index + 1, { show: !this.hidden.has(rank) });
+        this.draw();
     }
 
     selected(plot) {
@@ -355,6 +353,8 @@ export class Curve {
 
     readLast() {
         const last = this.metric.last;
+        if (this.drill && this.answer?.lines.length === this.rankBar.buttons.length)
+            this.rankBar.values(this.answer.lines.map(({ mean }) => mean.findLast((value) => value !== null)));
         fill(
             this.read,
             last && [
@@ -373,10 +373,11 @@ export class Curve {
         const x = plot.data[0][at];
         const where = this.axis === "times" ? seconds(x) : whole(x);
         if (this.drill) {
-            const line = plot.series[this.near ?? -1];
+            const near = this.near > 0 && plot.series[this.near]?.show ? this.near : 0;
+            this.rankBar.values(plot.data.slice(1).map((values) => values[at]), near - 1);
             fill(
                 this.read,
-                line?.label && this.near > 0 ? [make("b", {}, figure(plot.data[this.near][at])), ` ${line.label}`] : "",
+                near > 0 && [make("b", {}, figure(plot.data[near][at])), ` ${plot.series[near].label}`],
                 ` at ${where}`,
             );
             return;

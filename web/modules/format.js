@@ -35,8 +35,8 @@ export function coarse(seconds) {
     return seconds < 3600 ? `${Math.ceil(seconds / 60)} m` : duration(seconds);
 }
 
-function pad(number) {
-    return String(number).padStart(2, "0");
+function pad(number, digits = 2) {
+    return String(number).padStart(digits, "0");
 }
 
 function isToday(time) {
@@ -57,11 +57,14 @@ export function seconds(time) {
     return secondFormat.format(time);
 }
 
-/** A mark of an axis with marks every `step` milliseconds: the day where it begins, seconds where they differ. */
+/** A mark of an axis with marks every `step` milliseconds: the day where it begins, seconds and their parts where they
+ * differ. */
 export function timeLabel(time, step) {
     const date = new Date(time);
     const begins = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0;
     if (begins || step >= 86400000) return dayFormat.format(time);
+    const digits = step < 10 ? 3 : step < 100 ? 2 : step < 1000 ? 1 : 0;
+    if (digits) return `${secondFormat.format(time)}.${pad(date.getMilliseconds(), 3).slice(0, digits)}`;
     return (step < 60000 ? secondFormat : hourFormat).format(time);
 }
 

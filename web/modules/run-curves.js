@@ -12,7 +12,7 @@ const example = 'print(json.dumps({"step": step, "train/loss": loss}), flush=Tru
 
 /** The panel; `run` is a number, `now` gives the run as it is. */
 export function curvesPanel(run, now) {
-    const options = { axis: "steps", smoothing: 0, logarithmic: false, attempt: null, range: null, zoom };
+    const options = { axis: "steps", smoothing: 0, logarithmic: false, ...kept(), attempt: null, range: null, zoom };
     const curves = new Map();
     const groups = make("div.stack");
     const controls = make("div.controls", { hidden: true });
@@ -63,10 +63,11 @@ export function curvesPanel(run, now) {
             min: 0,
             max: 0.99,
             step: 0.01,
-            value: 0,
+            value: options.smoothing,
             "aria-label": "Smoothing",
             oninput: (event) => {
                 options.smoothing = Number(event.target.value);
+                keep(options);
                 redraw();
             },
         });
@@ -89,6 +90,7 @@ export function curvesPanel(run, now) {
                 options.axis,
                 (axis) => {
                     options.axis = axis;
+                    keep(options);
                     zoom(null);
                     renew();
                 },
@@ -99,9 +101,10 @@ export function curvesPanel(run, now) {
                     ["linear", "Linear"],
                     ["log", "Log"],
                 ],
-                "linear",
+                options.logarithmic ? "log" : "linear",
                 (kind) => {
                     options.logarithmic = kind === "log";
+                    keep(options);
                     redraw();
                 },
             ),
@@ -172,13 +175,36 @@ export function curvesPanel(run, now) {
 
     const refresh = atMostEvery(2000, async () => {
         await list();
-        if (options.range === null) renew();
+        curves.forEach((curve) => (options.range === null || curve.failed) && curve.renew());
     });
     live.on("metrics", (event) => event.run === run && panel.isConnected && refresh());
     live.on("again", () => panel.isConnected && refresh());
     onColours(() => redraw());
     list();
     return panel;
+}
+
+const place = "weft.curves"; // in the browser: how curves are looked at
+
+function kept() {
+    try {
+        const { axis, logarithmic, smoothing } = JSON.parse(localStorage.getItem(place)) ?? {};
+        return {
+            axis: axis === "times" ? axis : "steps",
+            logarithmic: logarithmic === true,
+            smoothing: smoothing > 0 && smoothing < 1 ? smoothing : 0,
+        };
+    } catch {
+        return {};
+    }
+}
+
+function keep({ axis, logarithmic, smoothing }) {
+    try {
+        localStorage.setItem(place, JSON.stringify({ axis, logarithmic, smoothing }));
+    } catch {
+        // A browser that keeps nothing forgets it.
+    }
 }
 
 /* The machine's have long names, and are one group. */
