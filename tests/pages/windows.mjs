@@ -76,25 +76,62 @@ export function lookAround() {
         )
         .map((element) => element.outerHTML);
     const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
-    const light = (colour) => {
+    /* The luminance of colours laid one over the other. */
+    const light = (colours) => {
         pen.clearRect(0, 0, 1, 1);
-        pen.fillStyle = colour;
-        pen.fillRect(0, 0, 1, 1);
+        for (const colour of colours) {
+            pen.fillStyle = colour;
+            pen.fillRect(0, 0, 1, 1);
+        }
         const [red, green, blue] = [...pen.getImageData(0, 0, 1, 1).data]
             .map((part) => part / 255)
             .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
         return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
     };
-    const style = getComputedStyle(document.documentElement);
-    const ratio = (one, other) => {
-        const [first, second] = [one, other]
-            .map((name) => light(style.getPropertyValue(name).trim()))
-            .sort((a, b) => b - a);
-        return (first + 0.05) / (second + 0.05);
+    const ratios = new Map();
+    const ratio = (ink, papers) => {
+        const key = [ink, ...papers].join();
+        if (!ratios.has(key)) {
+            const [first, second] = [light([...papers, ink]), light(papers)].sort((a, b) => b - a);
+            ratios.set(key, (first + 0.05) / (second + 0.05));
+        }
+        return ratios.get(key);
     };
-    const pale = ["--text", "--soft", "--failed", "--danger", "--accent"]
-        .flatMap((ink) => ["--ground", "--surface"].map((paper) => [ink, paper, ratio(ink, paper)]))
-        .filter(([, , value]) => value < 4.5)
-        .map(([ink, paper, value]) => `${ink} on ${paper}: ${value.toFixed(2)}`);
-    return { beyond: Math.max(0, document.documentElement.scrollWidth - innerWidth), nameless, pale };
+    const papersOf = new Map();
+    const papers = (element) => {
+        if (!papersOf.has(element)) {
+            const own = getComputedStyle(element).backgroundColor;
+            const below = element.parentElement ? papers(element.parentElement) : ["Canvas"];
+            papersOf.set(element, own === "rgba(0, 0, 0, 0)" ? below : [...below, own]);
+        }
+        return papersOf.get(element);
+    };
+    const hasText = (element) => [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    const pale = new Set();
+    for (const element of document.querySelectorAll("body *")) {
+        if (!hasText(element) || element.matches("option, :disabled, noscript, script, style")) continue;
+        if (!element.checkVisibility({ opacityProperty: true, visibilityProperty: true })) continue;
+        const value = ratio(getComputedStyle(element).color, papers(element));
+        const inherited = [];
+        for (let above = element; above; above = above.parentElement)
+            if (getComputedStyle(above).opacity !== "1") inherited.push(getComputedStyle(above).opacity);
+        if (value < 4.5 || inherited.length)
+            pale.add(`${element.outerHTML.slice(0, 90)}: ${value.toFixed(2)} ${inherited.map((part) => `at ${part}`)}`);
+    }
+    const style = getComputedStyle(document.documentElement);
+    for (const ink of ["--text", "--soft", "--failed", "--danger", "--accent"])
+        for (const paper of ["--ground", "--surface"]) {
+            const value = ratio(style.getPropertyValue(ink).trim(), [style.getPropertyValue(paper).trim()]);
+            if (value < 4.5) pale.add(`${ink} on ${paper}: ${value.toFixed(2)}`);
+        }
+    const badges = ["waiting", "beginning", "running", "stopping", "preempted", "succeeded", "failed", "cancelled"];
+    for (const tone of badges) {
+        const badge = document.createElement("span");
+        badge.className = `state large tone-${tone}`;
+        document.querySelector("main").append(badge);
+        const value = ratio(getComputedStyle(badge).color, papers(badge));
+        if (value < 4.5) pale.add(`badge ${tone}: ${value.toFixed(2)}`);
+        badge.remove();
+    }
+    return { beyond: Math.max(0, document.documentElement.scrollWidth - innerWidth), nameless, pale: [...pale] };
 }
