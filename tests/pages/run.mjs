@@ -214,3 +214,31 @@ export async function curvesSay(page, platform, known) {
         return texts.length === 8 && texts.every((text) => /^1\.\d/.test(text));
     });
 }
+
+/** In a narrow window all of its nodes and checkpoints can be read, and each is told once how it ended. */
+export async function narrowParts(page, platform, known) {
+    const cells = async (tab, most) => {
+        await page.setViewportSize({ ...wide, width: most });
+        await page.goto(`${platform.address}/run.html?run=${known.training}#${tab}`);
+        await page.reload();
+        await page.locator(".stacks td").first().waitFor();
+        return page.locator(".stacks td:not(:empty)").evaluateAll((found) =>
+            found.map((cell) => ({
+                title: cell.dataset.title,
+                text: cell.textContent,
+                hidden: Math.max(cell.scrollWidth - cell.clientWidth, cell.getBoundingClientRect().right - innerWidth, 0),
+            })),
+        );
+    };
+    for (const tab of ["nodes", "checkpoints"])
+        for (const cell of await cells(tab, narrow.width)) assert.equal(cell.hidden, 0, `${tab}: ${cell.text}`);
+    const nodes = await cells("nodes", wide.width);
+    assert.deepEqual(nodes.filter(({ title }) => title === "Ended").map(({ text }) => text), ["–", "–"]);
+    assert.deepEqual(nodes.filter(({ title }) => title === "How").map(({ text }) => text), ["running", "running"]);
+    await page.setViewportSize(wide);
+    await page.goto(`${platform.address}/run.html?run=${known.failed}#nodes`);
+    await page.locator(".wrong-text", { hasText: "exit code 3" }).waitFor();
+    const card = await page.locator("section.card", { hasText: "Attempt 1" }).textContent();
+    assert.equal(card.match(/exit code 3/g).length, 2, `of the attempt, and of the node: ${card}`);
+    assert.doesNotMatch(card, /program-failed/);
+}

@@ -7,12 +7,13 @@ import { bytes, clock, duration, moment, shape, several, since, slots, whole } f
 import { isFinal, stateSign, tone } from "./states.js";
 import { join, quoted } from "./words.js";
 
+/* Rows under heads [title, width, class]; where the window is narrow each row is a list of its cells with their titles. */
 function table(label, heads, rows) {
     return make(
         "div.scroll",
         {},
         make(
-            "table",
+            "table.stacks",
             { "aria-label": label },
             make(
                 "thead",
@@ -32,7 +33,9 @@ function table(label, heads, rows) {
                     make(
                         "tr",
                         {},
-                        cells.map((cell, index) => make("td", { class: heads[index][2] ?? "cut" }, cell)),
+                        cells.map((cell, index) =>
+                            make("td", { class: heads[index][2] ?? "cut", "data-title": heads[index][0] || null }, cell),
+                        ),
                     ),
                 ),
             ),
@@ -53,7 +56,7 @@ export function nodesPanel(run) {
 
 function attemptCard(run, attempt) {
     const under = attempt.ended === null;
-    const told = [attempt.pod, under ? "under way" : attempt.cause, attempt.detail].filter(Boolean).join(" · ");
+    const told = [attempt.pod, under ? "under way" : attempt.detail || attempt.cause.replaceAll("-", " ")];
     const time =
         attempt.started === null
             ? ""
@@ -74,8 +77,8 @@ function attemptCard(run, attempt) {
         make("span.mono", {}, node.host),
         node.slots,
         moment(node.started, true),
-        node.ended === null ? make("span.soft", {}, under ? "runs" : "–") : moment(node.ended, true),
-        ending(node),
+        moment(node.ended, true),
+        ending(node, attempt),
         under ? make("code.soft", {}, `weft shell ${run.run}/node-${node.node}`) : "",
     ]);
     return make(
@@ -85,28 +88,24 @@ function attemptCard(run, attempt) {
             "header",
             {},
             make("h2", {}, `Attempt ${attempt.epoch}`),
-            make("span.soft", {}, told),
+            make("span.soft", {}, told.filter(Boolean).join(" · ")),
             make("span.right.soft", {}, time),
         ),
         make("div", { style: { "margin-top": "8px" } }, table(`Nodes of attempt ${attempt.epoch}`, heads, rows)),
     );
 }
 
-function ending(node) {
-    if (node.exit === null) return "";
+/* How it ended, without what is told of the whole attempt. */
+function ending(node, attempt) {
+    if (node.exit === null) return attempt.ended === null ? (node.started === null ? "not started yet" : "running") : "";
     const how = node.signal
         ? `signal ${node.signal}`
-        : node.exit === "completed"
-          ? "code 0"
-          : node.exit === "failed"
-            ? `code ${node.code}`
-            : node.exit;
+        : node.exit === "completed" || node.exit === "failed"
+          ? `exit code ${node.code}`
+          : node.exit;
+    const more = node.detail && node.detail !== attempt.detail && !node.detail.includes(how) ? `: ${node.detail}` : "";
     const wrong = node.exit === "failed" || node.exit === "lost" || node.exit === "not started";
-    return make(
-        "span",
-        { class: wrong ? "wrong-text" : "", title: node.detail ?? "" },
-        [how, node.detail].filter(Boolean).join(": "),
-    );
+    return make("span", { class: wrong ? "wrong-text" : "", title: node.detail || null }, how + more);
 }
 
 /** Its states as a band in time, and every change with its reason. */
