@@ -2,7 +2,7 @@
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
 import { Platform, furnish, pause } from "./platform.mjs";
-import { cancelledRun, curvesSay, failedRun, liveLogs, narrowParts, noRun } from "./run.mjs";
+import { cancelledRun, curvesSay, failedRun, liveLogs, narrowParts, noRun, savedLog } from "./run.mjs";
 import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
 
 /* ---- what a newcomer sees ---------------------------------------------------------------------------------------- */
@@ -418,6 +418,7 @@ async function main() {
         await perform("a failed run", () => failedRun(page, platform));
         await perform("a cancelled run", () => cancelledRun(page, platform, known));
         await perform("no run", () => noRun(page, platform));
+        await perform("a saved log", () => savedLog(page, platform));
         await perform("narrow parts", () => narrowParts(page, platform, known));
         await perform("cluster", () => cluster(page, platform, known));
         await perform("project", () => project(page, platform));

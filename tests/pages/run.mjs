@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of one run: what it prints as it comes, with and without a server, and what its parts say.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { pause } from "./platform.mjs";
 import { narrow, wide } from "./windows.mjs";
 
@@ -241,4 +242,26 @@ export async function narrowParts(page, platform, known) {
     const card = await page.locator("section.card", { hasText: "Attempt 1" }).textContent();
     assert.equal(card.match(/exit code 3/g).length, 2, `of the attempt, and of the node: ${card}`);
     assert.doesNotMatch(card, /program-failed/);
+}
+
+/** The whole log as a file, of all attempts and ranks, as far as the filter lets it through. */
+export async function savedLog(page, platform) {
+    const many = ["python3", "-c", "for i in range(12345): print('line', i)"];
+    const run = await platform.submit("speech", { name: "prints much", command: many });
+    await platform.wait(run, "succeeded");
+    await page.goto(`${platform.address}/run.html?run=${run}#logs`);
+    await page.getByText("older ones above").waitFor();
+    const save = async () => {
+        const begun = page.waitForEvent("download");
+        await page.getByRole("button", { name: "Download" }).click();
+        const download = await begun;
+        assert.equal(download.suggestedFilename(), `run-${run}.log`);
+        return readFileSync(await download.path(), "utf8").trimEnd().split("\n");
+    };
+    const found = await save();
+    assert.equal(found.length, 12345);
+    found.forEach((line, number) => assert.match(line, new RegExp(`^\\d{4}-.*Z \\[node 0\\] line ${number}$`)));
+    await page.getByLabel("Search the output").fill("line 1234");
+    await page.locator(".log-line mark").first().waitFor();
+    assert.equal((await save()).length, 1 + 5);
 }

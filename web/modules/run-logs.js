@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run has printed: the newest lines first seen, older ones on demand, new ones as they come.
 import { get } from "./api.js";
-import { searchField, selection } from "./components.js";
+import { attempt, drawing, searchField, selection } from "./components.js";
 import { fill, make, whenQuiet } from "./dom.js";
 import { seconds, several } from "./format.js";
 import * as live from "./live.js";
+import { downloadLog } from "./log-download.js";
 import { LogStream, withoutEscapes } from "./log-stream.js";
 import { isFinal } from "./states.js";
 
@@ -36,6 +37,13 @@ export function logsPanel(run, now) {
     const told = make("span", { style: { "margin-left": "auto" } });
     const turned = make("button.button.small", { type: "button", onclick: () => (following ? pause() : resume()) });
     const tail = make("div.log-tail", {}, counted, told, turned);
+    const saved = make("span.only-wide", {}, "Download");
+    const saving = make(
+        "button.button.saving",
+        { type: "button", title: "These lines from the first on, as a file", "aria-label": "Download", onclick: save },
+        drawing("download"),
+        saved,
+    );
     const ask = (more) => get(`/runs/${run}/logs`, { ...filter, most: page, ...more });
     const stream = new LogStream(run, ended, take, (state) => {
         lost = state === "lost";
@@ -80,7 +88,18 @@ export function logsPanel(run, now) {
                     "",
                     change("attempt"),
                 ),
+            saving,
         );
+    }
+
+    async function save() {
+        const all = Array.from({ length: now()?.epoch ?? 0 }, (unused, index) => index + 1);
+        await attempt(saving, () =>
+            downloadLog(run, filter.attempt ? [Number(filter.attempt)] : all, filter, (count) =>
+                fill(saved, several(count, "line")),
+            ),
+        );
+        fill(saved, "Download");
     }
 
     /* The newest lines, and what comes behind them. */
