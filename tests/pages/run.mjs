@@ -59,6 +59,16 @@ export async function liveLogs(page, platform) {
     await hasMore(page, paused + 8);
     page.allowed = null;
 
+    // Four windows, of which a browser makes six connections at most.
+    const others = await Promise.all([1, 2, 3].map(() => page.context().newPage()));
+    for (const other of others) await other.goto(`${platform.address}/run.html?run=${run}#logs`);
+    for (const window of [page, ...others]) {
+        const shown = (await numbers(window)).at(-1) ?? 0;
+        await hasMore(window, shown + 5);
+        assertWhole(await numbers(window));
+    }
+    for (const other of others) await other.close();
+
     // Another part of the page, and back.
     await page.getByRole("tab", { name: "Nodes" }).click();
     const left = (await numbers(page)).at(-1) ?? paused;

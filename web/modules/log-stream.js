@@ -2,10 +2,10 @@
 // Lines that a run prints, as they come: one answer of the server that goes on until the run has ended.
 import { get, lines } from "./api.js";
 
-/* A browser has six connections for one server, and every page takes one for its events. Of the pages that are open the
- * two whose logs were looked at last get lines as they come; the others ask now and then. */
+/* A browser has six connections for one server, and every window takes one for its events: if each took another for lines,
+ * three would leave none for anything else. The one whose log was looked at last gets lines as they come; the others ask
+ * now and then. */
 const pages = new BroadcastChannel("weft-log-streams");
-const streamsMost = 2;
 const askEvery = 2000;
 const tryAgainAfter = 2000;
 
@@ -26,14 +26,15 @@ export class LogStream {
         this.ended = ended;
         this.take = take;
         this.told = told;
-        this.newer = 0; // streams of other pages that are newer than ours
+        this.isLast = true; // of all pages
         pages.addEventListener("message", () => {
-            this.newer++;
-            if (this.control && this.newer >= streamsMost) this.anew();
+            if (!this.isLast) return;
+            this.isLast = false;
+            if (this.control) this.anew();
         });
         addEventListener("focus", () => {
-            if (!this.control || this.newer < streamsMost) return;
-            this.newer = 0;
+            if (!this.control || this.isLast) return;
+            this.isLast = true;
             this.anew();
         });
     }
@@ -47,7 +48,7 @@ export class LogStream {
         this.end();
         this.query = query;
         this.after = after;
-        this.newer = 0;
+        this.isLast = true;
         this.anew();
     }
 
@@ -65,7 +66,7 @@ export class LogStream {
     async go(control) {
         while (this.control === control)
             try {
-                if (this.newer < streamsMost || this.ended()) await this.stream(control);
+                if (this.isLast || this.ended()) await this.stream(control);
                 else await this.ask(control);
             } catch (error) {
                 if (this.control !== control) return;
