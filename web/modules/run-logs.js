@@ -154,7 +154,8 @@ export function logsPanel(run, now) {
 
     /* A page of lines that are searched may hold few of them. */
     async function fillUp() {
-        for (const mine = turn; mine === turn && older && loaded && log.scrollHeight <= log.clientHeight;) {
+        const isShort = () => log.clientHeight > 0 && log.scrollHeight <= log.clientHeight;
+        for (const mine = turn; mine === turn && older && loaded && isShort();) {
             const before = first;
             await earlier();
             if (first === before) return;
@@ -162,7 +163,7 @@ export function logsPanel(run, now) {
     }
 
     /* Get what comes while somebody looks at its end, and not otherwise. */
-    async function steer() {
+    function steer() {
         const wanted = loaded && following && seen && !document.hidden;
         if (!wanted) {
             behind = behind || (loaded && !complete);
@@ -191,6 +192,7 @@ export function logsPanel(run, now) {
             behind = true;
             lost = true;
             tell();
+            setTimeout(steer, 3000);
             return;
         }
         lost = false;
