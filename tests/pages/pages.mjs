@@ -311,6 +311,8 @@ async function everywhere(platform, known) {
         ["logs", `/run.html?run=${known.training}#logs`],
         ["nodes", `/run.html?run=${known.training}#nodes`],
         ["events", `/run.html?run=${known.training}#events`],
+        ["checkpoints", `/run.html?run=${known.training}#checkpoints`],
+        ["failed", `/run.html?run=${known.failed}`],
         ["settings", `/run.html?run=${known.training}#settings`],
         ["cluster", "/cluster.html"],
         ["projects", "/project.html"],
