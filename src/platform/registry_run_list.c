@@ -69,8 +69,10 @@ static void append_words(struct query *query, const struct registry_filter *filt
 {
     append_equal(query, " AND owner = ?", filter->owner);
     append_equal(query, " AND class = ?", filter->class_name);
-    if (filter->search && *filter->search)
-        append_equal(query, " AND instr(words, lower(?)) > 0", filter->search);
+    if (filter->search && *filter->search) {
+        append_equal(query, " AND (instr(words, lower(?)) > 0", filter->search);
+        append_equal(query, " OR run = ?)", filter->search);
+    }
 }
 
 static struct statement *prepare(struct database *database, const struct query *query)

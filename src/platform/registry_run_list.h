@@ -17,7 +17,8 @@ struct registry_filter {
     const char *project; /**< NULL: any; so are the next three */
     const char *owner;
     const char *class_name;
-    const char *search; /**< in the run's name or project or owner; small and capital ASCII letters are the same */
+    const char *search; /**< in the run's name or project or owner (small and capital ASCII letters are the same), or
+                           its number */
     unsigned states;    /**< bit n: state n; 0: any */
     int64_t beyond;     /**< the number of the last run of the page before; 0: the first page */
     bool oldest_first;  /**< else newest first */

@@ -58,6 +58,12 @@ static bool holds(const char *text, const char *part)
     return length == 0;
 }
 
+static bool is_number(const char *text, int64_t number)
+{
+    char *end;
+    return strtoll(text, &end, 10) == number && end > text && *end == '\0';
+}
+
 static bool matches(const struct registry_filter *filter, const struct registry_run *run)
 {
     bool vision = strcmp(run->project, "vision") == 0;
@@ -70,7 +76,7 @@ static bool matches(const struct registry_filter *filter, const struct registry_
            (!filter->class_name || strcmp(filter->class_name, run->class_name) == 0) &&
            (!filter->states || filter->states >> run->state & 1) &&
            (!filter->search || holds(run->name, filter->search) || holds(run->project, filter->search) ||
-            holds(run->owner, filter->search));
+            holds(run->owner, filter->search) || is_number(filter->search, run->run));
 }
 
 /* All pages of `filter`, compared with a plain look. */
@@ -106,8 +112,8 @@ static void every_filter(void **state)
     static const char *const viewers[] = {NULL, "root", "eve", "carl", "nobody"};
     static const char *const projects[] = {NULL, "vision", "sound"};
     static const char *const owners[] = {NULL, "bob"};
-    static const char *const searches[] = {NULL,   "",  "RESNET", "resnet 1",
-                                           "0% w", "_", "speech", "'; DROP TABLE runs; --"};
+    static const char *const searches[] = {
+        NULL, "", "RESNET", "resnet 1", "0% w", "_", "speech", "'; DROP TABLE runs; --", "17", "5"};
     static const unsigned states[] = {0,
                                       REGISTRY_STATE(RUN_QUEUED),
                                       REGISTRY_LIVE,
@@ -119,7 +125,7 @@ static void every_filter(void **state)
     for (size_t v = 0; v < 5; v++)
         for (size_t p = 0; p < 3; p++)
             for (size_t o = 0; o < 2; o++)
-                for (size_t q = 0; q < 8; q++)
+                for (size_t q = 0; q < sizeof searches / sizeof *searches; q++)
                     for (size_t s = 0; s < 6; s++, n++)
                         check((struct registry_filter){.viewer = viewers[v],
                                                        .project = projects[p],
