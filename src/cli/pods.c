@@ -22,9 +22,10 @@ static const struct table_column columns[] = {{.title = "pod", .least = 8},
                                               {.title = "taken", .right = true},
                                               {.title = "free", .right = true},
                                               {.title = "whole free hosts", .right = true},
-                                              {.title = "largest hole", .right = true}};
+                                              {.title = "largest run that fits", .right = true}};
 
-/* What of a Pod is counted: slots of hosts that are there, and what is free of those that are up. */
+/* What of a Pod is counted: slots of hosts that are there, what is free of those that are up, and the `largest` run that
+ * could start at once, as the history of the cluster counts it. */
 struct counted {
     int64_t hosts, up, slots, taken, open, whole, largest;
 };
@@ -33,6 +34,7 @@ static struct counted count(const cJSON *pod)
 {
     struct counted counted = {0};
     const cJSON *host;
+    int64_t whole_slots = 0;
     cJSON_ArrayForEach(host, field(pod, "hosts"))
     {
         int64_t taken = cluster_taken(host), slots = field_integer(host, "slots");
@@ -44,8 +46,10 @@ static struct counted count(const cJSON *pod)
         counted.up++;
         counted.open += slots > taken ? slots - taken : 0;
         counted.whole += taken == 0;
+        whole_slots += taken == 0 ? slots : 0;
         counted.largest = slots - taken > counted.largest ? slots - taken : counted.largest;
     }
+    counted.largest = whole_slots > counted.largest ? whole_slots : counted.largest;
     return counted;
 }
 
@@ -121,8 +125,9 @@ const struct command command_pods = {
     .group = COMMAND_PLATFORM,
     .summary = "list the Pods: hosts joined by one fast fabric, and what is free of them",
     .description =
-        "A run on several nodes has them all in one Pod, unless it says that it may span several. The largest hole is "
-        "the most slots that are free on one host. Nothing is free on a host that is drained.",
+        "A run on several nodes has them all in one Pod, unless it says that it may span several. The largest "
+        "run that fits could start at once: on the slots that are free on one host, or on all hosts that are wholly "
+        "free. Nothing is free on a host that is drained.",
     .examples = "weft pods\nweft pods --json\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -36,7 +36,8 @@ static void count_all(struct cluster_census *census, const struct registry_host 
         if (i == 0 || strcmp(hosts[i].pod, hosts[i - 1].pod) != 0)
             whole = 0;
         whole += left == hosts[i].slots ? left : 0;
-        census->slots += hosts[i].slots;
+        census->slots +=
+            hosts[i].state == REGISTRY_HOST_UP || hosts[i].state == REGISTRY_HOST_DRAINED ? hosts[i].slots : 0;
         census->taken += taken;
         census->idle += left;
         census->largest_hole = larger(census->largest_hole, larger(left, whole));
@@ -65,11 +66,15 @@ weft_status cluster_census(struct database *registry, struct cluster_census *cen
 
 /* ---- keeping ----------------------------------------------------------------------------------------------------- */
 
-enum series { SLOTS, TAKEN, WAITING, HOLE, USED_SHARE, IDLE_SHARE, SERIES };
+enum series { SLOTS, TAKEN, WAITING, HOLE, USED_SHARE, IDLE_SHARE, IDLE, SERIES };
 
-static const char *const names[SERIES] = {
-    [SLOTS] = "cluster/slots",       [TAKEN] = "cluster/taken",           [WAITING] = "cluster/waiting",
-    [HOLE] = "cluster/largest_hole", [USED_SHARE] = "cluster/used_share", [IDLE_SHARE] = "cluster/idle_while_queued"};
+static const char *const names[SERIES] = {[SLOTS] = "cluster/slots",
+                                          [TAKEN] = "cluster/taken",
+                                          [WAITING] = "cluster/waiting",
+                                          [IDLE] = "cluster/idle",
+                                          [HOLE] = "cluster/largest_hole",
+                                          [USED_SHARE] = "cluster/used_share",
+                                          [IDLE_SHARE] = "cluster/idle_while_queued"};
 
 weft_status cluster_history_add(struct metric_store *store, const struct cluster_census *census, int64_t now,
                                 struct error *error)
@@ -78,6 +83,7 @@ weft_status cluster_history_add(struct metric_store *store, const struct cluster
     const double values[SERIES] = {[SLOTS] = (double)census->slots,
                                    [TAKEN] = (double)census->taken,
                                    [WAITING] = (double)census->waiting,
+                                   [IDLE] = (double)census->idle,
                                    [HOLE] = (double)census->largest_hole,
                                    [USED_SHARE] = (double)census->taken / slots,
                                    [IDLE_SHARE] = census->waiting ? (double)census->idle / slots : 0};
@@ -128,6 +134,7 @@ static void put_means(struct cluster_history *history, const struct metric_curve
         *(series == SLOTS     ? &part->slots
           : series == TAKEN   ? &part->taken
           : series == WAITING ? &part->waiting
+          : series == IDLE    ? &part->idle
                               : &part->largest_hole) = mean;
     }
 }
@@ -140,6 +147,7 @@ static weft_status make_parts(struct cluster_history *history, const struct metr
     history->count = curve->count;
     for (size_t i = 0; i < curve->count; i++) {
         const int64_t *times = curve->parts[i].times;
+        history->parts[i].idle = NAN; /* what was counted by an earlier version knows nothing of it */
         history->parts[i].time = (times[0] + (times[1] - times[0]) / 2) / 1000;
     }
     return WEFT_OK;

@@ -13,7 +13,8 @@
 
 /** How full it is at one moment, in slots. */
 struct cluster_census {
-    int64_t slots;   /**< of all hosts */
+    int64_t
+        slots; /**< of all hosts that are not lost; those of drained ones that no run has are neither taken nor idle */
     int64_t taken;   /**< that a node of a run has */
     int64_t waiting; /**< that waiting runs ask for */
     int64_t idle;    /**< free ones of hosts that are up */
@@ -32,7 +33,7 @@ weft_status cluster_history_add(struct metric_store *store, const struct cluster
 /** A part of the history; values are means. */
 struct cluster_part {
     int64_t time; /**< its middle, milliseconds since 1970 */
-    double slots, taken, waiting, largest_hole;
+    double slots, taken, waiting, idle, largest_hole;
 };
 
 struct cluster_history {

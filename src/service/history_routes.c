@@ -26,7 +26,7 @@ static bool span_of(struct route_call *call, int64_t *from, int64_t *to)
 
 /* ---- history ----------------------------------------------------------------------------------------------------- */
 
-enum column { TIME, SLOTS, TAKEN, WAITING, HOLE };
+enum column { TIME, SLOTS, TAKEN, WAITING, FREE, HOLE };
 
 static void put_column(struct json_writer *answer, const char *key, const struct cluster_history *history,
                        enum column column)
@@ -41,6 +41,7 @@ static void put_column(struct json_writer *answer, const char *key, const struct
                             column == SLOTS     ? part->slots
                             : column == TAKEN   ? part->taken
                             : column == WAITING ? part->waiting
+                            : column == FREE    ? part->idle
                                                 : part->largest_hole);
     }
     json_close(answer);
@@ -61,6 +62,7 @@ static weft_status tell_history(struct keeper *keeper, struct route_call *call, 
     put_column(answer, "slots", &history, SLOTS);
     put_column(answer, "taken", &history, TAKEN);
     put_column(answer, "waiting", &history, WAITING);
+    put_column(answer, "free", &history, FREE);
     put_column(answer, "largest_hole", &history, HOLE);
     json_put_number(answer, "idle_while_queued", history.idle_while_queued);
     json_put_number(answer, "utilisation", history.utilisation);
@@ -167,12 +169,14 @@ static const struct schema schemas[] = {
     {"ClusterHistory", SCHEMA({"type": "object", "required": ["time", "slots", "taken", "waiting"], "properties": {
         "time": {"type": "array", "items": {"type": "integer"}},
         "slots": {"type": "array", "items": {"type": "number", "nullable": true},
-                  "description": "Means over the parts whose middles are in time, as the next three."},
+                  "description": "Of hosts that are not lost. Means over the parts whose middles are in time, as the next four."},
         "taken": {"type": "array", "items": {"type": "number", "nullable": true}},
         "waiting": {"type": "array", "items": {"type": "number", "nullable": true},
                     "description": "Slots that waiting runs ask for."},
+        "free": {"type": "array", "items": {"type": "number", "nullable": true},
+                 "description": "Slots that a run could start on: those of drained hosts are not."},
         "largest_hole": {"type": "array", "items": {"type": "number", "nullable": true},
-                         "description": "Slots of the largest run that could start at once."},
+                         "description": "Slots of the largest run that could start at once without moving another: those that are free on one host, or all hosts of one Pod that are wholly free."},
         "idle_while_queued": {"type": "number", "nullable": true,
                               "description": "Mean share of slots that were free while anything waited."},
         "utilisation": {"type": "number", "nullable": true, "description": "Mean share of slots that were taken."}}})},

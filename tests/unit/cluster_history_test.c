@@ -81,6 +81,11 @@ static void holes_are_of_a_host_or_of_whole_hosts_of_a_pod(void **state)
     assert_int_equal(count().waiting, 16);
     end(first, 1000);
     assert_int_equal(count().largest_hole, 8);
+    assert_int_equal(count().slots, 24); /* drained ones are there, but neither taken nor idle */
+    assert_int_equal(count().slots - count().taken - count().idle, 7);
+    CHANGE(registry, registry_host_lose(registry, "a", "", NOW, &error));
+    assert_int_equal(count().slots, 16);
+    assert_int_equal(count().idle, 6);
 }
 
 static void bars_are_those_that_overlap(void **state)
@@ -125,6 +130,7 @@ static void a_history_is_drawn_in_few_parts(void **state)
     assert_in_range(history.count, 20, 100);
     for (size_t i = 0; i < history.count; i++) {
         assert_true(history.parts[i].slots == 8 && history.parts[i].taken == 4 && history.parts[i].largest_hole == 3);
+        assert_true(history.parts[i].idle == 4);
         assert_true(i == 0 || history.parts[i].time > history.parts[i - 1].time);
     }
     assert_true(history.parts[0].waiting == 16 && history.parts[history.count - 1].waiting == 0);
