@@ -289,8 +289,10 @@ static bool found(struct route_call *call, struct route_path *path, const struct
     }
     if (router->config.pages) {
         char *decoded = strdup(http_request_path(request));
-        bool served = decoded && message_decode(decoded, strlen(decoded), false) &&
-                      static_files_serve(router->config.pages, decoded, request);
+        bool served =
+            decoded && message_decode(decoded, strlen(decoded), false) &&
+            (static_files_serve(router->config.pages, decoded, request) ||
+             (strncmp(decoded, "/api/", 5) != 0 && static_files_serve_missing(router->config.pages, request)));
         free(decoded);
         if (served)
             return false;

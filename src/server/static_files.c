@@ -109,6 +109,16 @@ static bool has_it(const char *list, const char *tag)
     return false;
 }
 
+/* What goes with every page. */
+static void put_headers(struct http_request *request)
+{
+    http_reply_header(request, "Cache-Control", "no-cache");
+    http_reply_header(request, "Content-Security-Policy",
+                      "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; "
+                      "base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
+    http_reply_header(request, "Referrer-Policy", "same-origin");
+}
+
 bool static_files_serve(const struct static_files *files, const char *path, struct http_request *request)
 {
     const struct kept_file *file = find(files, strcmp(path, "/") == 0 ? "/index.html" : path);
@@ -121,14 +131,21 @@ bool static_files_serve(const struct static_files *files, const char *path, stru
         return true;
     }
     http_reply_header(request, "ETag", file->tag);
-    http_reply_header(request, "Cache-Control", "no-cache");
-    http_reply_header(request, "Content-Security-Policy",
-                      "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; object-src 'none'; "
-                      "base-uri 'none'; form-action 'self'; frame-ancestors 'none'");
-    http_reply_header(request, "Referrer-Policy", "same-origin");
+    put_headers(request);
     if (has_it(http_request_header(request, "If-None-Match"), file->tag))
         http_reply(request, 304, NULL, NULL, 0);
     else
         http_reply_kept(request, 200, file->type, file->bytes, file->size, NULL, NULL);
+    return true;
+}
+
+bool static_files_serve_missing(const struct static_files *files, struct http_request *request)
+{
+    const struct kept_file *file = find(files, "/not-found.html");
+    const char *method = http_request_method(request), *accept = http_request_header(request, "Accept");
+    if (!file || !accept || !strstr(accept, "text/html") || (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0))
+        return false;
+    put_headers(request);
+    http_reply_kept(request, 404, file->type, file->bytes, file->size, NULL, NULL);
     return true;
 }

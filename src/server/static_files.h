@@ -32,4 +32,8 @@ weft_status static_files_add(struct static_files *files, const struct static_fil
  * HEAD are served, anything else is answered with 405. */
 bool static_files_serve(const struct static_files *files, const char *path, struct http_request *request);
 
+/** Answer with 404 and "/not-found.html", if there is that page and it is a browser that asks for one (by Accept).
+ * False: otherwise; nothing is answered. */
+bool static_files_serve_missing(const struct static_files *files, struct http_request *request);
+
 #endif

@@ -2,6 +2,7 @@
 /* Projects and their members. */
 #include "platform/ledger.h"
 #include "platform/registry_projects.h"
+#include "platform/registry_run_list.h"
 #include "service/budget_json.h"
 #include "service/run_json.h"
 #include "service/schema_text.h"
@@ -20,6 +21,27 @@ static void put_project(struct json_writer *writer, const struct registry_projec
     json_put_text(writer, "role", role_name(role));
 }
 
+/* How many runs it has, how many of them are under way or wait, and its budget. */
+static weft_status put_use(struct json_writer *writer, struct database *reader, const char *project,
+                           struct error *error)
+{
+    int64_t counts[RUN_STATES] = {0}, live = 0, all = 0;
+    struct ledger_budget budget;
+    weft_status status = registry_run_counts(reader, &(struct registry_filter){.project = project}, counts, error);
+    if (status == WEFT_OK)
+        status = ledger_budget_get(reader, project, &budget, error);
+    if (status != WEFT_OK)
+        return status;
+    for (int state = 0; state < RUN_STATES; state++) {
+        all += counts[state];
+        live += REGISTRY_STATE(state) & REGISTRY_LIVE ? counts[state] : 0;
+    }
+    json_put_integer(writer, "runs", all);
+    json_put_integer(writer, "live", live);
+    budget_json_put(writer, "budget", &budget);
+    return WEFT_OK;
+}
+
 static void list_projects(struct route_call *call)
 {
     struct registry_project *projects = NULL;
@@ -36,6 +58,7 @@ static void list_projects(struct route_call *call)
             continue; /* the token is for another one */
         json_open_object(&writer, NULL);
         put_project(&writer, &projects[i], role);
+        status = put_use(&writer, service_of(call)->reader, projects[i].project, &error);
         json_close(&writer);
     }
     json_close(&writer);
@@ -88,6 +111,11 @@ static void show_project(struct route_call *call)
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     weft_status status = registry_project_get(reader, call->project, &project, &error);
+    if (status == WEFT_ERROR_ARGUMENT) { /* an administrator may ask for any: it is not there */
+        json_end(&writer);
+        http_fail(call->request, 404, "%s", error.text);
+        return;
+    }
     if (status == WEFT_OK) {
         put_project(&writer, &project, route_role(call, call->project));
         status = put_members(&writer, reader, call->project, &error);
@@ -303,6 +331,8 @@ static const struct schema schemas[] = {
         "created": {"type": "integer", "nullable": true},
         "closed": {"type": "integer", "nullable": true, "description": "No run may be submitted since."},
         "role": {"type": "string", "description": "Yours."},
+        "runs": {"type": "integer", "description": "In the list of projects: how many runs it has."},
+        "live": {"type": "integer", "description": "In the list of projects: how many of them have not ended."},
         "members": {"type": "array", "items": {"type": "object", "properties": {
             "user": {"type": "string"}, "role": {"type": "string"}, "since": {"type": "integer"},
             "balance": {"type": "number", "description": "Of the member's own account, in slot-minutes."}}}},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
+import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
 import { cancelledRun, curvesSay, failedRun, liveLogs, narrowParts, noRun, savedLog } from "./run.mjs";
 import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
@@ -126,6 +127,7 @@ async function manyRuns(page, platform) {
     }
     assert.ok((await page.locator("tbody tr").count()) < 100, "rows that have gone out of sight are gone");
     await picture(page, "runs-many");
+    await lists.comesBack(page);
 }
 
 async function curves(page, platform, known) {
@@ -294,7 +296,13 @@ async function project(page, platform) {
     await page.getByLabel("What for").fill("another week");
     await page.getByRole("button", { name: "Grant", exact: true }).click();
     await page.locator("table[aria-label=Ledger] tbody tr", { hasText: "another week" }).first().waitFor();
+    // A key that selects another role changes nothing yet.
     await page.getByLabel("Role of chen").selectOption("viewer");
+    await page.getByRole("button", { name: "Cancel" }).click();
+    assert.equal(await page.getByLabel("Role of chen").inputValue(), "member");
+    assert.equal((await platform.get("/projects/vision")).members.find(({ user }) => user === "chen").role, "member");
+    await page.getByLabel("Role of chen").selectOption("viewer");
+    await page.getByRole("button", { name: "Make viewer" }).click();
     for (let tries = 0; ; tries++, await pause(100)) {
         const { members } = await platform.get("/projects/vision");
         if (members.find(({ user }) => user === "chen").role === "viewer") break;
@@ -424,8 +432,18 @@ async function main() {
         await perform("narrow parts", () => narrowParts(page, platform, known));
         await perform("cluster", () => cluster(page, platform, known));
         await perform("project", () => project(page, platform));
+        await perform("list of runs", () => lists.listOfRuns(page, platform, known));
+        await perform("keys of the list", () => lists.keysOfList(page, platform));
+        await perform("first answer", () => lists.firstAnswer(page, platform));
+        await perform("viewer", () => lists.viewer(platform, known));
+        await perform("ledger", () => lists.ledger(page, platform, known));
+        await perform("out of use", () => lists.outOfUse(page, platform));
+        await perform("time goes by", () => lists.timeGoesBy(platform));
+        await perform("not there", () => lists.notThere(page, platform));
         await perform("everywhere", () => everywhere(platform, known));
         await perform("many runs", () => manyRuns(page, platform));
+        await perform("long queue", () => lists.longQueue(page, platform));
+        await perform("sign out", () => lists.signOut(page));
     } catch (error) {
         if (page) await picture(page, "wrong").catch(() => {});
         throw error;

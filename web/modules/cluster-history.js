@@ -5,13 +5,17 @@ import { plotOptions } from "./curve.js";
 import { fill, make, onColours, token } from "./dom.js";
 import { clock, share, whole } from "./format.js";
 
-/** A plot of lines over time; `lines`: [key, title, colour, filled]. Its element stays, its data may change. */
+/*
+ * Plots of lines over time, one above the other: what is of another size has an axis of its own. `plots`: [height, lines];
+ * a line is [key, title, colour, filled]. The element stays, its data may change.
+ */
 class History {
-    constructor(title, lines, note) {
-        this.lines = lines;
+    constructor(title, plots, note) {
+        this.lines = plots.flatMap(([, lines]) => lines);
         this.read = make("span.soft.small", { style: { "margin-left": "auto" } });
-        this.box = make("div.plot-small");
+        this.plots = plots.map(([height, lines]) => ({ lines, box: make("div", { style: { height: `${height}px` } }) }));
         this.note = make("span.soft");
+        this.noteOf = note;
         this.element = make(
             "section.card",
             {},
@@ -22,80 +26,97 @@ class History {
                 make(
                     "div.keys",
                     {},
-                    lines.map(([, text, colour]) =>
+                    this.lines.map(([, text, colour]) =>
                         make("span", {}, make("i", { style: { background: `var(${colour})` } }), text),
                     ),
                     this.read,
                 ),
-                this.box,
+                this.plots.map(({ box }) => box),
             ),
         );
-        this.noteOf = note;
-        new ResizeObserver(() =>
-            this.plot?.setSize({ width: this.box.clientWidth, height: this.box.clientHeight }),
-        ).observe(this.box);
+        new ResizeObserver(() => {
+            for (const { plot, box } of this.plots) plot?.setSize({ width: box.clientWidth, height: box.clientHeight });
+        }).observe(this.element);
         onColours(() => this.answer && this.show(this.answer));
     }
 
     show(answer) {
         this.answer = answer;
         fill(this.note, this.noteOf(answer));
-        this.plot?.destroy();
-        fill(this.box);
-        if (answer.time.length < 2) {
-            fill(this.box, make("p.soft.small", {}, "It is drawn as time goes by."));
-            return;
+        for (const one of this.plots) {
+            one.plot?.destroy();
+            one.plot = null;
+            fill(one.box, answer.time.length < 2 && make("p.soft.small", {}, "It is drawn as time goes by."));
+            if (answer.time.length >= 2) one.plot = this.draw(one, answer);
         }
-        const data = [answer.time, ...this.lines.map(([key]) => answer[key])];
-        this.plot = new uPlot(
-            plotOptions(this.box, true, {
-                series: [
-                    {},
-                    ...this.lines.map(([, label, colour, filled]) => ({
-                        label,
-                        stroke: token(colour),
-                        width: 1.5,
-                        points: { show: false },
-                        paths: uPlot.paths.stepped({ align: 1 }),
-                        fill: filled ? `color-mix(in srgb, ${token(colour)} 16%, transparent)` : undefined,
-                    })),
-                ],
-                scales: { y: { range: (plot, least, most) => [0, Math.max(1, most * 1.06)] } },
-                cursor: { sync: { key: "cluster" } },
-                hooks: { setCursor: [(plot) => this.readAt(plot)] },
-            }),
-            data,
-            this.box,
-        );
+    }
+
+    draw({ lines, box }, answer) {
+        const options = plotOptions(box, true, {
+            series: [
+                {},
+                ...lines.map(([, label, colour, filled]) => ({
+                    label,
+                    stroke: token(colour),
+                    width: 1.5,
+                    points: { show: false },
+                    paths: uPlot.paths.stepped({ align: 1 }),
+                    fill: filled ? `color-mix(in srgb, ${token(colour)} 16%, transparent)` : undefined,
+                })),
+            ],
+            scales: { y: { range: (plot, least, most) => [0, Math.max(1, most * 1.06)] } },
+            cursor: { sync: { key: "cluster" } },
+            hooks: { setCursor: [(plot) => this.readAt(plot)] },
+        });
+        options.axes[1].space = 24; // they are low
+        return new uPlot(options, [answer.time, ...lines.map(([key]) => answer[key])], box);
     }
 
     readAt(plot) {
         const at = plot.cursor.idx;
+        const said = (key, text) => {
+            const value = this.answer[key][at];
+            return value === null || value === undefined ? null : `${whole(value)} ${text}`;
+        };
         fill(
             this.read,
             at === null || at === undefined || plot.cursor.left < 0
                 ? ""
-                : `${clock(plot.data[0][at])}: ${this.lines.map(([, text], index) => `${whole(plot.data[index + 1][at] ?? 0)} ${text}`).join(", ")}`,
+                : `${clock(plot.data[0][at])}: ${this.lines
+                      .map(([key, text]) => said(key, text))
+                      .filter(Boolean)
+                      .join(", ")}`,
         );
     }
 }
 
+/** The plots of what /cluster/history answers. */
 export function histories() {
     return [
         new History(
             "Use",
             [
-                ["slots", "slots", "--faint", false],
-                ["taken", "taken", "--running", true],
-                ["waiting", "waited for", "--waiting", false],
+                [
+                    116,
+                    [
+                        ["slots", "slots", "--faint", false],
+                        ["taken", "taken", "--running", true],
+                    ],
+                ],
+                [104, [["waiting", "waited for", "--waiting", true]]],
             ],
             (answer) => (Number.isFinite(answer.utilisation) ? `${share(answer.utilisation)} used` : ""),
         ),
         new History(
-            "Fragmentation",
+            "Free slots",
             [
-                ["free", "free", "--cancelled", true],
-                ["largest_hole", "largest hole on a host", "--preempted", false],
+                [
+                    220,
+                    [
+                        ["free", "free", "--cancelled", true],
+                        ["largest_hole", "largest run that fits", "--preempted", false],
+                    ],
+                ],
             ],
             (answer) =>
                 Number.isFinite(answer.idle_while_queued)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cluster: its slots, its queue, and how it came to that.
 import { get, sentence } from "./api.js";
-import { choice, wrongPlace } from "./components.js";
+import { choice, skeleton, wrongPlace } from "./components.js";
 import { Gantt } from "./cluster-gantt.js";
 import { histories } from "./cluster-history.js";
 import { openHost } from "./cluster-host.js";
-import { queueTable } from "./cluster-queue.js";
-import { slotKeys, slotMap } from "./cluster-slots.js";
+import { Queue } from "./cluster-queue.js";
+import { slotKeys, slotMap, takenOf } from "./cluster-slots.js";
 import { atMostEvery, fill, make } from "./dom.js";
 import { share, several, whole } from "./format.js";
 import { frame } from "./frame.js";
@@ -27,42 +27,52 @@ let first = null; // when the first run of the last week began here
 const place = {};
 
 async function begin() {
-    const made = await frame("cluster", "Cluster");
+    const framed = frame("cluster", "Cluster");
+    build(document.querySelector("main"));
+    const asked = [get("/cluster"), get("/queue")]; // while the server is asked who is there
+    asked.forEach((promise) => promise.catch(() => {}));
+    const made = await framed;
     if (!made) return;
     about = made.server;
-    build(made.main);
+    place.title.textContent = about.slot_kind === "gpu" ? "GPUs" : "Slots";
+    place.isolation.textContent = sentence(about.isolation);
     try {
-        cluster = await get("/cluster");
+        let waiting;
+        [cluster, waiting] = await Promise.all(asked);
+        drawCluster();
+        drawQueue(waiting);
     } catch (error) {
         fill(made.main, wrongPlace(error));
         return;
     }
-    drawSpans();
-    drawCluster();
-    drawQueue();
+    live.ready();
     drawPast();
     live.on("cluster", atMostEvery(1000, refresh));
-    live.on("queue", atMostEvery(1000, drawQueue));
+    live.on("queue", atMostEvery(1000, readQueue));
     live.on("cluster", atMostEvery(5000, drawPast));
     live.on("again", () => {
         refresh();
-        drawQueue();
+        readQueue();
         drawPast();
     });
+    live.everySoOften(20, drawPast); // time goes by where nothing begins or ends
 }
 
 function build(main) {
-    place.figures = make("dl.card.figures");
-    place.pods = make("div");
+    place.figures = make("dl.card.figures", {}, skeleton("72px"));
+    place.title = make("h2", {}, "Slots");
+    place.pods = make("div", {}, skeleton("120px"));
     place.keys = make("div.right");
-    place.queue = make("div", { style: { "margin-top": "8px" } });
+    place.queue = new Queue();
+    fill(place.queue.element, skeleton("180px"));
     place.waiting = make("span.soft");
-    place.spans = make("div.right");
+    place.isolation = make("p.soft.small");
+    place.spans = make("div.right", {}, choice("Span", spans, span, chooseSpan));
     place.gantt = new Gantt();
     place.histories = histories();
     fill(
         main,
-        make("div.head", {}, make("h1", {}, "Cluster"), make("span.soft", {}, sentence(about.isolation))),
+        make("div.head", {}, make("h1", {}, "Cluster")),
         make(
             "div.stack",
             {},
@@ -70,10 +80,10 @@ function build(main) {
             make(
                 "section.card",
                 {},
-                make("header", {}, make("h2", {}, about.slot_kind === "gpu" ? "GPUs" : "Slots"), place.keys),
+                make("header", {}, place.title, place.keys),
                 make("div.inside", {}, place.pods),
             ),
-            make("section.card", {}, make("header", {}, make("h2", {}, "Queue"), place.waiting), place.queue),
+            make("section.card", {}, make("header", {}, make("h2", {}, "Queue"), place.waiting), place.queue.element),
             make(
                 "section.card",
                 {},
@@ -85,6 +95,7 @@ function build(main) {
                 {},
                 place.histories.map((history) => history.element),
             ),
+            place.isolation,
         ),
     );
 }
@@ -101,7 +112,12 @@ async function refresh() {
 function drawCluster() {
     const hosts = cluster.pods.flatMap((pod) => pod.hosts);
     const up = hosts.filter((host) => host.state === "up");
-    const free = Math.max(0, up.reduce((sum, host) => sum + host.slots, 0) - cluster.taken);
+    const count = (state) =>
+        hosts
+            .filter((host) => host.state === state)
+            .reduce((sum, host) => sum + Math.max(0, host.slots - takenOf(host)), 0);
+    const free = count("up");
+    const away = count("drained");
     const figures = [
         [
             "Taken",
@@ -109,6 +125,7 @@ function drawCluster() {
             ` of ${whole(cluster.slots)}, ${share(cluster.slots ? cluster.taken / cluster.slots : NaN)}`,
         ],
         ["Free", whole(free), free === 1 ? " slot" : " slots"],
+        away > 0 && ["Out of use", whole(away), away === 1 ? " slot" : " slots"],
         ["Waited for", whole(cluster.waiting_slots), cluster.waiting_slots === 1 ? " slot" : " slots"],
         ["Hosts in use", whole(up.length), ` of ${whole(hosts.length)}`],
         place.past &&
@@ -133,14 +150,17 @@ function drawCluster() {
     );
 }
 
-async function drawQueue() {
+async function readQueue() {
     try {
-        const { queue } = await get("/queue");
-        fill(place.waiting, queue.length ? several(queue.length, "run") : "");
-        fill(place.queue, queueTable(queue));
-    } catch (error) {
-        fill(place.queue, wrongPlace(error));
+        drawQueue(await get("/queue"));
+    } catch {
+        // What is shown stays; the next event asks again.
     }
+}
+
+function drawQueue({ queue }) {
+    fill(place.waiting, queue.length ? several(queue.length, "run") : "");
+    place.queue.show(queue);
 }
 
 /* A young cluster's past is shown as large as can be. */
@@ -151,12 +171,9 @@ async function beginningOfPast(now) {
     return bars.reduce((least, bar) => Math.min(least, bar.from), now - minute);
 }
 
-function drawSpans() {
-    const choose = (chosen) => {
-        span = chosen;
-        drawPast();
-    };
-    fill(place.spans, choice("Span", spans, span, choose));
+function chooseSpan(chosen) {
+    span = chosen;
+    drawPast();
 }
 
 async function drawPast() {
@@ -170,8 +187,8 @@ async function drawPast() {
             .catch(() => {}),
         get("/cluster/history", { from, to, most: 1000 })
             .then((past) => {
-                place.past = { ...past, free: past.slots.map((slots, index) => slots - past.taken[index]) };
-                place.histories.forEach((history) => history.show(place.past));
+                place.past = past;
+                place.histories.forEach((history) => history.show(past));
                 drawCluster();
             })
             .catch(() => {}),

@@ -1,63 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 // The queue in the order in which the scheduler means to start it.
 import { emptyPlace } from "./components.js";
-import { make } from "./dom.js";
-import { clock, shape, since, until } from "./format.js";
+import { fill, make } from "./dom.js";
+import { clock, shape, since, until, whole } from "./format.js";
 import { light } from "./cluster-slots.js";
 
 const columns = [
-    ["", "44px", "number"],
-    ["Run", "72px", "number"],
-    ["Name", ""],
-    ["Project", "16%"],
-    ["Slots", "76px", "number"],
-    ["Waits", "88px", "number"],
-    ["Expected to start", "184px"],
+    ["", "place", "number"],
+    ["Run", "run", "number"],
+    ["Name", "name"],
+    ["Project", "project"],
+    ["Owner", "owner"],
+    ["Slots", "slots-asked", "number"],
+    ["Waits", "waits", "number"],
+    ["Expected to start", "expected"],
 ];
+const shownFirst = 20;
 
-export function queueTable(queue) {
-    if (queue.length === 0) return emptyPlace("Nothing waits", "Whatever is submitted now starts as soon as it fits.");
-    return make(
-        "table.queue",
-        { "aria-label": "Queue" },
-        make(
-            "thead",
-            {},
+/** The queue; its first entries, until all are asked for. */
+export class Queue {
+    constructor() {
+        this.element = make("div", { style: { "margin-top": "8px" } });
+        this.all = false;
+    }
+
+    show(queue) {
+        this.queue = queue;
+        if (queue.length === 0) {
+            fill(this.element, emptyPlace("Nothing waits", "Whatever is submitted now starts as soon as it fits."));
+            return;
+        }
+        const rest = this.all ? 0 : queue.length - shownFirst;
+        fill(
+            this.element,
             make(
-                "tr",
-                {},
-                columns.map(([title, width, kind]) =>
-                    make("th", { scope: "col", class: kind ?? "", style: { width } }, title),
+                "table.queue",
+                { "aria-label": "Queue" },
+                make(
+                    "thead",
+                    {},
+                    make(
+                        "tr",
+                        {},
+                        columns.map(([title, name, kind]) =>
+                            make("th", { scope: "col", class: `${name} ${kind ?? ""}` }, title),
+                        ),
+                    ),
                 ),
+                (rest > 0 ? queue.slice(0, shownFirst) : queue).map(entryRows),
             ),
-        ),
-        queue.map(entryRows),
-    );
+            rest > 0 &&
+                make(
+                    "div.more",
+                    {},
+                    make(
+                        "button.button.small",
+                        { type: "button", "data-key": "all", onclick: () => this.showAll() },
+                        `Show all ${whole(queue.length)}`,
+                    ),
+                ),
+        );
+    }
+
+    showAll() {
+        this.all = true;
+        this.show(this.queue);
+        this.element.querySelectorAll("tbody")[shownFirst]?.querySelector("a")?.focus({ preventScroll: true });
+    }
 }
 
 /** What waits, and below it, as wide as can be, why: a sentence that is to be read to its end. */
 function entryRows(entry) {
     const known = entry.run !== null && entry.run !== undefined;
+    const address = `/run.html?run=${entry.run}`;
+    const open = (event) => {
+        if (event.target.closest("a") || !getSelection().isCollapsed) return;
+        if (event.ctrlKey || event.metaKey) window.open(address);
+        else location.assign(address);
+    };
     return make(
         "tbody",
-        { onpointerenter: () => known && light(entry.run), onpointerleave: () => light(null) },
+        {
+            class: known ? "known" : "",
+            onclick: known && open,
+            onpointerenter: () => known && light(entry.run),
+            onpointerleave: () => light(null),
+        },
         make(
             "tr",
             {},
             make("td.place.number.soft", {}, entry.place),
             make("td.run.number", {}, known ? entry.run : "–"),
             make(
-                "td.name.cut",
+                "td.name",
                 {},
                 known
-                    ? make(
-                          "a",
-                          { href: `/run.html?run=${entry.run}`, title: entry.name, style: { "font-weight": 500 } },
-                          entry.name || `run ${entry.run}`,
-                      )
+                    ? make("a.cut", { href: address, title: entry.name }, entry.name || `run ${entry.run}`)
                     : make("span.soft", {}, "a run of others"),
             ),
-            make("td.project.cut", {}, entry.project ?? ""),
+            make("td.project.cut", { title: entry.project }, entry.project ?? ""),
+            make("td.owner.cut", { title: entry.owner }, entry.owner ?? ""),
             make("td.slots-asked.number", {}, shape(entry)),
             make("td.waits.number", {}, since(entry.since)),
             make("td.expected", {}, expected(entry.expected_start)),
@@ -74,7 +116,7 @@ function entryRows(entry) {
 
 function expected(time) {
     if (!time) return make("span.soft", {}, "not known");
-    return [until(time), time > Date.now() && make("span.soft", {}, ` ${clock(time)}`)];
+    return [until(time), time > Date.now() && make("span.soft.clock", {}, ` ${clock(time)}`)];
 }
 
 /** Without what the last column tells. */

@@ -27,7 +27,7 @@ export function slotRanges(text) {
 export function slotMap(cluster, open) {
     return cluster.pods.map((pod) => {
         const slots = sum(pod.hosts, (host) => host.slots);
-        const free = sum(pod.hosts, (host) => (host.state === "up" ? host.slots - taken(host) : 0));
+        const free = sum(pod.hosts, (host) => (host.state === "up" ? host.slots - takenOf(host) : 0));
         const most = Math.max(1, ...pod.hosts.map((host) => host.slots));
         return make(
             "section.pod",
@@ -51,7 +51,8 @@ function sum(list, value) {
     return list.reduce((total, item) => total + value(item), 0);
 }
 
-function taken(host) {
+/** How many slots of a host runs have. */
+export function takenOf(host) {
     return sum(host.taken, (part) => slotNumbers(part.slots).length);
 }
 

@@ -54,6 +54,11 @@ export function emptyPlace(title, text, typed = null, more = null) {
     return make("div.empty", {}, make("h2", {}, title), text && make("p", {}, text), typed && command(typed), more);
 }
 
+/** What stands where something is to come, as high as it will be. */
+export function skeleton(height) {
+    return make("div.skeleton", { "aria-hidden": "true", style: { height } });
+}
+
 /** Name and value, name and value ... for a list of facts; pairs without a value are left out. */
 export function facts(pairs, name = "dl.facts") {
     return make(

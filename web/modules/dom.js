@@ -33,10 +33,33 @@ function flat(children) {
         .map((child) => (child instanceof Node ? child : document.createTextNode(String(child))));
 }
 
-/** Put these children in place of all there are. */
+/**
+ * Put these children in place of all there are. Where something among them had the focus, what has come into its place
+ * has it: what is known by the same data-key, label, address or words.
+ */
 export function fill(parent, ...children) {
+    const focused = document.activeElement;
+    const hadIt = focused !== null && focused !== parent && parent.contains(focused);
+    const place = hadIt ? placeOf(focused, parent) : 0;
     parent.replaceChildren(...flat(children));
+    if (hadIt) (parent.contains(focused) ? focused : alike(focused, parent)[place])?.focus({ preventScroll: true });
     return parent;
+}
+
+function nameOf(element) {
+    const { key } = element.dataset;
+    return (
+        key ?? (element.id || element.name || element.ariaLabel || element.getAttribute("href") || element.textContent)
+    );
+}
+
+function alike(element, parent) {
+    const name = nameOf(element);
+    return [...parent.querySelectorAll(element.localName)].filter((other) => nameOf(other) === name);
+}
+
+function placeOf(element, parent) {
+    return alike(element, parent).indexOf(element);
 }
 
 /** Call `work` once at most in `milliseconds`, however often the returned function is called; the last call counts. */
@@ -76,7 +99,7 @@ export function onColours(work) {
 /** Whether keys are being typed into something at the moment. */
 export function isTyping(event) {
     return (
-        Boolean(event.target.closest?.("input, textarea, select, dialog")) ||
+        Boolean(event.target.closest?.("input:not([type=checkbox]), textarea, select, dialog")) ||
         event.ctrlKey ||
         event.metaKey ||
         event.altKey

@@ -32,7 +32,8 @@ export function duration(seconds) {
 /** As duration(), but coarse: for what is expected. "in 12 m", "in 2 h 05 m". */
 export function coarse(seconds) {
     if (seconds < 60) return "a minute";
-    return seconds < 3600 ? `${Math.ceil(seconds / 60)} m` : duration(seconds);
+    const whole = Math.ceil(seconds / 60);
+    return whole < 60 ? `${whole} m` : duration(whole * 60);
 }
 
 function pad(number, digits = 2) {
@@ -176,10 +177,12 @@ export function scaleFigure(value) {
         .replaceAll("-", "−");
 }
 
-/** Slot-minutes: "93,210", "28.8". */
+/** Slot-minutes: "93,210", "28.8", "0.03". */
 export function minutes(amount) {
     if (amount === null || amount === undefined) return "–";
-    const digits = Math.abs(amount) < 100 && !Number.isInteger(amount) ? 1 : 0;
+    const size = Math.abs(amount);
+    if (size > 0 && size < 0.0005) return amount < 0 ? "−0.001" : "0.001"; // something, though next to nothing
+    const digits = Number.isInteger(amount) || size >= 99.95 ? 0 : size >= 0.995 ? 1 : size >= 0.00995 ? 2 : 3;
     return new Intl.NumberFormat("en", { maximumFractionDigits: digits, minimumFractionDigits: digits })
         .format(amount)
         .replace("-", "−");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all pages have around their own: the bar at the top with where one can go, who one is, and whether it is live.
+import { fillAccount } from "./account.js";
 import { get, server } from "./api.js";
 import { fill, isTyping, make } from "./dom.js";
 import { wrongPlace } from "./components.js";
@@ -30,11 +31,12 @@ function logo() {
 
 /**
  * Make the frame of the page `place`, then ask the server who is there. Comes back with {main, server}. A server that
- * cannot be asked is told on the page, and null comes back.
+ * cannot be asked is told on the page, and null comes back. The page calls live.ready() when it shows what it has asked
+ * for: until then the top says "connecting".
  */
 export async function frame(place, title) {
     const beat = make("span.beat", { title: "Whether this page is live" }, make("span", {}, "connecting"));
-    const name = make("span.name");
+    const who = make("span");
     const main = document.querySelector("main");
     entitle(title);
     document.body.prepend(
@@ -50,7 +52,7 @@ export async function frame(place, title) {
                     make("a", { href: address, "aria-current": key === place ? "page" : null }, text),
                 ),
             ),
-            make("div.who", {}, beat, name),
+            make("div.who", {}, beat, who),
         ),
     );
     live.on("state", (state) => {
@@ -68,8 +70,7 @@ export async function frame(place, title) {
     });
     try {
         const about = await server();
-        name.textContent = about.user;
-        name.title = about.administrator ? "administrator" : "";
+        fillAccount(who, about);
         live.begin();
         return { main, server: about };
     } catch (error) {

@@ -11,6 +11,7 @@ let source = null;
 let wait = 1000;
 let timer = null;
 let wasOpen = false;
+let isReady = false;
 
 function emit(kind, data) {
     for (const listener of listeners.get(kind) ?? []) listener(data);
@@ -23,6 +24,18 @@ function emit(kind, data) {
 export function on(kind, listener) {
     if (!listeners.has(kind)) listeners.set(kind, new Set());
     listeners.get(kind).add(listener);
+}
+
+/** The page shows what it has asked for: from now on it is live, and is called so. */
+export function ready() {
+    if (isReady) return;
+    isReady = true;
+    if (source?.readyState === EventSource.OPEN) emit("state", "open");
+}
+
+/** Do it every so many seconds while somebody looks: for what changes without an event. */
+export function everySoOften(seconds, work) {
+    setInterval(() => document.hidden || work(), seconds * 1000);
 }
 
 /** Begin to listen. */
@@ -39,7 +52,7 @@ function open() {
     source = new EventSource(address);
     source.addEventListener("open", () => {
         wait = 1000;
-        emit("state", "open");
+        if (isReady) emit("state", "open");
         if (wasOpen) emit("again");
         wasOpen = true;
     });

@@ -5,7 +5,7 @@ import { dialog, labelled } from "./components.js";
 import { make } from "./dom.js";
 import { minutes, share } from "./format.js";
 
-/** `unit`: "GPU minutes" or "slot minutes". `rights`: {manage, administer}. `changed` is called after a change. */
+/** `unit`: "GPU-minutes" or "slot-minutes". `rights`: {manage, administer}. `changed` is called after a change. */
 export function budgetCard(project, unit, rights, changed) {
     const budget = project.budget;
     const buttons = make(

@@ -1,26 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of a project, their roles, and what they were handed of the budget.
 import { pathOf, put, remove } from "./api.js";
-import { attempt, dialog, labelled, selection } from "./components.js";
+import { dialog, labelled, selection } from "./components.js";
 import { make } from "./dom.js";
 import { day, minutes } from "./format.js";
 
 const roles = ["viewer", "member", "manager"];
+const meanings = {
+    viewer: "Viewers look at runs, and submit none.",
+    member: "Members submit runs, and stop their own.",
+    manager: "Managers stop what others run, choose members and hand out the budget.",
+};
+
+/* A key that changes what is selected changes nobody's role: that is confirmed. */
+async function changeRole(project, member, select, changed) {
+    const role = select.value;
+    await dialog({
+        title: `Make ${member.user} a ${role} of ${project.project}?`,
+        confirm: `Make ${role}`,
+        content: [make("p.soft", {}, meanings[role])],
+        act: async () => {
+            await put(`${pathOf(project)}/members/${encodeURIComponent(member.user)}`, { role });
+            member.role = role;
+            changed();
+        },
+    });
+    select.value = member.role;
+}
 
 /** As budgetCard(). */
 export function membersCard(project, unit, rights, changed) {
-    const change = (member) =>
-        selection(
+    const change = (member) => {
+        const select = selection(
             `Role of ${member.user}`,
             roles.map((role) => [role, role]),
             member.role,
-            async (role) => {
-                await attempt(document.body, () =>
-                    put(`${pathOf(project)}/members/${encodeURIComponent(member.user)}`, { role }),
-                );
-                changed();
-            },
+            () => changeRole(project, member, select, changed),
         );
+        return select;
+    };
     const leave = (member) =>
         dialog({
             title: `Take ${member.user} out of ${project.project}?`,
@@ -35,11 +53,11 @@ export function membersCard(project, unit, rights, changed) {
             },
         });
     const heads = [
-        ["Member", ""],
-        ["Role", "116px"],
-        ["Since", "120px", "only-wide"],
-        ["Has", "80px", "number"],
-        rights.manage && ["", "68px", "number"],
+        ["Member", "user"],
+        ["Role", "role"],
+        ["Since", "since only-wide"],
+        project.budget.limited && [unit[0].toUpperCase() + unit.slice(1), "has number"],
+        rights.manage && ["", "out number"],
     ].filter(Boolean);
     return make(
         "section.card",
@@ -64,7 +82,7 @@ export function membersCard(project, unit, rights, changed) {
             "div",
             { style: { "margin-top": "8px" } },
             make(
-                "table",
+                "table.members",
                 { "aria-label": "Members" },
                 make(
                     "thead",
@@ -72,9 +90,7 @@ export function membersCard(project, unit, rights, changed) {
                     make(
                         "tr",
                         {},
-                        heads.map(([title, width, kind]) =>
-                            make("th", { scope: "col", class: kind ?? "", style: { width } }, title),
-                        ),
+                        heads.map(([title, kind]) => make("th", { scope: "col", class: kind }, title)),
                     ),
                 ),
                 make(
@@ -98,7 +114,7 @@ export function membersCard(project, unit, rights, changed) {
                             ),
                             make("td", {}, rights.manage ? change(member) : member.role),
                             make("td.soft.only-wide", {}, day(member.since)),
-                            make("td.number", { title: unit }, project.budget.limited ? minutes(member.balance) : "–"),
+                            project.budget.limited && make("td.number", {}, minutes(member.balance)),
                             rights.manage &&
                                 make(
                                     "td.number",
@@ -110,7 +126,7 @@ export function membersCard(project, unit, rights, changed) {
                                             "aria-label": `Take ${member.user} out`,
                                             onclick: () => leave(member),
                                         },
-                                        "Out",
+                                        "Take out",
                                     ),
                                 ),
                         ),
@@ -143,7 +159,7 @@ function addMember(project, changed) {
                     { name: "role" },
                     roles.map((role) => make("option", { value: role, selected: role === "member" }, role)),
                 ),
-                "viewers look, members submit, managers stop what others run and hand out the budget",
+                "viewers look, members submit, managers stop what others run, choose members and hand out the budget",
             ),
         ],
         act: async (form) => {

@@ -12,8 +12,8 @@ import { isFinal, isWaiting, stateBadge, tone } from "./states.js";
 const lastWords = 5; // lines of what a failed run said last
 
 /**
- * The element, and draw(run, why): `why` is what the server said of a run that waits, or null. What is there stays
- * there, so that the focus does.
+ * The element, and draw(run, why, may): `why` is what the server said of a run that waits, or null; `may` of rights.js.
+ * What is there stays there, so that the focus does.
  */
 export function runHead() {
     let run = null;
@@ -32,19 +32,20 @@ export function runHead() {
     const actor = onceFor((now) => isStopped(now), askActor);
     const said = onceFor((now) => now.state === "failed" && !now.discarded, askLastWords);
 
-    function draw(now, why) {
+    function draw(now, why, may) {
         run = now;
-        const text = reasonOf(run, why, actor(run, () => draw(run, why)));
-        const last = said(run, () => draw(run, why));
+        const text = reasonOf(run, why, actor(run, () => draw(run, why, may)));
+        const last = said(run, () => draw(run, why, may));
         fill(
             title,
             make("span.cut", { title: run.name || null }, run.name || `Run ${run.run}`),
             run.name && make("span.of", {}, String(run.run)),
         );
         fill(badge, stateBadge(run.state, true));
-        stopping.hidden = isFinal(run.state);
+        forking.hidden = !may.maySubmit(run.project);
+        stopping.hidden = isFinal(run.state) || !may.mayChange(run);
         stopping.disabled = run.state === "stopping";
-        discarding.hidden = !isFinal(run.state) || Boolean(run.discarded);
+        discarding.hidden = !isFinal(run.state) || Boolean(run.discarded) || !may.mayChange(run);
         notice.hidden = !text;
         notice.className = `notice ${tone(run.state)}`;
         const start = isWaiting(run.state) ? why?.expected_start : null;

@@ -36,7 +36,10 @@ export function ran(run) {
 }
 
 export class RunList {
-    /** `changed` is called when there is something else to show; `failed` gets an Error. */
+    /**
+     * `changed` is called when there is something else to show; `failed` gets an Error. Where there is nothing to show
+     * for it, `failure` is that error.
+     */
     constructor(changed, failed) {
         this.changed = changed;
         this.failed = failed;
@@ -46,6 +49,8 @@ export class RunList {
         this.counts = {};
         this.more = false;
         this.loading = null;
+        this.loaded = false;
+        this.failure = null;
         this.recount = atMostEvery(2000, () => this.count());
     }
 
@@ -56,6 +61,7 @@ export class RunList {
 
     /** Begin anew with this filter. */
     async load(filter) {
+        const same = JSON.stringify(filter) === JSON.stringify(this.filter);
         this.filter = { ...filter };
         this.stop?.abort();
         this.stop = new AbortController();
@@ -66,10 +72,19 @@ export class RunList {
             this.more = answer.more;
             this.counts = answer.counts ?? {};
             this.loaded = true;
+            this.failure = null;
             if (this.sort.key !== "run" || !this.sort.descending) await this.loadAll();
             this.changed();
         } catch (error) {
-            if (error.name !== "AbortError") this.failed(error);
+            if (error.name === "AbortError") return;
+            if (this.loaded && same) {
+                this.failed(error);
+                return;
+            }
+            this.runs = new Map();
+            this.more = false;
+            this.failure = error;
+            this.changed();
         }
     }
 
@@ -139,7 +154,8 @@ export class RunList {
             (!project || run.project === project) &&
             (!owner || run.owner === owner) &&
             (!words ||
-                [run.name, run.project, run.owner, String(run.run)].some((text) => text.toLowerCase().includes(words)))
+                String(run.run) === words ||
+                [run.name, run.project, run.owner].some((text) => text.toLowerCase().includes(words)))
         );
     }
 

@@ -5,6 +5,7 @@ import { tabs, tell, wrongPlace } from "./components.js";
 import { atMostEvery, fill, make, query } from "./dom.js";
 import { entitle, frame } from "./frame.js";
 import * as live from "./live.js";
+import { rights } from "./rights.js";
 import { fork } from "./run-actions.js";
 import { curvesPanel } from "./run-curves.js";
 import { runHead } from "./run-head.js";
@@ -15,6 +16,7 @@ import { isWaiting } from "./states.js";
 const number = Number(query().run);
 const place = {};
 let run = null;
+let may = null;
 let parts = null;
 let events = null;
 
@@ -28,6 +30,7 @@ async function begin() {
         fill(made.main, wrongPlace(new Error("The address names no run: it ends with ?run= and a number."), "It"));
         return;
     }
+    may = await rights();
     let changed = false; // before it was there
     live.on("run", (now) => {
         if (now.run !== number) return;
@@ -39,6 +42,7 @@ async function begin() {
     });
     await refresh(made.main);
     if (!run) return;
+    live.ready();
     if (changed) later();
     live.on("again", later);
     live.on("queue", () => isWaiting(run.state) && why());
@@ -93,7 +97,10 @@ function buildParts(first) {
             [
                 "checkpoints",
                 "Checkpoints",
-                () => (run.discarded ? discardedPanel(run) : checkpointsPanel(run, (name) => fork(run, name))),
+                () =>
+                    run.discarded
+                        ? discardedPanel(run)
+                        : checkpointsPanel(run, may.maySubmit(run.project) && ((name) => fork(run, name))),
             ],
             ["settings", "Settings", () => settingsPanel(run)],
         ],
@@ -115,7 +122,7 @@ async function why() {
 
 function draw() {
     entitle(`${run.name || "Run"} ${run.run}`);
-    place.head.draw(run, place.why);
+    place.head.draw(run, place.why, may);
 }
 
 begin();

@@ -266,11 +266,12 @@ export function checkpointsPanel(run, fork) {
                             one.step === null ? "–" : whole(one.step),
                             bytes(one.bytes),
                             moment(one.time, true),
-                            make(
-                                "button.button.small",
-                                { type: "button", onclick: () => fork(one.name) },
-                                "Fork from here …",
-                            ),
+                            fork &&
+                                make(
+                                    "button.button.small",
+                                    { type: "button", onclick: () => fork(one.name) },
+                                    "Fork from here …",
+                                ),
                         ]),
                 ),
             );

@@ -6,9 +6,12 @@ import { fill, make } from "./dom.js";
 import { several, whole } from "./format.js";
 import { isFinal } from "./states.js";
 
-/** Fill the bar for these runs; without any it is hidden. `clear` is called when they are to be let go. */
-export function fillSelection(bar, runs, clear) {
-    const going = runs.filter((run) => !isFinal(run.state));
+/**
+ * Fill the bar for these runs; without any it is hidden. `may` tells whether the user may stop one. `clear` is called
+ * when they are to be let go.
+ */
+export function fillSelection(bar, runs, may, clear) {
+    const going = runs.filter((run) => !isFinal(run.state) && may(run));
     const stopped = () => stop(going, clear);
     bar.hidden = runs.length === 0;
     fill(

@@ -1,38 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of all runs.
 import { get } from "./api.js";
-import { atMostEvery, fill, isTyping, make, query, whenQuiet } from "./dom.js";
-import { emptyPlace, searchField, selection, tell } from "./components.js";
+import { atMostEvery, fill, make, query, whenQuiet } from "./dom.js";
+import { searchField, selection, skeleton, tell } from "./components.js";
 import { whole } from "./format.js";
 import { frame } from "./frame.js";
 import * as live from "./live.js";
+import { keepPlace, placeBefore } from "./place.js";
+import { rights } from "./rights.js";
+import { RowKeys } from "./row-keys.js";
 import { Rows } from "./rows.js";
 import { RunList } from "./run-list.js";
-import { runRow } from "./run-row.js";
+import { putRun, runAddress } from "./run-row.js";
+import { nothingLikeThat, nothingYet, refused } from "./run-outcome.js";
 import { fillSelection } from "./run-selection.js";
-import { isFinal, isWaiting, stateNames, stateSign, tone } from "./states.js";
+import { StateChips } from "./state-chips.js";
+import { isWaiting } from "./states.js";
 
 const columns = [
-    ["state", "State", "130px"],
-    ["run", "Run", "78px", "number"],
-    ["name", "Name", ""],
-    ["project", "Project", "112px"],
-    ["owner", "Owner", "96px"],
-    ["size", "Slots", "84px", "number"],
-    ["waited", "Waited", "96px", "number"],
-    ["ran", "Ran", "104px", "number"],
-    ["submitted", "Submitted", "126px", "number"],
+    ["state", "State"],
+    ["run", "Run", "number"],
+    ["name", "Name"],
+    ["project", "Project"],
+    ["owner", "Owner"],
+    ["size", "Slots", "number"],
+    ["waited", "Waited", "number"],
+    ["ran", "Ran", "number"],
+    ["submitted", "Submitted", "number"],
 ];
 
 const queueMost = 1000;
 const reasons = new Map(); // run -> its entry in the queue
 let about = null;
+let may = null;
 let filter = {};
-let active = -1;
+let keys = null;
 const selected = new Set();
+const owners = new Set(); // all that were seen
 const list = new RunList(
-    () => about && draw(),
-    (error) => about && tell(error.message, true),
+    () => draw(),
+    (error) => tell(error.message, true),
 );
 const place = {};
 
@@ -41,13 +48,17 @@ async function run() {
     filter = wanted;
     if (columns.some(([key]) => key === sort))
         list.sort = { key: sort === "submitted" ? "run" : sort, descending: down !== "no" };
-    list.load(filter); // while the server is asked who is there
-    const made = await frame("runs", "Runs");
+    const framed = frame("runs", "Runs");
+    build(document.querySelector("main"));
+    const asked = list.load(filter); // while the server is asked who is there
+    fillProjects();
+    const made = await framed;
     if (!made) return;
     about = made.server;
-    build(made.main);
-    draw();
-    fillProjects();
+    if (about.slot_kind === "gpu") place.head.querySelector("[data-key=size] button").textContent = "GPUs";
+    await asked;
+    may = await rights();
+    await goBack();
     live.on("run", (run) => {
         list.take(run);
         drawSoon();
@@ -55,11 +66,21 @@ async function run() {
     live.on("again", () => list.load(filter));
     live.on("queue", atMostEvery(3000, readQueue));
     readQueue();
-    addEventListener("keydown", keys);
+}
+
+/* To where one was in the list, if one was here before. */
+async function goBack() {
+    const before = placeBefore();
+    while (before.rows > list.runs.size && list.more) await list.loadMore();
+    draw();
+    keys.active = before.row ?? null;
+    scrollTo(0, before.top ?? 0);
+    place.rows.draw();
+    keepPlace(() => ({ rows: scrollY ? list.runs.size : 0, row: keys.active }));
 }
 
 function build(main) {
-    place.chips = make("div.chips", { role: "group", "aria-label": "States" });
+    place.chips = new StateChips((key) => refine({ state: key }));
     place.search = searchField(
         "Search runs, or the number of one",
         filter.search,
@@ -73,7 +94,7 @@ function build(main) {
         size: 12,
         value: filter.owner ?? "",
         autocomplete: "off",
-        onchange: (event) => refine({ owner: event.target.value.trim() }),
+        onchange: (event) => refine({ owner: ownerLike(event.target.value.trim()) }),
     });
     place.mine = make(
         "button.plain",
@@ -88,25 +109,21 @@ function build(main) {
         make(
             "tr",
             {},
-            make("th", { style: { width: "44px" } }, make("span.unseen", {}, "Selected")),
-            columns.map(([key, title, width, kind]) =>
+            make("th.c-choose", {}, make("span.unseen", {}, "Selected")),
+            columns.map(([key, title, kind]) =>
                 make(
                     "th",
-                    { style: { width }, class: kind ?? "", scope: "col", "data-key": key },
-                    make(
-                        "button",
-                        { type: "button", onclick: () => sort(key) },
-                        key === "size" && about.slot_kind === "gpu" ? "GPUs" : title,
-                    ),
+                    { class: `c-${key} ${kind ?? ""}`, scope: "col", "data-key": key },
+                    make("button", { type: "button", onclick: () => sort(key) }, title),
                 ),
             ),
         ),
     );
     place.body = make("tbody");
-    place.table = make("table.runs", { "aria-label": "Runs" }, place.head, place.body);
+    place.table = make("table.runs", { role: "grid", "aria-label": "Runs" }, place.head, place.body);
     place.card = make("div.card", {}, place.table);
     place.selection = make("div.selection", { role: "region", "aria-label": "Selected runs", hidden: true });
-    place.outcome = make("div");
+    place.outcome = make("div", {}, make("div.card", {}, skeleton("calc(var(--row) * 14)")));
     place.controls = make(
         "div.controls",
         { style: { "margin-bottom": "14px" } },
@@ -120,19 +137,38 @@ function build(main) {
         if (event.key === "Enter" && /^[1-9][0-9]*$/.test(event.target.value.trim()))
             location.assign(`/run.html?run=${event.target.value.trim()}`);
     });
-    place.rows = new Rows(place.body, columns.length + 1, (run) =>
-        runRow(run, selected.has(run.run), choose, reasonOf(run)),
-    );
+    place.rows = new Rows(place.body, {
+        key: (run) => run.run,
+        put: (row, run) =>
+            putRun(row, run, {
+                isSelected: selected.has(run.run),
+                choose,
+                reason: reasonOf(run),
+                expected: reasons.get(run.run)?.expected_start ?? null,
+            }),
+    });
     place.rows.onNearEnd = () => list.loadMore();
+    keys = new RowKeys(place.rows, {
+        open: (run) => location.assign(runAddress(run)),
+        select: (run) => choose(run.run, !selected.has(run.run)),
+        letGo: letSelectionGo,
+    });
     fill(
         main,
         make("div.head", {}, make("h1", {}, "Runs"), place.summary),
-        place.chips,
+        place.chips.element,
         place.controls,
         place.outcome,
         place.card,
         place.selection,
     );
+    place.card.hidden = true;
+}
+
+/* Whoever is meant: the one whose name begins so, if there is just one. */
+function ownerLike(text) {
+    const like = [...owners].filter((owner) => owner.toLowerCase().startsWith(text.toLowerCase()));
+    return text && !owners.has(text) && like.length === 1 ? like[0] : text;
 }
 
 async function fillProjects() {
@@ -153,8 +189,7 @@ async function readQueue() {
     const { queue } = await get("/queue").catch(() => ({ queue: [] }));
     reasons.clear();
     for (const entry of queue) reasons.set(entry.run, entry);
-    place.rows.renew();
-    mark();
+    place.rows.renew((run) => isWaiting(run.state));
 }
 
 function reasonOf(run) {
@@ -166,9 +201,14 @@ function reasonOf(run) {
 /* Another filter: into the address, and asked for. */
 function refine(change) {
     filter = { ...filter, ...change };
-    active = -1;
     remember();
-    list.load(filter);
+    list.load(filter).then(letHiddenGo);
+}
+
+/* What a filter has taken out of sight is not selected any more: a button must not stop what is not seen. */
+function letHiddenGo() {
+    for (const run of selected) if (!list.runs.has(run)) selected.delete(run);
+    drawSelection();
 }
 
 function remember() {
@@ -194,151 +234,73 @@ function sort(key) {
 const drawSoon = atMostEvery(250, () => draw());
 
 function draw() {
+    if (list.loaded) live.ready();
     const items = list.sorted();
     const all = Object.values(list.counts).reduce((sum, count) => sum + count, 0);
     const filtered = Boolean(filter.search || filter.project || filter.owner || filter.state);
     const nobody = items.length === 0 && all === 0 && !filtered && list.loaded;
-    place.chips.hidden = nobody;
+    place.chips.element.hidden = nobody;
     place.controls.hidden = nobody;
-    drawChips(all);
+    place.chips.show(list.counts, filter.state); // of what the other filters let through
     for (const head of place.head.querySelectorAll("[data-key]")) {
         if (head.dataset.key === sortedBy()) head.setAttribute("aria-sort", list.sort.descending ? "descending" : "ascending");
         else head.removeAttribute("aria-sort");
     }
-    place.mine.setAttribute("aria-pressed", String(filter.owner === about.user));
+    place.mine.setAttribute("aria-pressed", String(Boolean(about) && filter.owner === about.user));
     place.owner.value = document.activeElement === place.owner ? place.owner.value : (filter.owner ?? "");
-    place.table.setAttribute("aria-rowcount", all);
-    fill(
-        place.owners,
-        [...new Set(items.slice(0, 1000).map((run) => run.owner))]
-            .sort()
-            .map((owner) => make("option", { value: owner })),
-    );
+    place.table.setAttribute("aria-rowcount", all + 1);
+    drawOwners(items);
     place.card.hidden = items.length === 0;
-    fill(place.outcome, items.length === 0 && list.loaded && nothing(filtered));
+    drawOutcome(items.length === 0 && list.loaded, filtered);
     const complete = (list.sort.key === "run" && list.sort.descending) || !list.more;
     fill(
         place.summary,
         complete ? "" : list.loading ? `sorting ${whole(all)} …` : `sorted among the newest ${whole(items.length)}`,
     );
-    if (active >= items.length) active = items.length - 1;
     place.rows.show(items);
-    mark();
     drawSelection();
 }
 
-/* The counts are of what the other filters let through. */
-function drawChips(all) {
-    const of = (names) => names.reduce((sum, name) => sum + (list.counts[name] ?? 0), 0);
-    const shown = [
-        ["", "All", all],
-        ["live", "Live", of(stateNames.filter((name) => !isFinal(name)))],
-    ];
-    for (const name of stateNames)
-        if (list.counts[name] || filter.state === name) shown.push([name, name, list.counts[name] ?? 0]);
-    fill(
-        place.chips,
-        shown.map(([key, text, count]) =>
-            make(
-                "button",
-                {
-                    type: "button",
-                    class: tone(key),
-                    "data-state": key || "all",
-                    "aria-pressed": String((filter.state ?? "") === key),
-                    onclick: () => refine({ state: key }),
-                },
-                stateNames.includes(key) && make("span.state", {}, stateSign(key)),
-                text,
-                make("span.count", {}, whole(count)),
-            ),
-        ),
-    );
-}
-
-function nothing(filtered) {
-    if (filtered)
-        return make(
-            "div.card",
-            {},
-            emptyPlace(
-                "No run is like that",
-                "Nothing has this state, project, owner or name.",
-                null,
-                make(
-                    "p",
-                    { style: { "margin-top": "16px" } },
-                    make(
-                        "button.button",
-                        {
-                            type: "button",
-                            onclick: () => {
-                                place.search.querySelector("input").value = "";
-                                place.project.value = "";
-                                refine({ search: "", project: "", owner: "", state: "" });
-                            },
-                        },
-                        "Show all runs",
-                    ),
-                ),
-            ),
+function drawOwners(items) {
+    const known = owners.size;
+    for (const run of items.slice(0, 1000)) owners.add(run.owner);
+    if (owners.size > known)
+        fill(
+            place.owners,
+            [...owners].sort().map((owner) => make("option", { value: owner })),
         );
-    return make(
-        "div.card",
-        {},
-        emptyPlace(
-            "No runs yet",
-            "Go to the folder of your program and type this. What comes after the two dashes is run as it is.",
-            "weft submit --project first -- python3 train.py",
-            make("p.small", {}, "It is copied, queued, started as soon as a slot is free, and appears here."),
-        ),
-    );
 }
 
-/* Keys: arrows go through the rows, Enter opens, x selects, Escape lets go. */
-function keys(event) {
-    if (isTyping(event)) return;
-    const items = place.rows.items;
-    const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
-    if (step && items.length && !event.target.closest("[role=tablist]")) {
-        document.activeElement.blur(); // Enter is for the row from now on
-        active = Math.max(0, Math.min(items.length - 1, active + step));
-        place.rows.reveal(active);
-        mark();
-        event.preventDefault();
-    } else if (event.key === "Enter" && active >= 0 && !event.target.closest("a, button")) {
-        location.assign(`/run.html?run=${items[active].run}`);
-    } else if (event.key === "x" && active >= 0) {
-        choose(items[active].run, !selected.has(items[active].run));
-        place.rows.renew();
-        mark();
-    } else if (event.key === "Escape") {
-        active = -1;
-        selected.clear();
-        place.rows.renew();
-        mark();
-        drawSelection();
-    }
+/* What is said where there are no rows. */
+function drawOutcome(isEmpty, filtered) {
+    const said = list.failure
+        ? refused(list.failure, () => list.load(filter))
+        : isEmpty && (filtered ? nothingLikeThat(showAll) : nothingYet());
+    if (list.failure || list.loaded) fill(place.outcome, said);
 }
 
-function mark() {
-    place.body.querySelector(".active")?.classList.remove("active");
-    const row = active >= 0 ? place.rows.row(place.rows.items[active]) : null;
-    row?.classList.add("active");
+function showAll() {
+    place.search.querySelector("input").value = "";
+    place.project.value = "";
+    refine({ search: "", project: "", owner: "", state: "" });
 }
 
 function choose(run, on) {
     if (on) selected.add(run);
     else selected.delete(run);
+    place.rows.renew((item) => item.run === run);
+    drawSelection();
+}
+
+function letSelectionGo() {
+    selected.clear();
+    place.rows.renew();
     drawSelection();
 }
 
 function drawSelection() {
-    fillSelection(place.selection, [...selected].map((run) => list.runs.get(run)).filter(Boolean), () => {
-        selected.clear();
-        place.rows.renew();
-        drawSelection();
-    });
+    const runs = [...selected].map((run) => list.runs.get(run)).filter(Boolean);
+    fillSelection(place.selection, runs, (run) => may?.mayChange(run), letSelectionGo);
 }
 
 run();
