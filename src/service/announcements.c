@@ -5,7 +5,9 @@
 #include "platform/registry_runs.h"
 #include "service/run_json.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define AT_ONCE 1000 /* events that are read at a time */
 #define PERIOD  1000 /* milliseconds between two announcements of queue and cluster */
@@ -33,10 +35,35 @@ static void announce_run(struct announcements *announcements, int64_t number)
     json_end(&line);
 }
 
+void announcements_project(struct announcements *announcements, const char *project)
+{
+    for (size_t i = 0; i < announcements->project_count; i++)
+        if (strcmp(announcements->projects[i], project) == 0)
+            return;
+    if (announcements->project_count < ANNOUNCEMENTS_PROJECTS)
+        snprintf(announcements->projects[announcements->project_count++], PLATFORM_NAME_BYTES, "%s", project);
+}
+
+static void announce_projects(struct announcements *announcements)
+{
+    for (size_t i = 0; i < announcements->project_count; i++) {
+        struct json_writer line;
+        json_begin(&line, JSON_LINE);
+        json_open_object(&line, NULL);
+        json_put_text(&line, "project", announcements->projects[i]);
+        json_close(&line);
+        if (json_text(&line))
+            events_publish(announcements->events, announcements->projects[i], "project", json_text(&line), NULL);
+        json_end(&line);
+    }
+    announcements->project_count = 0;
+}
+
 int64_t announcements_make(struct announcements *announcements, int64_t now)
 {
     int64_t *runs, last;
     size_t count = 0;
+    announce_projects(announcements);
     do { /* what cannot be read now is announced with the next change */
         if (registry_runs_changed(announcements->registry, announcements->run_event, AT_ONCE, &runs, &count, &last,
                                   NULL) != WEFT_OK)

@@ -46,6 +46,7 @@ static weft_status answer_budget(struct keeper *keeper, const struct route_call 
     status = database_end(keeper_registry(keeper), status, error);
     if (status == WEFT_OK) {
         controller_budgets_changed(keeper_controller(keeper));
+        keeper_project_changed(keeper, call->project);
         status = ledger_budget_get(keeper_registry(keeper), call->project, &budget, error);
     }
     if (status == WEFT_OK)
@@ -139,6 +140,7 @@ static weft_status refund(struct keeper *keeper, struct route_call *call, struct
     if (status != WEFT_OK)
         return status;
     controller_budgets_changed(keeper_controller(keeper));
+    keeper_project_changed(keeper, call->project);
     json_open_object(answer, NULL);
     json_put_integer(answer, "run", run);
     json_put_text(answer, "project", call->project);

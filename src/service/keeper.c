@@ -80,6 +80,11 @@ struct collector *keeper_collector(struct keeper *keeper)
     return keeper->collector;
 }
 
+void keeper_project_changed(struct keeper *keeper, const char *project)
+{
+    announcements_project(&keeper->announcements, project);
+}
+
 struct metric_store *keeper_metrics(struct keeper *keeper)
 {
     return collector_store(keeper->collector);

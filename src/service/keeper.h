@@ -77,6 +77,10 @@ struct engine *keeper_engine(struct keeper *keeper);
 struct collector *keeper_collector(struct keeper *keeper);
 struct metric_store *keeper_metrics(struct keeper *keeper); /**< the collector's */
 
+/** Members, budget or state of a project are changed by this work: who looks at it hears of it when that is committed.
+ */
+void keeper_project_changed(struct keeper *keeper, const char *project);
+
 /** What it has done since it began. */
 struct keeper_counts {
     uint64_t works, steps;

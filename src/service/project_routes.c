@@ -147,6 +147,7 @@ static weft_status make(struct keeper *keeper, struct route_call *call, struct j
         status = registry_project_get(registry, name, &project, error);
     if (status != WEFT_OK)
         return status;
+    keeper_project_changed(keeper, name);
     json_open_object(answer, NULL);
     put_project(answer, &project, ROLE_MANAGER); /* who makes it is its first */
     json_close(answer);
@@ -177,6 +178,7 @@ static weft_status close_or_reopen(struct keeper *keeper, struct route_call *cal
         status = registry_project_get(registry, call->project, &project, error);
     if (status != WEFT_OK)
         return status;
+    keeper_project_changed(keeper, call->project);
     json_open_object(answer, NULL);
     put_project(answer, &project, route_role(call, call->project));
     json_close(answer);
@@ -213,8 +215,10 @@ static weft_status put_member(struct keeper *keeper, struct route_call *call, en
         return status;
     status = registry_member_put(registry, call->project, route_value(call, "user")->text, role, keeper_now(), error);
     status = database_end(registry, status, error);
-    if (status == WEFT_OK)
+    if (status == WEFT_OK) {
         controller_budgets_changed(keeper_controller(keeper)); /* who may pay for whom */
+        keeper_project_changed(keeper, call->project);
+    }
     return status;
 }
 

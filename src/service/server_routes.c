@@ -106,8 +106,9 @@ static const struct route routes[] = {
      .tag = "server",
      .summary =
          "Changes as they happen: 'run' has the run as it is now; 'queue' and 'cluster' say that these are to be "
-         "asked for anew; 'metrics' names a run with new points, as {\"run\":12}; 'missed' says that some are "
-         "gone. What runs print comes from GET /api/v1/runs/{run}/logs?follow=true.",
+         "asked for anew, 'project' the same of the one that it names; 'metrics' names a run with new points, as "
+         "{\"run\":12}; 'missed' says that some are gone. What runs print comes from "
+         "GET /api/v1/runs/{run}/logs?follow=true.",
      .permission = ROUTE_USER,
      .parameters = event_parameters,
      .produces = "text/event-stream",

@@ -200,6 +200,9 @@ export async function ledger(page, platform, known) {
     await rows.filter({ hasText: `run ${run} used` }).waitFor();
     assert.equal(await focused(page), "select Role of boris");
     assert.equal(await page.locator(".ledger .parts").count(), 1, "what was opened stays open");
+    // What others do is seen at once.
+    await platform.ask("POST", "/projects/vision/grants", { amount: 77, detail: "from elsewhere" });
+    await rows.filter({ hasText: "from elsewhere" }).waitFor({ timeout: 5000 });
 }
 
 /* ---- the cluster ------------------------------------------------------------------------------------------------- */

@@ -41,7 +41,7 @@ export function openHost(host, administrator) {
                     resume.closest("dialog").close();
                 }),
         },
-        "Let it be used again",
+        "Use it again",
     );
     return dialog({
         title: host.host,
@@ -53,7 +53,7 @@ export function openHost(host, administrator) {
                 {},
                 `${slots(host.slots, host.slot_kind)}, `,
                 make("b", { style: { "font-weight": 550 } }, host.state),
-                host.detail ? `: ${host.detail}` : "",
+                host.detail && host.state !== "up" ? `: ${host.detail}` : "",
             ),
             make(
                 "div",

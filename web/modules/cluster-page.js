@@ -67,7 +67,7 @@ function build(main) {
     fill(place.queue.element, skeleton("180px"));
     place.waiting = make("span.soft");
     place.isolation = make("p.soft.small");
-    place.spans = make("div.right", {}, choice("Span", spans, span, chooseSpan));
+    place.spans = make("div.right");
     place.gantt = new Gantt();
     place.histories = histories();
     fill(
@@ -128,12 +128,7 @@ function drawCluster() {
         away > 0 && ["Out of use", whole(away), away === 1 ? " slot" : " slots"],
         ["Waited for", whole(cluster.waiting_slots), cluster.waiting_slots === 1 ? " slot" : " slots"],
         ["Hosts in use", whole(up.length), ` of ${whole(hosts.length)}`],
-        place.past &&
-            Number.isFinite(place.past.idle_while_queued) && [
-                "Idle while queued",
-                share(place.past.idle_while_queued),
-                "",
-            ],
+        ["Idle while queued", share(place.past?.idle_while_queued ?? NaN), ""],
     ];
     fill(
         place.figures,
@@ -171,6 +166,15 @@ async function beginningOfPast(now) {
     return bars.reduce((least, bar) => Math.min(least, bar.from), now - minute);
 }
 
+/* Only spans that differ: a young cluster's hour is all of its past. */
+function drawSpans(age) {
+    const offered = spans.filter((one, index) => index === 0 || spans[index - 1][0] < age);
+    if (place.spans.dataset.offered === String(offered.length)) return;
+    place.spans.dataset.offered = offered.length;
+    span = Math.min(span, offered.at(-1)[0]);
+    fill(place.spans, offered.length > 1 && choice("Span", offered, span, chooseSpan));
+}
+
 function chooseSpan(chosen) {
     span = chosen;
     drawPast();
@@ -179,6 +183,7 @@ function chooseSpan(chosen) {
 async function drawPast() {
     const to = Date.now();
     first ??= await beginningOfPast(to);
+    drawSpans(to - first);
     const from = Math.floor(Math.max(to - span, first - (to - first) / 50));
     const hosts = cluster.pods.flatMap((pod) => pod.hosts);
     await Promise.all([

@@ -12,7 +12,7 @@ const columns = [
     ["Project", "project"],
     ["Owner", "owner"],
     ["Slots", "slots-asked", "number"],
-    ["Waits", "waits", "number"],
+    ["Waited", "waits", "number"],
     ["Expected to start", "expected"],
 ];
 const shownFirst = 20;

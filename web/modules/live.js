@@ -5,7 +5,7 @@
 // when it is looked at again, as it does after events were missed.
 
 const address = "/api/v1/events";
-const kinds = ["run", "queue", "cluster", "metrics"];
+const kinds = ["run", "queue", "cluster", "project", "metrics"];
 const listeners = new Map();
 let source = null;
 let wait = 1000;
@@ -18,8 +18,8 @@ function emit(kind, data) {
 }
 
 /**
- * Listen for "run" (a run as it is now), "queue", "cluster", "metrics" ({run}), "again" (ask for everything anew),
- * and "state" ("open", "lost").
+ * Listen for "run" (a run as it is now), "queue", "cluster", "project" ({project}), "metrics" ({run}), "again" (ask for
+ * everything anew), and "state" ("open", "lost").
  */
 export function on(kind, listener) {
     if (!listeners.has(kind)) listeners.set(kind, new Set());

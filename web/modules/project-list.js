@@ -31,6 +31,7 @@ export async function projectList(main, framed) {
             () => {}, // the next time asks again
         ),
     );
+    live.on("project", renew);
     live.on("queue", renew);
     live.on("again", renew);
     live.everySoOften(15, renew);

@@ -40,6 +40,7 @@ async function begin() {
     live.ready();
     const renew = atMostEvery(2000, refresh);
     live.on("run", (run) => run.project === name && renew());
+    live.on("project", ({ project }) => project === name && renew());
     live.on("again", renew);
     live.everySoOften(15, renew); // what others change, and what grows with time
 }
