@@ -24,8 +24,8 @@ static const struct table_column columns[] = {{.title = "pod", .least = 8},
                                               {.title = "whole free hosts", .right = true},
                                               {.title = "largest run that fits", .right = true}};
 
-/* What of a Pod is counted: slots of hosts that are there, what is free of those that are up, and the `largest` run that
- * could start at once, as the history of the cluster counts it. */
+/* What of a Pod is counted: slots of hosts that are there, what is free of those that are up, and the `largest` run
+ * that could start at once, as the history of the cluster counts it. */
 struct counted {
     int64_t hosts, up, slots, taken, open, whole, largest;
 };

@@ -8,10 +8,10 @@
  *
  * What it does is written down before it is done: a placement is in the registry before the engine hears of it, so that
  * whoever opens a controller on the same registry and engine after a crash, at whatever moment, goes on where the other
- * one stopped: no run is started twice, none is forgotten. What begins and ends is taken exactly once: the number of its
- * record is kept with what was made of it, and all of that is synced before anything is done because of it. Of records of
- * no such consequence, heartbeats, output and metrics, the number is written down once a minute and lazily: who opens a
- * controller hears the last of them again.
+ * one stopped: no run is started twice, none is forgotten. What begins and ends is taken exactly once: the number of
+ * its record is kept with what was made of it, and all of that is synced before anything is done because of it. Of
+ * records of no such consequence, heartbeats, output and metrics, the number is written down once a minute and lazily:
+ * who opens a controller hears the last of them again.
  *
  * A run that the scheduler puts where others still are waits until they have really left. The nodes of a gang end
  * together: when one has ended, the others are stopped.
@@ -25,8 +25,8 @@
  * Personal runs, those of a user in the project of that name that the registry calls personal, need no budget. A share
  * of the slots is kept for them (scheduler.h).
  *
- * Times are milliseconds since 1970, by the caller; a clock that is set back delays nothing. A controller belongs to one
- * thread at a time.
+ * Times are milliseconds since 1970, by the caller; a clock that is set back delays nothing. A controller belongs to
+ * one thread at a time.
  */
 #ifndef WEFT_PLATFORM_CONTROLLER_H
 #define WEFT_PLATFORM_CONTROLLER_H
