@@ -129,6 +129,14 @@ export async function noRun(page, platform) {
     assert.ok(!/api|root/.test(await page.getByRole("alert").textContent()), "in words for people");
     await page.getByRole("link", { name: "All runs" }).click();
     await page.waitForURL((url) => url.pathname === "/");
+    // One that is there, once the server is.
+    page.allowed = /net::ERR/;
+    const run = await platform.submit("speech", { command: ["true"] });
+    await page.route(new RegExp(`/runs/${run}$`), (route) => route.abort());
+    await page.goto(`${platform.address}/run.html?run=${run}`);
+    await page.getByText("The server does not answer.").waitFor();
+    await page.unroute(new RegExp(`/runs/${run}$`));
+    await page.getByRole("heading", { name: `Run ${run}` }).waitFor();
     page.allowed = null;
 }
 

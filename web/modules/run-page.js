@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run.
-import { get } from "./api.js";
+import { RequestError, get } from "./api.js";
 import { tabs, tell, wrongPlace } from "./components.js";
 import { atMostEvery, fill, make, query } from "./dom.js";
 import { entitle, frame } from "./frame.js";
@@ -14,6 +14,7 @@ import { checkpointsPanel, discardedPanel, eventsPanel, nodesPanel, settingsPane
 import { isWaiting } from "./states.js";
 
 const number = Number(query().run);
+const tryAgainAfter = 3000;
 const place = {};
 let run = null;
 let may = null;
@@ -21,16 +22,10 @@ let parts = null;
 let events = null;
 
 async function begin() {
+    let asked = ask();
+    asked.catch(() => {}); // it is told below
     const made = await frame("runs", `Run ${number}`);
     if (!made) return;
-    place.head = runHead();
-    place.body = make("div");
-    fill(made.main, place.head.element, place.body);
-    if (!Number.isInteger(number) || number < 1) {
-        fill(made.main, wrongPlace(new Error("The address names no run: it ends with ?run= and a number."), "It"));
-        return;
-    }
-    may = await rights();
     let changed = false; // before it was there
     live.on("run", (now) => {
         if (now.run !== number) return;
@@ -40,24 +35,43 @@ async function begin() {
         draw();
         later();
     });
-    await refresh(made.main);
-    if (!run) return;
+    while (!run)
+        try {
+            [run, may] = await asked;
+        } catch (error) {
+            fill(made.main, wrongPlace(error, `Run ${number}`));
+            live.ready();
+            if (error.status > 0 && error.status < 500) return;
+            await new Promise((resolve) => setTimeout(resolve, tryAgainAfter));
+            asked = ask();
+        }
+    place.head = runHead();
+    place.body = make("div");
+    fill(made.main, place.head.element, place.body);
+    await show();
     live.ready();
     if (changed) later();
     live.on("again", later);
     live.on("queue", () => isWaiting(run.state) && why());
 }
 
-/* Attempts and nodes come with the whole run: asked for after it has changed. */
-const later = atMostEvery(1000, () => refresh());
+async function ask() {
+    if (!Number.isInteger(number) || number < 1)
+        throw new RequestError(400, "The address names no run: it ends with ?run= and a number.");
+    return Promise.all([get(`/runs/${number}`), rights()]);
+}
 
-async function refresh(main = null) {
+/* Attempts and nodes come with the whole run: asked for after it has changed. */
+const later = atMostEvery(1000, async () => {
     try {
-        run = await get(`/runs/${number}`);
-    } catch (error) {
-        if (main) fill(main, wrongPlace(error, `Run ${number}`));
-        return;
+        [run, may] = await ask();
+    } catch {
+        return; // the next event asks again
     }
+    show();
+});
+
+async function show() {
     draw();
     if (!parts) buildParts(await firstPart());
     if (place.nodes) fill(place.nodes, nodesPanel(run));
