@@ -353,8 +353,10 @@ export class Curve {
 
     readLast() {
         const last = this.metric.last;
-        if (this.drill && this.answer?.lines.length === this.rankBar.buttons.length)
-            this.rankBar.values(this.answer.lines.map(({ mean }) => mean.findLast((value) => value !== null)));
+        if (this.drill && this.answer?.lines.length === this.rankBar.buttons.length) {
+            const drawn = this.plot?.data.slice(1) ?? this.answer.lines.map(({ mean }) => mean);
+            this.rankBar.values(drawn.map((values) => values.findLast(Number.isFinite)));
+        }
         fill(
             this.read,
             last && [
