@@ -36,7 +36,8 @@ struct subscriber {
 struct events_stream {
     struct events_config config;
     struct http_server *server;
-    char start[17]; /* tells this server's ids from those of others */
+    struct http_posted delivery; /* in its queue if `woken` */
+    char start[17];              /* tells this server's ids from those of others */
     pthread_mutex_t lock;
     struct event **ring; /* number n is at n % count_most; the oldest that is kept: `first` */
     uint64_t first, next;
@@ -153,7 +154,7 @@ weft_status events_publish(struct events_stream *events, const char *topic, cons
     events->bytes += event->size;
     /* Within the lock, so that events_attach() can take the server away. */
     if (!events->woken && events->server)
-        events->woken = http_post(events->server, deliver_all, events);
+        events->woken = http_post(events->server, &events->delivery, deliver_all, events);
     pthread_mutex_unlock(&events->lock);
     return WEFT_OK;
 }

@@ -93,9 +93,17 @@ struct http_counts {
 };
 struct http_counts http_counts(struct http_server *server);
 
-/** Have the server's thread call `function` soon, in the order of calls; from any thread. False: memory ran out, or the
- * server is stopping. */
-bool http_post(struct http_server *server, void (*function)(void *context), void *context);
+/** A place in the queue of what the server's thread is to call. Whoever posts brings it, so that no answer is lost for
+ * lack of memory; it is theirs again when `function` is called. */
+struct http_posted {
+    struct http_posted *next;
+    void (*function)(void *context);
+    void *context;
+};
+
+/** Have the server's thread call `function` soon, in the order of calls; from any thread. False: the server is
+ * stopping, and never will; requests are freed by that. */
+bool http_post(struct http_server *server, struct http_posted *posted, void (*function)(void *context), void *context);
 
 /**
  * Have the server's thread call `ready` whenever `descriptor` can be read, or with `writing` written to, until

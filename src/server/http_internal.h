@@ -94,17 +94,12 @@ struct http_request {
     size_t claimed;                /* of the server's bytes of bodies */
     struct evbuffer *headers;      /* of the answer */
     struct http_stream_events events;
-    uint64_t asked;  /* of a stream: when the application was asked last whether it may go on */
-    unsigned status; /* of the answer; 0: none was sent */
+    struct http_posted lost; /* of a stream that nobody reads */
+    uint64_t asked;          /* of a stream: when the application was asked last whether it may go on */
+    unsigned status;         /* of the answer; 0: none was sent */
     bool encrypted, answered, streaming, chunked, ended;
     void *data;
     void (*release)(void *data);
-};
-
-struct http_posted {
-    STAILQ_ENTRY(http_posted) entry;
-    void (*function)(void *context);
-    void *context;
 };
 
 struct http_server {
@@ -130,7 +125,7 @@ struct http_server {
     char date[40];
     time_t date_second;
     pthread_mutex_t lock; /* of `posted` and `stopping` */
-    STAILQ_HEAD(, http_posted) posted;
+    struct http_posted *posted, **last_posted;
     bool stopping;
     _Atomic uint64_t now_connections, most_connections, accepted, refused, count_requests, errors, timeouts, streams,
         body_bytes;

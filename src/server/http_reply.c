@@ -333,7 +333,7 @@ void http_stream_begin(struct http_request *request, unsigned status, const char
     request->events = *events;
     struct http_connection *connection = request->connection;
     if (!connection) { /* told soon, not within this call */
-        if (!http_post(request->server, end_lost_stream, request))
+        if (!http_post(request->server, &request->lost, end_lost_stream, request))
             end_lost_stream(request);
         return;
     }
@@ -349,7 +349,7 @@ void http_stream_begin(struct http_request *request, unsigned status, const char
         connection->request = NULL;
         http_connection_enter(connection, HTTP_REPLYING);
         request->connection = NULL;
-        if (!http_post(request->server, end_lost_stream, request))
+        if (!http_post(request->server, &request->lost, end_lost_stream, request))
             end_lost_stream(request);
     }
 }

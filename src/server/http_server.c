@@ -94,14 +94,14 @@ static void run_posted(struct http_server *server)
 {
     for (;;) {
         pthread_mutex_lock(&server->lock);
-        struct http_posted *posted = STAILQ_FIRST(&server->posted);
-        if (posted)
-            STAILQ_REMOVE_HEAD(&server->posted, entry);
+        struct http_posted *first = server->posted;
+        const struct http_posted posted = first ? *first : (struct http_posted){0};
+        if (first && !(server->posted = first->next))
+            server->last_posted = &server->posted;
         pthread_mutex_unlock(&server->lock);
-        if (!posted)
+        if (!first)
             return;
-        posted->function(posted->context);
-        free(posted);
+        posted.function(posted.context); /* which may free the place */
     }
 }
 
@@ -118,21 +118,18 @@ static void on_wake(evutil_socket_t descriptor, short what, void *context)
         event_base_loopbreak(server->base);
 }
 
-bool http_post(struct http_server *server, void (*function)(void *context), void *context)
+bool http_post(struct http_server *server, struct http_posted *posted, void (*function)(void *context), void *context)
 {
-    struct http_posted *posted = malloc(sizeof *posted);
-    if (!posted)
-        return false;
     *posted = (struct http_posted){.function = function, .context = context};
     pthread_mutex_lock(&server->lock);
-    bool open = !server->stopping;
-    if (open)
-        STAILQ_INSERT_TAIL(&server->posted, posted, entry);
+    const bool open = !server->stopping;
+    if (open) {
+        *server->last_posted = posted;
+        server->last_posted = &posted->next;
+    }
     pthread_mutex_unlock(&server->lock);
     if (open)
         eventfd_write(server->wake, 1);
-    else
-        free(posted);
     return open;
 }
 
@@ -242,7 +239,7 @@ weft_status http_server_prepare(const struct http_config *config, struct http_se
     complete_limits(&server->limits);
     TAILQ_INIT(&server->connections);
     LIST_INIT(&server->requests);
-    STAILQ_INIT(&server->posted);
+    server->last_posted = &server->posted;
     pthread_mutex_init(&server->lock, NULL);
     server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     server->base = new_loop();

@@ -14,6 +14,7 @@ struct task {
     background_done *done;
     void (*function)(void *context);
     void *context;
+    struct http_posted posted;
     struct json_writer answer;
     weft_status status;
     struct error error;
@@ -52,7 +53,7 @@ static void answer(void *context)
 
 static void finish(struct task *task)
 {
-    if (!task->call || !http_post(task->background->server, answer, task))
+    if (!task->call || !http_post(task->background->server, &task->posted, answer, task))
         free_task(task);
 }
 

@@ -35,6 +35,7 @@ struct work {
     struct route_call *call;
     keeper_work *function;
     keeper_done *done; /* NULL: the usual answer */
+    struct http_posted posted;
     struct json_writer answer;
     weft_status status;
     struct error error;
@@ -217,6 +218,12 @@ static void ring(struct keeper *keeper)
         perror("weft: the keeper cannot be woken");
 }
 
+static void free_work(struct work *work)
+{
+    json_end(&work->answer);
+    free(work);
+}
+
 /* On the HTTP server's thread. */
 static void answer(void *context)
 {
@@ -230,8 +237,14 @@ static void answer(void *context)
         http_reply(work->call->request, status == 200 ? 204 : status, NULL, NULL, 0);
     else
         http_reply_json(work->call->request, status, &work->answer);
-    json_end(&work->answer);
-    free(work);
+    free_work(work);
+}
+
+/* Have the call answered; where the HTTP server is stopping, nobody waits for that any more. */
+static void finish(struct keeper *keeper, struct work *work)
+{
+    if (!http_post(keeper->server, &work->posted, answer, work))
+        free_work(work);
 }
 
 /* False: it is stopping, and has not taken the work. */
@@ -331,7 +344,7 @@ static void do_works(struct keeper *keeper, struct work *works)
         if (works->task)
             free(works);
         else
-            http_post(keeper->server, answer, works);
+            finish(keeper, works);
         works = next;
     }
 }
@@ -461,7 +474,7 @@ void keeper_stop(struct keeper *keeper)
                 continue;
             }
             works->status = error_set(&works->error, WEFT_ERROR_SYSTEM, "the server is stopping: ask again later");
-            http_post(keeper->server, answer, works);
+            finish(keeper, works);
         }
     } while (more);
 }

@@ -27,6 +27,7 @@ struct export
     struct keeper *keeper;
     struct http_server *server;
     struct http_request *request;
+    struct http_posted posted;
     int64_t run, rank, attempt;
     char name[METRIC_NAME_MOST + 1];
     bool json;
@@ -110,7 +111,7 @@ static void fill(struct keeper *keeper, void *context)
         if (status == WEFT_OK && export->piece.failed)
             error_memory(&export->error, PIECE_POINTS, "an export of metrics");
     }
-    if (!http_post(export->server, deliver, export))
+    if (!http_post(export->server, &export->posted, deliver, export))
         release(export); /* the server is stopping, and frees the request */
 }
 

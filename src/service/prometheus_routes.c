@@ -16,6 +16,7 @@
 struct scrape {
     struct service *service;
     struct http_request *request;
+    struct http_posted posted;
     struct prometheus text;
     struct error error;
 };
@@ -263,7 +264,7 @@ static void gather(struct keeper *keeper, void *context)
         status = put_machine(&scrape->text, collector_machine(keeper_collector(keeper)), &scrape->error);
     if (status == WEFT_OK)
         put_keeper(&scrape->text, keeper);
-    if (!http_post(scrape->service->server, answer, scrape))
+    if (!http_post(scrape->service->server, &scrape->posted, answer, scrape))
         release(scrape); /* the server is stopping, and frees the request */
 }
 

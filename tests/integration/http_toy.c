@@ -92,15 +92,24 @@ static void keep_blob(struct route_call *call)
 }
 
 /* Answered by another thread, later. */
+struct late {
+    struct route_call *call;
+    struct http_posted posted;
+};
+
 static void finish_late(void *context)
 {
-    reply_text(context, "name", "late");
+    struct late *late = context;
+    reply_text(late->call, "name", "late");
+    free(late);
 }
 
 static void *wait_then_answer(void *context)
 {
+    struct late *late = context;
     usleep(200000);
-    http_post(toy.server, finish_late, context);
+    if (!http_post(toy.server, &late->posted, finish_late, late))
+        free(late);
     toy.late--;
     return NULL;
 }
@@ -108,8 +117,12 @@ static void *wait_then_answer(void *context)
 static void answer_late(struct route_call *call)
 {
     pthread_t thread;
+    struct late *late = calloc(1, sizeof *late);
+    if (!late)
+        exit(1);
+    late->call = call;
     toy.late++;
-    if (pthread_create(&thread, NULL, wait_then_answer, call) == 0)
+    if (pthread_create(&thread, NULL, wait_then_answer, late) == 0)
         pthread_detach(thread);
     else
         exit(1);
