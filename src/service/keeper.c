@@ -50,6 +50,7 @@ struct keeper {
     struct collector *collector;
     struct controller *controller; /* NULL: in trouble */
     struct complaint trouble;
+    struct error doubt; /* its status is WEFT_OK: there is none */
     struct keeper_counts counts;
     struct announcements announcements;
     struct http_server *server;
@@ -89,6 +90,11 @@ void keeper_project_changed(struct keeper *keeper, const char *project)
 struct metric_store *keeper_metrics(struct keeper *keeper)
 {
     return collector_store(keeper->collector);
+}
+
+void keeper_doubt(struct keeper *keeper, const struct error *error)
+{
+    keeper->doubt = *error;
 }
 
 struct keeper_counts keeper_counts(const struct keeper *keeper)
@@ -337,6 +343,9 @@ static void do_works(struct keeper *keeper, struct work *works)
     weft_status status = database_group_end(keeper->registry, &error);
     if (status != WEFT_OK)
         give_up_controller(keeper, &error);
+    else if (keeper->doubt.status != WEFT_OK)
+        give_up_controller(keeper, &keeper->doubt);
+    error_clear(&keeper->doubt);
     while (works) {
         struct work *next = works->next;
         if (status != WEFT_OK && works->status == WEFT_OK)

@@ -81,6 +81,10 @@ struct metric_store *keeper_metrics(struct keeper *keeper); /**< the collector's
  */
 void keeper_project_changed(struct keeper *keeper, const char *project);
 
+/** A work has changed the registry, and could not tell the controller of it: once the change is on disk, that one is
+ * given up for another one, which begins from the registry. */
+void keeper_doubt(struct keeper *keeper, const struct error *error);
+
 /** What it has done since it began. */
 struct keeper_counts {
     uint64_t works, steps;

@@ -111,8 +111,11 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
     }
     const int64_t asked = specification.time_limit;
     run_specification_free(&specification);
-    if (status == WEFT_OK && !submission->again)
-        status = controller_submitted(keeper_controller(keeper), submission->run, now, error);
+    /* It is in the registry, and will be run: nobody is to be told otherwise. */
+    struct error trouble = {0};
+    if (status == WEFT_OK && !submission->again &&
+        controller_submitted(keeper_controller(keeper), submission->run, now, &trouble) != WEFT_OK)
+        keeper_doubt(keeper, &trouble);
     return status == WEFT_OK ? say_limited(registry, asked, submission, error) : status;
 }
 
