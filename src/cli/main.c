@@ -4,13 +4,28 @@
 #include "platform/node_agent.h"
 #include "platform/node_reach.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+
+/* An agent, and what it starts, may open as many files as whoever started the control plane let programs open, and not
+ * as many as that one has allowed itself. */
+static int be_agent(const char *files, const char *folder)
+{
+    struct rlimit limit;
+    const rlim_t wanted = strtoull(files, NULL, 10);
+    if (wanted > 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0 && wanted < limit.rlim_cur) {
+        limit.rlim_cur = wanted;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    return node_agent_main(folder);
+}
 
 int main(int argc, char **argv)
 {
     /* Not for people: what the control plane and the nodes of runs start. */
-    if (argc == 3 && strcmp(argv[1], "node-agent") == 0)
-        return node_agent_main(argv[2]);
+    if (argc == 4 && strcmp(argv[1], "node-agent") == 0)
+        return be_agent(argv[2], argv[3]);
     if (argc >= 4 && strcmp(argv[1], "node-reach") == 0)
         return node_reach_main(argv[2], argv[3], argv + 4);
     return command_main(command_table, command_table_count, argc, argv, stdout, stderr);

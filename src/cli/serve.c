@@ -146,14 +146,17 @@ static weft_status divide_address(char *host, size_t room, uint16_t *port, struc
     return WEFT_OK;
 }
 
-/* Connections and journals are files: as many as may be. */
-static void allow_files(void)
+/* Connections and journals are files: as many as may be. Returns how many were allowed, which programs are to have:
+ * some close all that they might have open, or use select(). */
+static rlim_t allow_files(void)
 {
     struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return before;
 }
 
 /* What is taken and given back all the time must not grow for ever: few heaps, though there are many threads, and large
@@ -210,8 +213,8 @@ static weft_status serve(const struct service_config *config, const struct hosts
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    char program[FILE_PATH_BYTES], folder[FILE_PATH_BYTES], host[256];
-    char *agent[] = {program, "node-agent", NULL}, *reach[] = {program, "node-reach", NULL},
+    char program[FILE_PATH_BYTES], folder[FILE_PATH_BYTES], host[256], files[24];
+    char *agent[] = {program, "node-agent", files, NULL}, *reach[] = {program, "node-reach", NULL},
          *run_words[] = {program, "run", NULL};
     struct hosts hosts = {0};
     struct service_policy policy;
@@ -236,7 +239,7 @@ static weft_status run(struct command_call *call, struct error *error)
     config.folder = chosen.state ? chosen.state : folder;
     config.engine.hosts = hosts.list;
     config.engine.host_count = hosts.count;
-    allow_files();
+    snprintf(files, sizeof files, "%llu", (unsigned long long)allow_files());
     keep_memory_small();
     if (status == WEFT_OK)
         status = serve(&config, &hosts, call->output, error);

@@ -20,6 +20,8 @@
 
 #include "platform/engine.h"
 
+#define ENGINE_LOCAL_FILES 2 /**< descriptors that it has for a node that lives: its agent's, and its journal */
+
 struct engine_local_host {
     const char *name;
     uint32_t slots;

@@ -29,6 +29,8 @@
 #define HTTP_PORT 8400
 #define HTTP_HOST "127.0.0.1"
 
+#define HTTP_FILES_KEPT 128 /**< descriptors of a process that serves, besides its connections */
+
 struct http_server;
 struct http_request;
 
@@ -36,6 +38,7 @@ struct http_request;
 struct http_limits {
     uint32_t connections;         /**< [4096, less where the process may not open as many files] */
     uint32_t address_connections; /**< of one address [512; of this machine's own: as many as there are] */
+    uint32_t files_kept;          /**< descriptors that are for other things than connections [HTTP_FILES_KEPT] */
     size_t head_bytes;            /**< first line and headers [16 KiB] */
     size_t body_bytes;            /**< of a request, unless the application says otherwise [1 MiB] */
     size_t bodies_bytes;          /**< of all requests together, from when they come until the answer [512 MiB];

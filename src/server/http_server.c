@@ -15,8 +15,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FILES_KEPT 128 /* descriptors that are not for connections */
-
 /* Whether all addresses of `host` are this machine's own. */
 static bool is_loopback(const char *host)
 {
@@ -161,8 +159,11 @@ static void complete_limits(struct http_limits *limits)
     struct rlimit files;
     if (!limits->connections)
         limits->connections = 4096;
+    if (!limits->files_kept)
+        limits->files_kept = HTTP_FILES_KEPT;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
-        rlim_t room = files.rlim_cur > 2 * FILES_KEPT ? files.rlim_cur - FILES_KEPT : files.rlim_cur / 2;
+        const rlim_t kept = limits->files_kept;
+        rlim_t room = files.rlim_cur > 2 * kept ? files.rlim_cur - kept : files.rlim_cur / 2;
         if (room < limits->connections)
             limits->connections = (uint32_t)room;
     }

@@ -291,9 +291,19 @@ static weft_status open_folder(struct service *service, const char *folder, stru
                      (unsigned)found.st_uid, service->user, (unsigned)geteuid());
 }
 
+/* How many descriptors the engine may come to need: a node takes a slot at least. */
+static uint32_t files_of_engine(const struct engine_local_config *engine)
+{
+    uint32_t files = 0;
+    for (uint32_t i = 0; i < engine->host_count; i++)
+        files += ENGINE_LOCAL_FILES * engine->hosts[i].slots;
+    return files;
+}
+
 static weft_status open_server(struct service *service, const struct service_config *config, struct error *error)
 {
     struct http_config http = {.host = config->host,
+                               .limits = {.files_kept = HTTP_FILES_KEPT + files_of_engine(&config->engine)},
                                .port = config->port,
                                .certificate = config->certificate,
                                .key = config->key,
