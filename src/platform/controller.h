@@ -121,12 +121,14 @@ weft_status controller_hosts_changed(struct controller *controller, struct error
 void controller_budgets_changed(struct controller *controller);
 
 /**
- * A run was seen to use nothing of what it holds (insight/usage_watch.h): `sentence` says so, and is kept among its
- * events, once for each attempt. And after it has been idle for as long as its class allows: it is stopped for good if
- * the class says so, `*stopped`. Both change nothing if nothing of it runs. The limits: in seconds.
+ * A run was seen to use nothing of what it holds (insight/usage_watch.h): `sentence` says so, is kept among its events,
+ * and the run is marked until it is at work again or its attempt ends. And after it has been idle for as long as its
+ * class allows: it is stopped for good if the class says so, `*stopped`. All change nothing if nothing of it runs. The
+ * limits: in seconds.
  */
 weft_status controller_flag_idle(struct controller *controller, int64_t run, const char *sentence, int64_t now,
                                  struct error *error);
+weft_status controller_clear_idle(struct controller *controller, int64_t run, int64_t now, struct error *error);
 weft_status controller_stop_idle(struct controller *controller, int64_t run, const char *sentence, int64_t now,
                                  bool *stopped, struct error *error);
 void controller_idle_limits(const struct controller *controller, int64_t run, int64_t *idle_limit, bool *idle_stops);

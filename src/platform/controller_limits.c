@@ -148,20 +148,31 @@ void controller_idle_limits(const struct controller *controller, int64_t number,
     *idle_stops = limits && limits->idle_stops;
 }
 
-weft_status controller_flag_idle(struct controller *controller, int64_t number, const char *sentence, int64_t now,
-                                 struct error *error)
+static weft_status mark_idle(struct controller *controller, int64_t number, bool idle, const char *sentence,
+                             int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
     struct controlled_run *run = runs_find(controller, number);
-    if (!run || !run->node || run->idle_epoch == run->epoch)
+    if (!run || !run->node || (run->idle_epoch == run->epoch) == idle)
         return WEFT_OK;
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = database_end(registry, registry_run_note(registry, number, "", sentence, now, error), error);
+    status = database_end(registry, registry_run_idle(registry, number, idle, sentence, now, error), error);
     if (status == WEFT_OK)
-        run->idle_epoch = run->epoch;
+        run->idle_epoch = idle ? run->epoch : 0;
     return status;
+}
+
+weft_status controller_flag_idle(struct controller *controller, int64_t number, const char *sentence, int64_t now,
+                                 struct error *error)
+{
+    return mark_idle(controller, number, true, sentence, now, error);
+}
+
+weft_status controller_clear_idle(struct controller *controller, int64_t number, int64_t now, struct error *error)
+{
+    return mark_idle(controller, number, false, "uses what it holds again", now, error);
 }
 
 weft_status controller_stop_idle(struct controller *controller, int64_t number, const char *sentence, int64_t now,

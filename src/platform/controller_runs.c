@@ -361,6 +361,7 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
                                    .preemptible = found->preemptible,
                                    .spans = found->may_span_pods,
                                    .since = found->waiting_since,
+                                   .idle_epoch = found->idle_since ? found->epoch : 0,
                                    .slice_end = INT64_MAX};
     bool waits = run_state_is_waiting(found->state);
     struct error refusal = {0};

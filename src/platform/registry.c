@@ -149,6 +149,9 @@ static const char *const migrations[] = {
     "  WHERE detail LIKE 'failed % times, last: %';"
     "UPDATE host_events SET detail = substr(detail, 1, instr(detail, ', last: ') - 1)"
     "  WHERE what = 'cordoned' AND detail LIKE 'failed % times, last: %';",
+
+    /* When the present attempt of a run was seen to use nothing of what it holds; 0: it was not. */
+    "ALTER TABLE runs ADD COLUMN idle_since INTEGER NOT NULL DEFAULT 0;",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

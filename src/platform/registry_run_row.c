@@ -14,9 +14,9 @@ weft_status registry_run_row(struct statement *select, struct registry_run *run,
         &run->time_limit, &run->time_slice, &run->priority,   &run->retries,
     };
     int64_t *const times[] = {
-        &run->program_failures, &run->platform_failures, &run->submitted, &run->waiting_since,
-        &run->first_started,    &run->started,           &run->ended,     &run->changed,
-        &run->served,           &run->discarded,
+        &run->program_failures, &run->platform_failures, &run->submitted,  &run->waiting_since,
+        &run->first_started,    &run->started,           &run->ended,      &run->changed,
+        &run->served,           &run->discarded,         &run->idle_since,
     };
     char *const names[] = {run->project, run->owner, run->class_name};
     bool *const flags[] = {&run->preemptible, &run->may_span_pods, &run->interactive};

@@ -243,6 +243,7 @@ static void follow(struct change *change, enum run_cause cause)
         if (run->started && change->now > run->started)
             run->served += change->now - run->started;
         run->asked = RUN_CAUSE_SUBMITTED;
+        run->idle_since = 0;
         run->program_failures += cause == RUN_CAUSE_RETRIED || cause == RUN_CAUSE_PROGRAM_FAILED;
         run->platform_failures += run_cause_blame(cause) == RUN_BLAME_PLATFORM;
     }
@@ -258,7 +259,7 @@ static weft_status store(struct change *change)
     struct statement *update = database_prepare(
         change->database, "UPDATE runs SET state = ?, cause = ?, asked = ?, detail = ?, epoch = ?, "
                           "program_failures = ?, platform_failures = ?, waiting_since = ?, first_started = ?, "
-                          "started = ?, ended = ?, changed = ?, served = ? WHERE run = ?");
+                          "started = ?, ended = ?, changed = ?, served = ?, idle_since = ? WHERE run = ?");
     const int64_t integers[] = {run->epoch,
                                 run->program_failures,
                                 run->platform_failures,
@@ -268,6 +269,7 @@ static weft_status store(struct change *change)
                                 run->ended,
                                 run->changed,
                                 run->served,
+                                run->idle_since,
                                 run->run};
     statement_bind_text(update, run_state_name(run->state));
     statement_bind_text(update, run_cause_name(run->cause));
@@ -519,6 +521,9 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
         return status;
     if ((status = first_detail(&change, worst, detail)) != WEFT_OK)
         return status;
+    if (!*detail && row.asked == RUN_CAUSE_IDLE) /* why it was asked to end says more than that it has */
+        snprintf(detail, sizeof detail, "was stopped because it was idle: %.*s", REGISTRY_DETAIL_BYTES - 64,
+                 row.detail);
     change.detail = detail;
     return end(&change, (enum run_exit)worst, platform_most);
 }

@@ -36,8 +36,9 @@ struct registry_run {
     int64_t submitted, waiting_since;            /**< milliseconds since 1970, as those below; 0: not yet */
     int64_t first_started, started;              /**< all nodes of the first, the last attempt */
     int64_t ended, changed;
-    int64_t served;    /**< milliseconds that ended attempts have run */
-    int64_t discarded; /**< when it was decided that what it has left on disk is to go */
+    int64_t served;     /**< milliseconds that ended attempts have run */
+    int64_t discarded;  /**< when it was decided that what it has left on disk is to go */
+    int64_t idle_since; /**< when the present attempt was seen to use nothing of what it holds; 0: it was not */
     char detail[REGISTRY_DETAIL_BYTES];
 };
 
@@ -123,6 +124,12 @@ weft_status registry_run_note(struct database *database, int64_t run, const char
 /** The seconds that a run may run are these from now on; `detail`, why, is kept among its events. */
 weft_status registry_run_limit(struct database *database, int64_t run, int64_t time_limit, const char *detail,
                                int64_t now, struct error *error);
+
+/** The present attempt of a run was seen to use nothing of what it holds, or (`idle` false) something again; `detail`
+ * is kept among its events. And how many runs are seen so. */
+weft_status registry_run_idle(struct database *database, int64_t run, bool idle, const char *detail, int64_t now,
+                              struct error *error);
+weft_status registry_idle_runs(struct database *database, int64_t *count, struct error *error);
 
 /**
  * Node `node` has started at `now`, of which may be told later: that is when the node started, and the run, with the

@@ -12,7 +12,8 @@
  *         ... flag it, or stop it ...
  *
  * Times are those of the records, so that what is read late is judged as if it had come in time. A run that has a new
- * attempt begins anew. Of one thread.
+ * attempt begins anew. Of an attempt that was under way before the watch began, what the store has of it is taken
+ * first: it has been idle for as long as it has, whoever was there to see it. Of one thread: that of the store.
  */
 #ifndef WEFT_PLATFORM_RUN_USE_H
 #define WEFT_PLATFORM_RUN_USE_H
@@ -27,7 +28,8 @@
 typedef void run_use_policy(void *context, int64_t run, struct usage_policy *policy);
 
 struct run_use_config {
-    struct database *registry; /**< a reader will do */
+    struct database *registry;  /**< a reader will do */
+    struct metric_store *store; /**< what was measured of an attempt before this watch began; NULL: nothing is known */
     run_use_policy *policy;
     void *context;
 };
@@ -50,6 +52,9 @@ struct run_use_told {
 
 /** The next verdict that has changed and was not told yet; false: none. */
 bool run_use_next(struct run_use *use, struct run_use_told *told);
+
+/** What is seen of an attempt that is flagged, as of now; false, and "", of one that is not. */
+bool run_use_say(const struct run_use *use, int64_t run, int64_t epoch, char sentence[RUN_USE_SENTENCE_BYTES]);
 
 /** A node of that attempt has ended, and with it, or soon, all of it: nothing of the run is kept in mind. */
 void run_use_end(struct run_use *use, int64_t run, int64_t epoch);

@@ -37,18 +37,21 @@ static void put_one(struct prometheus *text, const char *name, const char *type,
 
 static weft_status put_runs(struct prometheus *text, struct database *registry, struct error *error)
 {
-    int64_t counts[RUN_STATES], event, waiting;
+    int64_t counts[RUN_STATES], event, waiting, idle;
     weft_status status = registry_run_counts(registry, &(struct registry_filter){0}, counts, error);
     if (status == WEFT_OK)
         status = registry_last_event(registry, &event, error);
     if (status == WEFT_OK)
         status = registry_waiting_slots(registry, &waiting, error);
+    if (status == WEFT_OK)
+        status = registry_idle_runs(registry, &idle, error);
     if (status != WEFT_OK)
         return status;
     prometheus_family(text, "weft_runs", "gauge", "Runs by state, those that have ended too.");
     for (int state = 0; state < RUN_STATES; state++)
         prometheus_sample(text, (double)counts[state], "state", run_state_name((enum run_state)state), NULL);
     put_one(text, "weft_run_events_total", "counter", "Changes of runs since the registry was made.", (double)event);
+    put_one(text, "weft_idle_runs", "gauge", "Runs that use next to nothing of what they hold.", (double)idle);
     put_one(text, "weft_waiting_slots", "gauge", "Slots that waiting runs ask for.", (double)waiting);
     return WEFT_OK;
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What waits, why, and until when. */
+#include "service/collector.h"
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
 #include "service/sight.h"
+
+#include <stdio.h>
 
 /* ---- one run ---------------------------------------------------------------------------------------------------- */
 
@@ -21,7 +24,7 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
 {
     struct controller *controller = keeper_controller(keeper);
     int64_t number = route_value(call, "run")->integer, now = keeper_now(), expected = 0;
-    char why[1024];
+    char why[1024], idle[RUN_USE_SENTENCE_BYTES];
     const struct controller_plan *plan;
     struct registry_run run;
     weft_status status = registry_run_get(keeper_registry(keeper), number, &run, error);
@@ -33,10 +36,12 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
     }
     if (status != WEFT_OK)
         return status;
+    if (!*why && run.idle_since && run_use_say(collector_use(keeper_collector(keeper)), number, run.epoch, idle))
+        snprintf(why, sizeof why, "%s: %s", run_json_reason(&run), idle);
     json_open_object(answer, NULL);
     json_put_integer(answer, "run", number);
     json_put_text(answer, "state", run_state_name(run.state));
-    json_put_text(answer, "why", *why ? why : *run.detail ? run.detail : run_cause_text(run.cause));
+    json_put_text(answer, "why", *why ? why : run_json_reason(&run));
     json_put_time(answer, "expected_start", expected);
     json_close(answer);
     return WEFT_OK;

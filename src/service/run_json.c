@@ -11,6 +11,13 @@ void json_put_time(struct json_writer *writer, const char *key, int64_t time)
         json_put_tree(writer, key, NULL);
 }
 
+const char *run_json_reason(const struct registry_run *run)
+{
+    if (run->state == RUN_RUNNING && run->idle_since)
+        return "runs idle: it uses next to nothing of what it holds";
+    return *run->detail ? run->detail : run_cause_text(run->cause);
+}
+
 void run_json_put(struct json_writer *writer, const struct registry_run *run)
 {
     json_put_integer(writer, "run", run->run);
@@ -20,7 +27,7 @@ void run_json_put(struct json_writer *writer, const struct registry_run *run)
     json_put_text(writer, "class", run->class_name);
     json_put_text(writer, "state", run_state_name(run->state));
     json_put_text(writer, "cause", run_cause_name(run->cause));
-    json_put_text(writer, "reason", *run->detail ? run->detail : run_cause_text(run->cause));
+    json_put_text(writer, "reason", run_json_reason(run));
     json_put_integer(writer, "nodes", run->nodes);
     json_put_integer(writer, "slots", run->slots);
     json_put_text(writer, "slot_kind", slot_kind_name(run->slot_kind));
@@ -40,6 +47,7 @@ void run_json_put(struct json_writer *writer, const struct registry_run *run)
     json_put_time(writer, "ended", run->ended);
     json_put_time(writer, "changed", run->changed);
     json_put_integer(writer, "served_ms", run->served);
+    json_put_time(writer, "idle_since", run->idle_since);
     json_put_time(writer, "discarded", run->discarded);
     json_put_integer(writer, "program_failures", run->program_failures);
     json_put_integer(writer, "platform_failures", run->platform_failures);

@@ -10,6 +10,9 @@
 /** Milliseconds since 1970; 0 (not yet) is null. */
 void json_put_time(struct json_writer *writer, const char *key, int64_t time);
 
+/** Why a run is in its state, for people. */
+const char *run_json_reason(const struct registry_run *run);
+
 /** The members of a Run: an object is open. */
 void run_json_put(struct json_writer *writer, const struct registry_run *run);
 
@@ -43,6 +46,8 @@ void run_json_put_event(struct json_writer *writer, const struct registry_event 
     "first_started": {"type": "integer", "nullable": true}, "started": {"type": "integer", "nullable": true},         \
     "ended": {"type": "integer", "nullable": true}, "changed": {"type": "integer", "nullable": true},                 \
     "served_ms": {"type": "integer", "description": "Milliseconds that its ended attempts have run."},                \
+    "idle_since": {"type": "integer", "nullable": true,                                                               \
+                   "description": "When it was seen to use next to nothing of what it holds; null: it uses it."},     \
     "discarded": {"type": "integer", "nullable": true,                                                                \
                   "description": "When its folder, checkpoints and output were thrown away."},                        \
     "program_failures": {"type": "integer"}, "platform_failures": {"type": "integer"},                                \

@@ -235,7 +235,7 @@ static unsigned notes_of(struct world *world, int64_t run)
     unsigned notes = 0;
     assert_int_equal(registry_run_events(world->registry, run, 0, 1000, &list, &count, NULL), WEFT_OK);
     for (size_t i = 0; i < count; i++)
-        if (list[i].cause == RUN_CAUSE_NOTED) {
+        if (list[i].cause == RUN_CAUSE_NOTED && strcmp(list[i].detail, "uses what it holds again") != 0) {
             assert_string_equal(list[i].detail, "used nothing");
             notes++;
         }
@@ -270,9 +270,39 @@ static void idle_runs_are_told_and_stopped_as_their_class_says(void **state)
     assert_true(stopped);
     pass(&world, world.now + MINUTE);
     assert_int_equal(state_of(&world, idle), RUN_FAILED);
+    assert_string_equal(run_of(world.registry, idle).detail, "was stopped because it was idle: used nothing");
     assert_true(has_event(&world, idle, RUN_CAUSE_IDLE));
     assert_true(has_event(&world, idle, RUN_CAUSE_OVERDUE));
     assert_int_equal(state_of(&world, batch), RUN_RUNNING);
+    close_world(&world);
+}
+
+static void an_idle_run_is_marked_until_it_works_again(void **state)
+{
+    struct world world;
+    int64_t idle_runs;
+    open_classes(&world, 4);
+    int64_t run = give(&world, 1, 1, ",\"preemptible\":true", 10 * HOUR);
+    pass(&world, BEGIN + MINUTE);
+    assert_int_equal(controller_clear_idle(world.controller, run, world.now, NULL), WEFT_OK);
+    assert_int_equal(run_of(world.registry, run).idle_since, 0);
+    assert_int_equal(controller_flag_idle(world.controller, run, "used nothing", world.now, NULL), WEFT_OK);
+    assert_int_equal(run_of(world.registry, run).idle_since, world.now);
+    assert_int_equal(registry_idle_runs(world.registry, &idle_runs, NULL), WEFT_OK);
+    assert_int_equal(idle_runs, 1);
+    /* Another controller knows of it, and tells nobody again. */
+    controller_close(world.controller);
+    open_controller(&world);
+    assert_int_equal(controller_flag_idle(world.controller, run, "used nothing", world.now + MINUTE, NULL), WEFT_OK);
+    assert_int_equal(run_of(world.registry, run).idle_since, world.now);
+    assert_int_equal(notes_of(&world, run), 1);
+    assert_int_equal(controller_clear_idle(world.controller, run, world.now, NULL), WEFT_OK);
+    assert_int_equal(run_of(world.registry, run).idle_since, 0);
+    assert_int_equal(controller_flag_idle(world.controller, run, "used nothing", world.now, NULL), WEFT_OK);
+    assert_int_equal(notes_of(&world, run), 2);
+    assert_int_equal(controller_cancel(world.controller, run, "ada", world.now, NULL), WEFT_OK);
+    pass(&world, world.now + MINUTE);
+    assert_int_equal(run_of(world.registry, run).idle_since, 0);
     close_world(&world);
 }
 
@@ -289,6 +319,7 @@ int main(void)
         cmocka_unit_test(a_user_has_so_many_of_a_class_at_once),
         cmocka_unit_test(a_class_that_is_not_there_is_refused),
         cmocka_unit_test(idle_runs_are_told_and_stopped_as_their_class_says),
+        cmocka_unit_test(an_idle_run_is_marked_until_it_works_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

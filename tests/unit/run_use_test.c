@@ -138,7 +138,8 @@ static void a_policy_may_stop(void **state)
 {
     struct run_use_told told;
     run_use_close(use);
-    assert_int_equal(run_use_open(&(struct run_use_config){registry, be_strict, NULL}, &use, NULL), WEFT_OK);
+    assert_int_equal(run_use_open(&(struct run_use_config){.registry = registry, .policy = be_strict}, &use, NULL),
+                     WEFT_OK);
     const int64_t run = start_run("cpu", 1, 4);
     assert_true(go_on(run, 1, 0, 0, 800, IDLE, &told));
     assert_int_equal(told.verdict, USAGE_ZOMBIE);
@@ -160,6 +161,61 @@ static void a_run_that_has_ended_is_watched_no_more(void **state)
     run_use_end(use, run, 1);
     measure(run, 1, 0, 9000, AT_WORK); /* read late: it would be told that it is fine again */
     assert_false(run_use_next(use, &told));
+}
+
+/* What the store has of a node: a value every five seconds. */
+static void keep(struct metric_store *store, int64_t run, int64_t rank, const char *name, int64_t from, int64_t to,
+                 double value)
+{
+    const struct metric_key key = {run, 1, rank, name};
+    for (int64_t at = from; at < to; at += 5) {
+        const struct metric_point point = {BEGIN + at, (BEGIN + at) * 1000000, value};
+        assert_int_equal(metric_store_append(store, &key, &point, 1, NULL), WEFT_OK);
+    }
+}
+
+/* Another watch begins, as a server does that is started again; `flagged`: the registry knows that the run was. */
+static void watch_anew(struct metric_store *store, int64_t run, bool flagged)
+{
+    run_use_close(use);
+    assert_int_equal(run_use_open(&(struct run_use_config){.registry = registry, .store = store}, &use, NULL), WEFT_OK);
+    if (flagged)
+        CHANGE(registry, registry_run_idle(registry, run, true, "is idle", BEGIN * 1000, &error));
+}
+
+static void the_clock_goes_on_where_another_watch_began_it(void **state)
+{
+    struct run_use_told told;
+    struct metric_store *store;
+    char path[300];
+    snprintf(path, sizeof path, "%s/metrics.db", folder);
+    assert_int_equal(metric_store_open(path, &(struct metric_options){0}, &store, NULL), WEFT_OK);
+    const int64_t idle = start_run("cpu", 2, 4), works = start_run("cpu", 1, 4), gpus = start_run("gpu", 1, 2);
+    const int64_t flagged = start_run("cpu", 1, 4);
+    keep(store, idle, 0, "system/node/cpu", 0, 3900, 0.01);
+    keep(store, idle, 1, "system/node/cpu", 2, 3900, 0.02);
+    keep(store, works, 0, "system/node/cpu", 0, 3900, 3.5);
+    keep(store, gpus, 0, "system/gpu/0/used", 0, 3900, 0);
+    keep(store, gpus, 0, "system/gpu/1/used", 0, 3900, 0.01);
+    keep(store, gpus, 0, "system/node/cpu", 0, 3900, 2);
+    keep(store, flagged, 0, "system/node/cpu", 0, 5000, 0.01);
+    watch_anew(store, flagged, true);
+    /* Ten minutes that do not count, and 55 of 60. */
+    assert_false(go_on(idle, 1, 0, 3900, 4000, IDLE, &told));
+    assert_true(go_on(idle, 1, 0, 4000, 4300, IDLE, &told));
+    assert_int_equal(told.run, idle);
+    assert_int_equal(told.verdict, USAGE_ZOMBIE);
+    assert_false(go_on(works, 1, 0, 3900, 4300, IDLE, &told));
+    assert_true(go_on(gpus, 1, 0, 3900, 4300, "{\"step\":1,\"system/gpu/0/used\":0,\"system/gpu/1/used\":0}", &told));
+    /* It was told of already, and is when it works again. */
+    assert_false(go_on(flagged, 1, 0, 5000, 5100, IDLE, &told));
+    char sentence[RUN_USE_SENTENCE_BYTES];
+    assert_true(run_use_say(use, flagged, 1, sentence));
+    assert_non_null(strstr(sentence, "of its 4 CPU slots"));
+    assert_false(run_use_say(use, works, 1, sentence));
+    assert_true(go_on(flagged, 1, 0, 5100, 6000, AT_WORK, &told));
+    assert_int_equal(told.verdict, USAGE_FINE);
+    assert_int_equal(metric_store_close(store, NULL), WEFT_OK);
 }
 
 static int begin(void **state)
@@ -186,6 +242,7 @@ int main(void)
         WATCHED(lines_of_programs_and_unknown_runs_are_nothing),
         WATCHED(a_policy_may_stop),
         WATCHED(a_run_that_has_ended_is_watched_no_more),
+        WATCHED(the_clock_goes_on_where_another_watch_began_it),
     };
     folder = temporary_folder();
     registry = registry_with_people(folder);

@@ -159,7 +159,8 @@ function whatFailed(run) {
 function reasonOf(run, why, actor) {
     const waiting = isWaiting(run.state) && why;
     const reason = waiting ? why.why : run.reason;
-    if (["running", "succeeded"].includes(run.state) || !reason) return "";
+    const idle = run.state === "running" && run.idle_since;
+    if ((["running", "succeeded"].includes(run.state) && !idle) || !reason) return "";
     if (actor && run.state === "stopping") return `Asked to stop by ${actor}.`;
     if (actor) return `Cancelled by ${actor}${run.first_started === null ? " before it began" : ""}.`;
     const text = waiting && why.expected_start ? reason.replace(/; expected to start .*$/, "") : reason; /* told beside it */
