@@ -33,7 +33,9 @@ void attempt_forget(struct controller *controller, struct controlled_run *run)
         if (!run->node[i].ended)
             controller->hosts[run->node[i].host].used &= ~run->node[i].slots;
     free(run->node);
+    free(run->blamed);
     run->node = NULL;
+    run->blamed = NULL;
     run->to_start = run->to_stop = run->started = run->leaving = false;
 }
 
@@ -294,20 +296,6 @@ static int64_t moment_of(const struct hearing *hearing, const struct journal_rec
     return told > 0 && told < (uint64_t)hearing->now ? (int64_t)told : hearing->now;
 }
 
-/* What a program has done that failed by itself: "its program on node-1 ended with exit code 3". */
-static void say_failure(const struct hearing *hearing, struct registry_node *ended)
-{
-    char where[PLATFORM_NAME_BYTES + 32] = "";
-    if (hearing->run->nodes > 1)
-        snprintf(where, sizeof where, " on node-%" PRIu32, hearing->node);
-    if (ended->signal)
-        snprintf(ended->detail, sizeof ended->detail, "its program%s was ended by signal %" PRId64 " (%s)", where,
-                 ended->signal, strsignal((int)ended->signal));
-    else
-        snprintf(ended->detail, sizeof ended->detail, "its program%s ended with exit code %" PRId64, where,
-                 ended->code);
-}
-
 /* How a node ended, from its last record. */
 static struct registry_node end_of(const struct hearing *hearing, const struct journal_record *record)
 {
@@ -334,7 +322,7 @@ static struct registry_node end_of(const struct hearing *hearing, const struct j
     else
         ended.how = ended.code == 0 ? RUN_EXIT_COMPLETED : ended.code == EX_TEMPFAIL ? RUN_EXIT_AGAIN : RUN_EXIT_FAILED;
     if (ended.how == RUN_EXIT_FAILED && record->exited.cause == JOURNAL_BY_ITSELF && !*ended.detail)
-        say_failure(hearing, &ended);
+        blame_say(hearing->run, node, &ended);
     return ended;
 }
 
@@ -417,6 +405,8 @@ static bool hear_record(void *context, const struct journal_record *record)
         hearing->status = hear_start(hearing, record);
     else if (journal_is_end(record->kind))
         hearing->status = hear_end(hearing, record);
+    else if (record->kind == JOURNAL_OUTPUT)
+        blame_hear(run, hearing->node, record);
     if (hearing->status == WEFT_OK && config->sink)
         hearing->status = config->sink(config->context, run->run, run->epoch, hearing->node, record, hearing->error);
     if (hearing->status == WEFT_OK)

@@ -60,6 +60,7 @@ struct controlled_run {
     struct controlled_node *node;    /**< of its attempt under way; NULL: there is none */
     bool to_start, started;          /**< the engine is to be told; was told */
     int64_t start_due, start_failed; /**< where the machine could not start it: not before that, since then; else 0 */
+    char *blamed;                    /**< which rank the attempt failed by, as its launcher told; NULL: it did not */
     bool first_leads;                /**< the nodes behind the first one only wait, until that has ended */
     bool heard;                      /**< the engine has something to tell of it */
     bool to_stop;                    /**< the engine is to be told to end it, so: */
@@ -226,6 +227,16 @@ weft_status attempt_take_up(struct controller *controller, struct controlled_run
 
 /** Its slots are free again. */
 void attempt_forget(struct controller *controller, struct controlled_run *run);
+
+/* ---- controller_blame.c: by which rank an attempt failed ------------------------------------------------------------
+ */
+
+/** Listen to what a node prints: its launcher may tell. */
+void blame_hear(struct controlled_run *run, uint32_t node, const struct journal_record *record);
+
+/** What a program has done that failed by itself, into the detail of `ended`: "rank 3 on host b ended with exit code
+ * 9", "its program on node-1 ended with exit code 3". */
+void blame_say(const struct controlled_run *run, uint32_t node, struct registry_node *ended);
 
 /* ---- controller_gate.c: who may be placed at all --------------------------------------------------------------------
  */

@@ -521,7 +521,7 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
         return status;
     if ((status = first_detail(&change, worst, detail)) != WEFT_OK)
         return status;
-    if (!*detail && row.asked == RUN_CAUSE_IDLE) /* why it was asked to end says more than that it has */
+    if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_IDLE) /* that says more than how its program took it */
         snprintf(detail, sizeof detail, "was stopped because it was idle: %.*s", REGISTRY_DETAIL_BYTES - 64,
                  row.detail);
     change.detail = detail;
