@@ -37,7 +37,7 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
     if (status != WEFT_OK)
         return status;
     if (!*why && run.idle_since && run_use_say(collector_use(keeper_collector(keeper)), number, run.epoch, idle))
-        snprintf(why, sizeof why, "%s: %s", run_json_reason(&run), idle);
+        snprintf(why, sizeof why, "runs idle: %s", idle);
     json_open_object(answer, NULL);
     json_put_integer(answer, "run", number);
     json_put_text(answer, "state", run_state_name(run.state));
