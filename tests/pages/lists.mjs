@@ -2,7 +2,7 @@
 // What is asked of lists: the runs, the queue, hosts, members, the ledger.
 import assert from "node:assert/strict";
 import { pause } from "./platform.mjs";
-import { close, open, signIn, wide } from "./windows.mjs";
+import { close, narrow, open, signIn, wide } from "./windows.mjs";
 
 const rowsOf = (page) => page.locator("tbody tr:not(.space)");
 const count = (page, number) =>
@@ -115,6 +115,16 @@ export async function firstAnswer(page, platform) {
     await page.locator(".beat.open").waitFor();
     assert.equal(await page.locator(".skeleton").count(), 0);
     await page.unroute(address);
+
+    // On a phone a lost connection is a word too, and there is room for it.
+    await page.setViewportSize(narrow);
+    await page.evaluate(() => {
+        document.querySelector(".beat").className = "beat lost";
+        document.querySelector(".beat").firstChild.textContent = "not connected";
+    });
+    assert.ok(await page.getByText("not connected").isVisible());
+    assert.ok((await page.evaluate(() => document.querySelector(".who").getBoundingClientRect().right)) <= narrow.width);
+    await page.setViewportSize(wide);
 
     page.allowed = /500/;
     await page.route(address, (route) =>

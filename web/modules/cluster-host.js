@@ -34,6 +34,7 @@ export function openHost(host, administrator) {
         "button.button",
         {
             type: "button",
+            style: { "justify-self": "start" },
             onclick: () =>
                 attempt(resume, async () => {
                     await post(`${path}/resume`);

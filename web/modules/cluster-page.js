@@ -41,11 +41,14 @@ async function begin() {
         [cluster, waiting] = await Promise.all(asked);
         drawCluster();
         drawQueue(waiting);
+        place.gantt.show(hostsOf(cluster), [], Date.now() - minute, Date.now()); // as high as it will be
+        place.rest.hidden = false;
     } catch (error) {
         fill(made.main, wrongPlace(error));
         return;
+    } finally {
+        live.ready();
     }
-    live.ready();
     drawPast();
     live.on("cluster", atMostEvery(1000, refresh));
     live.on("queue", atMostEvery(1000, readQueue));
@@ -64,12 +67,28 @@ function build(main) {
     place.pods = make("div", {}, skeleton("120px"));
     place.keys = make("div.right");
     place.queue = new Queue();
-    fill(place.queue.element, skeleton("180px"));
     place.waiting = make("span.soft");
     place.isolation = make("p.soft.small");
     place.spans = make("div.right");
     place.gantt = new Gantt();
     place.histories = histories();
+    place.rest = make(
+        "div.stack",
+        { hidden: true }, // until it is known how much is above it: nothing jumps
+        make("section.card", {}, make("header", {}, make("h2", {}, "Queue"), place.waiting), place.queue.element),
+        make(
+            "section.card",
+            {},
+            make("header", {}, make("h2", {}, "What ran where"), place.spans),
+            make("div", { style: { "margin-top": "12px" } }, place.gantt.element),
+        ),
+        make(
+            "div.two",
+            {},
+            place.histories.map((history) => history.element),
+        ),
+        place.isolation,
+    );
     fill(
         main,
         make("div.head", {}, make("h1", {}, "Cluster")),
@@ -83,19 +102,7 @@ function build(main) {
                 make("header", {}, place.title, place.keys),
                 make("div.inside", {}, place.pods),
             ),
-            make("section.card", {}, make("header", {}, make("h2", {}, "Queue"), place.waiting), place.queue.element),
-            make(
-                "section.card",
-                {},
-                make("header", {}, make("h2", {}, "What ran where"), place.spans),
-                make("div", { style: { "margin-top": "12px" } }, place.gantt.element),
-            ),
-            make(
-                "div.two",
-                {},
-                place.histories.map((history) => history.element),
-            ),
-            place.isolation,
+            place.rest,
         ),
     );
 }
@@ -109,8 +116,12 @@ async function refresh() {
     }
 }
 
+function hostsOf({ pods }) {
+    return pods.flatMap((pod) => pod.hosts);
+}
+
 function drawCluster() {
-    const hosts = cluster.pods.flatMap((pod) => pod.hosts);
+    const hosts = hostsOf(cluster);
     const up = hosts.filter((host) => host.state === "up");
     const count = (state) =>
         hosts
@@ -185,7 +196,7 @@ async function drawPast() {
     first ??= await beginningOfPast(to);
     drawSpans(to - first);
     const from = Math.floor(Math.max(to - span, first - (to - first) / 50));
-    const hosts = cluster.pods.flatMap((pod) => pod.hosts);
+    const hosts = hostsOf(cluster);
     await Promise.all([
         get("/cluster/timeline", { from, to })
             .then(({ bars }) => place.gantt.show(hosts, bars, from, to))

@@ -131,7 +131,7 @@ function parts(row) {
         make("td.time"),
         make(
             "td",
-            { colspan: heads.length - 1 },
+            { colspan: 3 },
             make(
                 "dl",
                 {},

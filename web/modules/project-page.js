@@ -36,8 +36,9 @@ async function begin() {
     } catch (error) {
         fill(main, wrongPlace(error, `Project ${name}`));
         return;
+    } finally {
+        live.ready();
     }
-    live.ready();
     const renew = atMostEvery(2000, refresh);
     live.on("run", (run) => run.project === name && renew());
     live.on("project", ({ project }) => project === name && renew());

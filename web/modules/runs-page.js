@@ -87,6 +87,7 @@ function build(main) {
         whenQuiet(150, (text) => refine({ search: text })),
     );
     place.project = selection("Project", [["", "All projects"]], filter.project, (value) => refine({ project: value }));
+    place.project.style.width = "200px"; // whatever projects there are
     place.owner = make("input.field", {
         placeholder: "Owner",
         "aria-label": "Owner",

@@ -14,7 +14,13 @@ export class StateChips {
                 key,
                 make(
                     "button",
-                    { type: "button", class: tone(key), "data-state": key || "all", onclick: () => choose(key) },
+                    {
+                        type: "button",
+                        class: tone(key),
+                        "data-state": key || "all",
+                        hidden: stateNames.includes(key), // until there is one in that state
+                        onclick: () => choose(key),
+                    },
                     stateNames.includes(key) && make("span.state", {}, stateSign(key)),
                     { "": "All", live: "Live" }[key] ?? key,
                     make("span.count"),
