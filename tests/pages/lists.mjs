@@ -116,6 +116,18 @@ export async function firstAnswer(page, platform) {
     assert.equal(await page.locator(".skeleton").count(), 0);
     await page.unroute(address);
 
+    // What happens while an answer is on its way is not lost with it.
+    await page.route(address, async (route) => {
+        const response = await route.fetch();
+        await pause(2500);
+        await route.fulfill({ response }).catch(() => {}); // the page may be gone
+    });
+    await page.goto(platform.address);
+    await pause(800);
+    const run = await platform.submit("speech", { name: "meanwhile", command: ["true"] });
+    await page.locator("tbody tr", { has: page.locator(`a[href$='run=${run}']`) }).waitFor();
+    await page.unroute(address);
+
     // On a phone a lost connection is a word too, and there is room for it.
     await page.setViewportSize(narrow);
     await page.evaluate(() => {

@@ -53,7 +53,7 @@ function open() {
     source.addEventListener("open", () => {
         wait = 1000;
         if (isReady) emit("state", "open");
-        if (wasOpen) emit("again");
+        if (wasOpen || isReady) emit("again"); // what happened since the page asked for what it shows
         wasOpen = true;
     });
     source.addEventListener("error", () => {

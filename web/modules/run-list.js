@@ -51,6 +51,7 @@ export class RunList {
         this.loading = null;
         this.loaded = false;
         this.failure = null;
+        this.meanwhile = []; // runs from events since the last answer was asked for
         this.recount = atMostEvery(2000, () => this.count());
     }
 
@@ -59,24 +60,38 @@ export class RunList {
         return { state, project, owner, search };
     }
 
-    /** Begin anew with this filter. */
+    /** Begin anew with this filter; with the one that there is, get as many as there are. */
     async load(filter) {
         const same = JSON.stringify(filter) === JSON.stringify(this.filter);
+        const wanted = same ? this.runs.size : 0;
         this.filter = { ...filter };
         this.stop?.abort();
         this.stop = new AbortController();
         this.loading = null;
+        this.meanwhile = [];
+        this.asking = true;
         try {
-            const answer = await get("/runs", { ...this.query, most: firstPage }, { signal: this.stop.signal });
-            this.runs = new Map(answer.runs.map((run) => [run.run, run]));
-            this.more = answer.more;
+            const { signal } = this.stop;
+            const answer = await get("/runs", { ...this.query, most: firstPage }, { signal });
+            const runs = new Map(answer.runs.map((run) => [run.run, run]));
+            let { more } = answer;
+            while (more && runs.size < wanted) {
+                const before = Math.min(...runs.keys());
+                const further = await get("/runs", { ...this.query, before, most: nextPage }, { signal });
+                for (const run of further.runs) runs.set(run.run, run);
+                more = further.more && further.runs.length > 0;
+            }
+            Object.assign(this, { runs, more });
+            this.meanwhile.forEach((run) => this.put(run));
+            this.asking = false;
             this.counts = answer.counts ?? {};
             this.loaded = true;
             this.failure = null;
             if (this.sort.key !== "run" || !this.sort.descending) await this.loadAll();
             this.changed();
         } catch (error) {
-            if (error.name === "AbortError") return;
+            if (error.name === "AbortError") return; // another is under way
+            this.asking = false;
             if (this.loaded && same) {
                 this.failed(error);
                 return;
@@ -139,11 +154,17 @@ export class RunList {
 
     /** Take in a run as it is now, from an event. */
     take(run) {
+        if (this.asking) this.meanwhile.push(run); // the answer that is waited for may be older
+        this.put(run);
+        this.recount();
+    }
+
+    put(run) {
         const known = this.runs.has(run.run);
+        if (known && this.runs.get(run.run).changed > run.changed) return;
         const newer = this.runs.size === 0 ? !this.more : run.run > Math.min(...this.runs.keys()) || !this.more;
         if (this.letsThrough(run) && (known || newer)) this.runs.set(run.run, run);
         else if (known) this.runs.delete(run.run);
-        this.recount();
     }
 
     letsThrough(run) {

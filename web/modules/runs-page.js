@@ -56,13 +56,13 @@ async function run() {
     if (!made) return;
     about = made.server;
     if (about.slot_kind === "gpu") place.head.querySelector("[data-key=size] button").textContent = "GPUs";
-    await asked;
-    may = await rights();
-    await goBack();
     live.on("run", (run) => {
         list.take(run);
         drawSoon();
     });
+    await asked;
+    may = await rights();
+    await goBack();
     live.on("again", () => list.load(filter));
     live.on("queue", atMostEvery(3000, readQueue));
     readQueue();
