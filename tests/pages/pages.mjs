@@ -301,6 +301,7 @@ async function project(page, platform) {
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.waitForFunction(() => document.querySelector("[aria-label='Role of chen']").value === "member");
     assert.equal((await platform.get("/projects/vision")).members.find(({ user }) => user === "chen").role, "member");
+    await page.getByLabel("Role of chen").focus();
     await page.getByLabel("Role of chen").selectOption("viewer");
     await page.getByRole("button", { name: "Make viewer" }).click();
     for (let tries = 0; ; tries++, await pause(100)) {
@@ -308,6 +309,8 @@ async function project(page, platform) {
         if (members.find(({ user }) => user === "chen").role === "viewer") break;
         assert.ok(tries < 50, "a role is changed");
     }
+    await pause(500); // and is shown
+    assert.equal(await page.evaluate(() => document.activeElement.ariaLabel), "Role of chen");
 }
 
 /* ---- for every page: widths, colours, names ---------------------------------------------------------------------- */
