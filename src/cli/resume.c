@@ -29,6 +29,7 @@ static weft_status write(struct command_call *call, struct platform *platform, c
                          "run %" PRId64 " has succeeded: nothing of it is left to do; 'weft fork %" PRId64
                          " --checkpoint newest -- ...' goes on with other arguments",
                          parent->run, parent->run);
+    json_put_bool(body, "resume", true);
     weft_status status = run_child_write_checkpoint(platform, parent, NULL, body, &found, error);
     snprintf(done, RUN_CHILD_DONE_BYTES, "run %" PRId64 " again, %s", parent->run,
              found ? "from its newest checkpoint" : "from the start, for it left no checkpoint");
@@ -49,7 +50,7 @@ const struct command command_resume = {
         "Makes a new run with everything of RUN, which begins from RUN's newest checkpoint. For a program to go on "
         "from "
         "there, it has to look for a checkpoint in WEFT_CHECKPOINT_DIR, as weft train does. A run that was preempted "
-        "needs nobody: it goes on by itself.",
+        "needs nobody: it goes on by itself. While the new run waits or runs, RUN is not resumed again.",
     .examples = "weft resume 12\n",
     .words = "RUN",
     .least_words = 1,

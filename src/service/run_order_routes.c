@@ -19,6 +19,7 @@ struct submission {
     cJSON *wanted;
     const char *project, *owner;
     int64_t run;
+    int64_t resumes; /* the run that it goes on with: one at a time may; 0: none */
     bool again, project_made;
     char limited[REGISTRY_DETAIL_BYTES]; /* to less time than it asks for: a sentence; "" if it is not */
 };
@@ -80,6 +81,21 @@ static weft_status say_limited(struct database *registry, int64_t asked, struct 
     return status;
 }
 
+/* Two runs that go on with the same one would do the same work twice. */
+static weft_status check_resumed(struct database *registry, const struct submission *submission, struct error *error)
+{
+    int64_t other = 0;
+    weft_status status = submission->resumes && !submission->again
+                             ? registry_run_twin(registry, submission->run, &other, error)
+                             : WEFT_OK;
+    return status != WEFT_OK || !other
+               ? status
+               : error_set(error, WEFT_ERROR_STATE,
+                           "run %" PRId64 " goes on already, as run %" PRId64 ": stop that first, or fork run %" PRId64
+                           " to have another one beside it",
+                           submission->resumes, other, submission->resumes);
+}
+
 static weft_status submit_wanted(struct keeper *keeper, struct route_call *call, struct submission *submission,
                                  struct error *error)
 {
@@ -107,6 +123,8 @@ static weft_status submit_wanted(struct keeper *keeper, struct route_call *call,
         if (status == WEFT_OK)
             status = registry_run_submit(registry, &specification, order->key.text ? &order->key : NULL, now,
                                          &submission->run, &submission->again, error);
+        if (status == WEFT_OK)
+            status = check_resumed(registry, submission, error);
         status = database_end(registry, status, error);
     }
     const int64_t asked = specification.time_limit;
@@ -240,6 +258,8 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
             fits = fits && replace_arguments(wanted, item);
             continue;
         }
+        if (strcmp(item->string, "resume") == 0) /* says how, not what */
+            continue;
         cJSON *copy = cJSON_Duplicate(item, true);
         cJSON_DeleteItemFromObjectCaseSensitive(wanted, item->string);
         fits = fits && copy && cJSON_AddItemToObject(wanted, item->string, copy);
@@ -275,6 +295,8 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
     int64_t parent = route_value(call, "run")->integer;
     const struct order *order = call->kept;
     struct submission submission = {.project = call->project, .owner = call->who.user};
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(call->body, "resume")))
+        submission.resumes = parent;
     weft_status status = check_checkpoint(keeper_registry(keeper), call, error);
     if (status == WEFT_OK)
         status = read_parent(keeper, parent, &submission.wanted, error);
@@ -545,7 +567,9 @@ static const struct schema schemas[] = {
                    "}}"},
     {"RunChange", "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {" SETTINGS ", "
                   SCHEMA("arguments": {"type": "array", "items": {"type": "string"},
-                                       "description": "Instead of all of the command but the program."}) "}}"},
+                                       "description": "Instead of all of the command but the program."},
+                         "resume": {"type": "boolean",
+                                    "description": "It goes on with this run: refused while another one does."}) "}}"},
     {"Submitted", SCHEMA({"type": "object", "required": ["run"], "properties": {
         "run": {"type": "integer"},
         "again": {"type": "boolean", "description": "It was submitted before, with the same Idempotency-Key."},
