@@ -34,7 +34,11 @@ static bool only_sleeps(const struct run_parent *parent)
 static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
                          struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
 {
-    snprintf(done, RUN_CHILD_DONE_BYTES, "a planned run with code and settings of run %" PRId64, parent->run);
+    const char *name = field_text(parent->object, "name");
+    int length =
+        snprintf(done, RUN_CHILD_DONE_BYTES, "a planned run with code and settings of run %" PRId64, parent->run);
+    if (*name && !chosen.run.name)
+        snprintf(done + length, RUN_CHILD_DONE_BYTES - (size_t)length, ", called '%.60s-planned'", name);
     if (!chosen.run.launch && only_sleeps(parent))
         json_put_text(body, "launch", "ranks"); /* that it sleeps once on each node is not meant for the program */
     return run_child_write_command(call, parent, body, error);
@@ -58,7 +62,8 @@ const struct command command_promote = {
     .summary = "make a planned run of an interactive one",
     .description = "What was tried by hand in an interactive run is run as planned: PROGRAM, with the environment and "
                    "resources of "
-                   "RUN, and its code as it is in its folder now, with all that was changed there.",
+                   "RUN, and its code as it is in its folder now, with all that was changed there. Without --name it "
+                   "is called as RUN is, with -planned behind.",
     .examples = "weft submit -p vision --interactive\nweft promote 12 --time 12h -- weft train --steps 20000\n",
     .words = "RUN",
     .least_words = 1,

@@ -269,6 +269,17 @@ static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, str
     return fits ? WEFT_OK : error_memory(error, 1024, "a run");
 }
 
+/* The planned run of an interactive one called NAME is NAME-planned, so that either can be called by its name. */
+static bool name_planned(cJSON *wanted)
+{
+    char name[RUN_NAME_BYTES];
+    const cJSON *old = cJSON_GetObjectItemCaseSensitive(wanted, "name");
+    if (!cJSON_IsString(old) || !*old->valuestring ||
+        snprintf(name, sizeof name, "%s-planned", old->valuestring) >= (int)sizeof name)
+        return true;
+    return set_text(wanted, "name", name);
+}
+
 /* The checkpoint of the parent that the body names; "": none. */
 static const char *checkpoint_of(const struct route_call *call)
 {
@@ -307,6 +318,8 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
         status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is a planned one already: fork it", parent);
     if (planned && interactive)
         cJSON_ReplaceItemInObjectCaseSensitive(wanted, "interactive", cJSON_CreateFalse());
+    if (status == WEFT_OK && planned && !name_planned(wanted))
+        status = error_memory(error, RUN_NAME_BYTES, "a run");
     if (!set_text(wanted, "checkpoint", "") || (*order->snapshot && !set_text(wanted, "snapshot", order->snapshot)))
         status = error_memory(error, 64, "a run");
     if (status == WEFT_OK)
