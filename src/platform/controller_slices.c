@@ -138,7 +138,7 @@ static void suppose_started(struct slices *slices, struct supposed *supposed, co
 static bool failed_before(const struct slices *slices, struct gang gang)
 {
     for (uint32_t i = 0; i < slices->shape_count; i++)
-        if (slices->shapes[i].nodes == gang.nodes && slices->shapes[i].slots == gang.slots)
+        if (gang_equal(slices->shapes[i], gang))
             return true;
     return false;
 }
