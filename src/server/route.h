@@ -111,6 +111,9 @@ struct route {
     bool project_may_be_new; /**< the {project} of its path need not be there: it is made for who may */
     /** Write the project that the call concerns; false: what it is about is not there. */
     bool (*project_of)(const struct route_call *call, char project[PLATFORM_NAME_BYTES]);
+    /** Of an answer that goes on for long: whether the handler would begin it again, for what the table does not say.
+     * NULL: it would. */
+    bool (*still)(const struct route_call *call);
     void (*handler)(struct route_call *call);
 };
 

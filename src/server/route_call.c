@@ -404,10 +404,12 @@ bool router_still(void *context, struct http_request *request)
         return true;
     if (!access->still(access->context, &call->who))
         return false;
-    if (route->permission == ROUTE_ADMINISTRATOR)
-        return identity_administers(&call->who);
+    if (route->permission == ROUTE_ADMINISTRATOR && !identity_administers(&call->who))
+        return false;
     const enum role needed = role_needed(route);
-    return needed == ROLE_NONE || route_role(call, call->project) >= needed;
+    if (needed != ROLE_NONE && route_role(call, call->project) < needed)
+        return false;
+    return !route->still || route->still(call);
 }
 
 void route_reply(struct route_call *call, struct json_writer *writer)

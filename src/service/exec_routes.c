@@ -179,6 +179,13 @@ static void exec_in_node(struct route_call *call)
         keeper_do_then(service->keeper, call, ask_engine, asked);
 }
 
+static bool still_in_node(const struct route_call *call)
+{
+    struct registry_run run;
+    return registry_run_get(service_of(call)->reader, route_value(call, "run")->integer, &run, NULL) == WEFT_OK &&
+           service_is_changer(call, &run);
+}
+
 /* ---- speaking to it --------------------------------------------------------------------------------------------- */
 
 /* NULL: answered. */
@@ -263,6 +270,7 @@ static const struct route routes[] = {
      .request = "ExecRequest",
      .response = "ExecFrame",
      .produces = "application/x-ndjson",
+     .still = still_in_node,
      .handler = exec_in_node},
     {.method = "POST",
      .path = "/api/v1/sessions/{session}/input",

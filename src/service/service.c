@@ -44,9 +44,14 @@ bool service_run(struct route_call *call, struct registry_run *run)
     return false;
 }
 
+bool service_is_changer(const struct route_call *call, const struct registry_run *run)
+{
+    return strcmp(run->owner, call->who.user) == 0 || route_role(call, run->project) >= ROLE_MANAGER;
+}
+
 bool service_may_change(struct route_call *call, const struct registry_run *run)
 {
-    if (strcmp(run->owner, call->who.user) == 0 || route_role(call, run->project) >= ROLE_MANAGER)
+    if (service_is_changer(call, run))
         return true;
     http_fail(call->request, 403, "run %" PRId64 " is '%s's: only they, and managers of project '%s', may change it",
               run->run, run->owner, run->project);

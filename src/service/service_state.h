@@ -51,7 +51,10 @@ bool service_project_of_run(const struct route_call *call, char project[PLATFORM
 /** The run that {run} names. False: answered. */
 bool service_run(struct route_call *call, struct registry_run *run);
 
-/** Whether the caller may change this run: its owner, or a manager of its project. False: answered. */
+/** Whether the caller may change this run: its owner, or a manager of its project. */
+bool service_is_changer(const struct route_call *call, const struct registry_run *run);
+
+/** The same. False: answered. */
 bool service_may_change(struct route_call *call, const struct registry_run *run);
 
 /** Whether what the run has left on disk is there to be read. False: it was discarded, and the call is answered. */
