@@ -236,8 +236,11 @@ export async function outOfUse(page, platform) {
     await platform.ask("POST", `/nodes/${host.host}/drain`, { reason: "" });
     await page.goto(`${platform.address}/cluster.html`);
     const figures = () => page.locator(".figures > div").allInnerTexts();
-    await until("there is a figure for it", async () => (await figures()).some((text) => /^Out of use/.test(text)));
-    const read = Object.fromEntries((await figures()).map((text) => text.split("\n").slice(0, 2)));
+    let read = {}; // all at one moment: they are drawn anew while the cluster changes
+    await until("there is a figure for it", async () => {
+        read = Object.fromEntries((await figures()).map((text) => text.split("\n").slice(0, 2)));
+        return read["Out of use"] && / of \d/.test(read.Taken);
+    });
     const number = (name) => parseInt(read[name], 10);
     const all = Number(/of (\d+)/.exec(read.Taken)[1]);
     assert.equal(number("Taken") + number("Free") + number("Out of use"), all, JSON.stringify(read));
