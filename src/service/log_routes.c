@@ -16,6 +16,7 @@
 #define QUEUED_MOST  ((size_t)64 << 10) /* bytes that a watcher has not taken */
 #define NODES_MOST   2048               /* whose output is watched at once, a node counted for each who watches it: */
 #define OWN_MOST     512                /* of one user's */
+#define HELD_MOST    ((size_t)64 << 20) /* bytes of lines that watchers have not read, when one more comes */
 #define QUIET_TICKS  60 /* quarters of a second without a line, before an empty one shows that all is well */
 #define NOTHING      "{\"lines\":[],\"more\":false,\"before\":null,\"after\":null}\n"
 #define CURSOR_BYTES (RUN_OUTPUT_CURSOR_BYTES + 24)
@@ -241,18 +242,25 @@ static void idle(void *context)
     drained(context);
 }
 
+static size_t bytes_of(const struct run_output_page *page)
+{
+    return buffer_size(&page->texts) + page->count * sizeof *page->lines;
+}
+
 /* Whether one more may watch: each looks at the journals of all of its nodes, four times a second. False: answered. */
 static bool may_watch(struct log_reading *reading)
 {
     struct route_call *call = reading->call;
     const uint32_t nodes = reading->query.node == RUN_OUTPUT_ANY ? reading->query.nodes : 1;
     uint32_t all = nodes, own = nodes;
+    size_t held = bytes_of(&reading->page);
     for (const struct log_reading *each = service_of(call)->watching; each; each = each->next) {
         const uint32_t watched = each->query.node == RUN_OUTPUT_ANY ? each->query.nodes : 1;
         all += watched;
+        held += bytes_of(&each->page);
         own += strcmp(each->call->who.user, call->who.user) == 0 ? watched : 0;
     }
-    if (all <= NODES_MOST && own <= OWN_MOST)
+    if (all <= NODES_MOST && own <= OWN_MOST && held <= HELD_MOST)
         return true;
     http_reply_header(call->request, "Retry-After", "10");
     if (own > OWN_MOST)
@@ -260,6 +268,9 @@ static bool may_watch(struct log_reading *reading)
                   "you watch the output of %" PRIu32 " nodes already, and %d are the most: end some of that, or choose "
                   "a node",
                   own - nodes, OWN_MOST);
+    else if (all <= NODES_MOST)
+        http_fail(call->request, 503,
+                  "who watches output already has yet to read too much of it: ask for fewer lines, or try again later");
     else
         http_fail(call->request, 503,
                   "the output of %" PRIu32 " nodes is watched already, and %d are the most: try again later, or choose "
