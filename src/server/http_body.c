@@ -8,73 +8,38 @@
  */
 #include "server/http_internal.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "base/hash.h"
 
 void http_request_share(struct http_request *request, const char *name)
 {
-    snprintf(request->sharer, sizeof request->sharer, "%s", name);
+    request->share = (uint32_t)(hash_text(name, 0) % HTTP_SHARES);
 }
 
-static struct http_share *find(const struct http_request *request)
+static void count(struct http_request *request, size_t claimed)
 {
-    struct http_share *share;
-    LIST_FOREACH(share, &request->server->shares, entry)
-    if (strcmp(share->name, request->sharer) == 0)
-        return share;
-    return NULL;
-}
-
-static struct http_share *join(struct http_request *request)
-{
-    struct http_share *share = find(request);
-    if (!share && (share = calloc(1, sizeof *share))) {
-        memcpy(share->name, request->sharer, sizeof share->name);
-        LIST_INSERT_HEAD(&request->server->shares, share, entry);
-    }
-    if (share)
-        share->requests++;
-    return share;
-}
-
-static void count(struct http_server *server, size_t claimed)
-{
-    server->claimed = claimed;
-    atomic_store_explicit(&server->body_bytes, claimed, memory_order_relaxed);
+    struct http_server *server = request->server;
+    server->claimed += claimed - request->claimed;
+    server->shares[request->share] += claimed - request->claimed;
+    request->claimed = claimed;
+    atomic_store_explicit(&server->body_bytes, server->claimed, memory_order_relaxed);
 }
 
 bool http_body_has_room(const struct http_request *request, size_t bytes)
 {
     const struct http_server *server = request->server;
-    const struct http_share *share = request->share ? request->share : find(request);
-    const size_t own = share ? share->claimed : 0, left = server->limits.bodies_bytes - server->claimed;
-    return bytes == 0 || (bytes <= left && own + bytes <= left - bytes);
+    const size_t left = server->limits.bodies_bytes - server->claimed;
+    return bytes == 0 || (bytes <= left && server->shares[request->share] + bytes <= left - bytes);
 }
 
 bool http_body_claim(struct http_request *request, size_t bytes)
 {
     if (!http_body_has_room(request, bytes))
         return false;
-    if (!request->share && !(request->share = join(request)))
-        return false;
-    request->claimed += bytes;
-    request->share->claimed += bytes;
-    count(request->server, request->server->claimed + bytes);
+    count(request, request->claimed + bytes);
     return true;
 }
 
 void http_body_release(struct http_request *request)
 {
-    struct http_share *share = request->share;
-    if (!share)
-        return;
-    count(request->server, request->server->claimed - request->claimed);
-    share->claimed -= request->claimed;
-    if (--share->requests == 0) {
-        LIST_REMOVE(share, entry);
-        free(share);
-    }
-    request->share = NULL;
-    request->claimed = 0;
+    count(request, 0);
 }
