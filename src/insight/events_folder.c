@@ -19,8 +19,9 @@ static const char *const plain_names[] = {"train", "training", "val", "valid", "
 struct file {
     char *path;
     char *prefix;    /* of its names; "" or it ends with a slash */
-    uint64_t offset; /* of what is to be read next */
-    uint64_t size;   /* when it was read last */
+    uint64_t offset; /* of what is to be read next; beyond the end where that is the rest of a large record */
+    uint64_t seen;   /* the most bytes that it was seen to have */
+    uint64_t size;   /* when all of it was read last */
 };
 
 /* A folder that has event files, and whose parents have none. */
@@ -143,7 +144,7 @@ static weft_status add_file(struct events_folder *folder, const char *parent, si
         return no_memory(error);
     }
     if (folder->first)
-        file.offset = file.size = (uint64_t)found.st_size;
+        file.offset = file.seen = file.size = (uint64_t)found.st_size;
     folder->files[folder->count++] = file;
     return WEFT_OK;
 }
@@ -324,8 +325,8 @@ static weft_status read_file(struct events_folder *folder, struct file *file, st
     struct events_reader reader;
     if (lstat(file->path, &found) != 0 || !S_ISREG(found.st_mode) || (uint64_t)found.st_size == file->size)
         return WEFT_OK;
-    if ((uint64_t)found.st_size < file->offset) /* another one of that name */
-        file->offset = 0;
+    if ((uint64_t)found.st_size < file->seen) /* another one of that name */
+        file->offset = file->seen = 0;
     weft_status status = name_file(folder, file, error);
     if (status != WEFT_OK || events_open(&reader, file->path, file->offset, NULL) != WEFT_OK)
         return status;
@@ -333,6 +334,7 @@ static weft_status read_file(struct events_folder *folder, struct file *file, st
     folder->prefix = file->prefix;
     status = events_read(&reader, take_scalar, folder, &failure);
     file->offset = reader.offset;
+    file->seen = reader.seen > (uint64_t)found.st_size ? reader.seen : (uint64_t)found.st_size;
     if (status == WEFT_OK)
         file->size = (uint64_t)found.st_size;
     events_close(&reader);

@@ -40,7 +40,7 @@ typedef weft_status events_take(void *state, const struct events_scalar *scalar,
 struct events_reader {
     int descriptor;
     char *path;
-    uint64_t offset;   /**< of the record that is read next: all before it is done with */
+    uint64_t offset;   /**< of the record that is read next; beyond the end of a file that has a part of a large one */
     uint64_t damaged;  /**< records, or stretches, that were passed by because their checksums are wrong */
     uint64_t left_out; /**< scalars whose names are empty or too long */
     uint64_t skipped;  /**< records that are too large */

@@ -2,6 +2,7 @@
 /* Event files are found below a program's folder, read as they grow, and their curves get names. */
 #include "insight/events_folder.h"
 
+#include "base/crc32c.h"
 #include "temporary.h"
 #include "train/event_file.h"
 
@@ -190,6 +191,52 @@ static void a_refusal_is_passed_up_and_nothing_is_lost(void **state)
     events_folder_close(opened);
 }
 
+/* Append `size` bytes of a record that is 4 MiB and a bit, from its byte `from` on: a picture that nobody reads. */
+static void put_large(struct event_file *file, size_t from, size_t size)
+{
+    const uint64_t length = EVENTS_RECORD_MOST + 1000;
+    unsigned char *record = calloc(1, size > 12 ? size : 12);
+    assert_non_null(record);
+    if (from == 0) {
+        for (int i = 0; i < 8; i++)
+            record[i] = (unsigned char)(length >> 8 * i);
+        const uint32_t check = crc32c_masked(record, 8);
+        for (int i = 0; i < 4; i++)
+            record[8 + i] = (unsigned char)(check >> 8 * i);
+    }
+    assert_int_equal(fwrite(record, 1, size, file->file), size);
+    assert_int_equal(fflush(file->file), 0);
+    free(record);
+}
+
+static void a_large_record_that_grows_brings_nothing_twice(void **state)
+{
+    const size_t whole = EVENTS_RECORD_MOST + 1000 + 16, piece = whole / 3;
+    struct events_folder *opened = open_folder(NULL);
+    struct event_file file = new_file("runs");
+    put(&file, "loss", 1, 4);
+    put_large(&file, 0, piece);
+    look(opened, "loss 1 4\n");
+    put_large(&file, piece, piece);
+    look(opened, "");
+    put_large(&file, 2 * piece, whole - 2 * piece);
+    look(opened, "");
+    put(&file, "loss", 2, 3);
+    look(opened, "loss 2 3\n");
+    put_large(&file, 0, piece);
+    look(opened, "");
+    put_large(&file, piece, piece);
+    look(opened, "");
+    event_file_close(&file);
+    /* What is shorter than that was is another file, however far the record would have gone. */
+    struct event_file other = new_file("elsewhere");
+    put(&other, "loss", 1, 9);
+    event_file_close(&other);
+    assert_int_equal(rename(other.path, file.path), 0);
+    look(opened, "loss 1 9\n");
+    events_folder_close(opened);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -200,6 +247,7 @@ int main(void)
         cmocka_unit_test_setup(damage_and_links_stop_nothing, begin),
         cmocka_unit_test_setup(too_many_files_are_told, begin),
         cmocka_unit_test_setup(a_refusal_is_passed_up_and_nothing_is_lost, begin),
+        cmocka_unit_test_setup(a_large_record_that_grows_brings_nothing_twice, begin),
     };
     parent = temporary_folder();
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
