@@ -2,43 +2,14 @@
 #include "cli/metric_value.h"
 
 #include "base/text.h"
+#include "insight/metric_unit.h"
 
-#include <fnmatch.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BYTES_MOST 1e18
-
-enum unit {
-    SHARE,
-    BYTES,
-    BYTES_A_SECOND,
-    PROCESSORS,
-    SECONDS,
-    JOULES,
-    WATTS,
-    DEGREES,
-};
-
-/* The first that fits; '*' stands for slashes, too. */
-static const struct {
-    const char *pattern;
-    enum unit unit;
-} units[] = {
-    {"system/machine/cpu/*", SHARE},
-    {"system/*/memory/*", BYTES},
-    {"system/machine/swap/*", BYTES},
-    {"system/gpu/*/used", SHARE},
-    {"system/machine/network/*", BYTES_A_SECOND},
-    {"system/machine/disk/*", BYTES_A_SECOND},
-    {"system/machine/power/*", WATTS},
-    {"system/gpu/*/power", WATTS},
-    {"system/gpu/*/temperature", DEGREES},
-    {"system/node/cpu", PROCESSORS},
-    {"system/node/processor_time", SECONDS},
-    {"system/node/energy", JOULES},
-};
 
 static char *bytes_text(double value, const char *more, char buffer[METRIC_VALUE_BYTES])
 {
@@ -58,40 +29,76 @@ char *metric_energy_text(double joules, char buffer[METRIC_VALUE_BYTES])
     return buffer;
 }
 
-static char *with_unit(enum unit unit, double value, char buffer[METRIC_VALUE_BYTES])
+static char *plain(double value, char buffer[METRIC_VALUE_BYTES])
 {
-    switch (unit) {
-    case SHARE:
-        snprintf(buffer, METRIC_VALUE_BYTES, "%.3g %%", 100 * value);
-        return buffer;
-    case BYTES:
-        return bytes_text(value, "", buffer);
-    case BYTES_A_SECOND:
-        return bytes_text(value, "/s", buffer);
-    case PROCESSORS:
-        snprintf(buffer, METRIC_VALUE_BYTES, "%.3g CPUs", value);
-        return buffer;
-    case SECONDS:
-        return text_seconds(value, buffer, METRIC_VALUE_BYTES);
-    case JOULES:
-        return metric_energy_text(value, buffer);
-    case WATTS:
-        snprintf(buffer, METRIC_VALUE_BYTES, "%.4g W", value);
-        return buffer;
-    case DEGREES:
-        snprintf(buffer, METRIC_VALUE_BYTES, "%.4g °C", value);
-        return buffer;
-    }
+    snprintf(buffer, METRIC_VALUE_BYTES, "%.6g", value);
     return buffer;
 }
 
-char *metric_value_text(const char *name, double value, char buffer[METRIC_VALUE_BYTES])
+static char *percent(double value, char buffer[METRIC_VALUE_BYTES])
 {
-    snprintf(buffer, METRIC_VALUE_BYTES, "%.6g", value);
-    if (!(value >= 0 && value < BYTES_MOST)) /* nothing that was measured is */
-        return buffer;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
-        if (fnmatch(units[i].pattern, name, 0) == 0)
-            return with_unit(units[i].unit, value, buffer);
+    snprintf(buffer, METRIC_VALUE_BYTES, "%.3g %%", 100 * value);
     return buffer;
+}
+
+static char *bytes(double value, char buffer[METRIC_VALUE_BYTES])
+{
+    return bytes_text(value, "", buffer);
+}
+
+static char *byte_rate(double value, char buffer[METRIC_VALUE_BYTES])
+{
+    return bytes_text(value, "/s", buffer);
+}
+
+static char *processors(double value, char buffer[METRIC_VALUE_BYTES])
+{
+    snprintf(buffer, METRIC_VALUE_BYTES, "%.3g CPUs", value);
+    return buffer;
+}
+
+static char *seconds(double value, char buffer[METRIC_VALUE_BYTES])
+{
+    return text_seconds(value, buffer, METRIC_VALUE_BYTES);
+}
+
+static char *watts(double value, char buffer[METRIC_VALUE_BYTES])
+{
+    snprintf(buffer, METRIC_VALUE_BYTES, "%.4g W", value);
+    return buffer;
+}
+
+static char *degrees(double value, char buffer[METRIC_VALUE_BYTES])
+{
+    snprintf(buffer, METRIC_VALUE_BYTES, "%.4g °C", value);
+    return buffer;
+}
+
+static const struct {
+    const char *unit;
+    char *(*text)(double value, char buffer[METRIC_VALUE_BYTES]);
+} texts[] = {
+    {METRIC_UNIT_SHARE, percent},         {METRIC_UNIT_BYTES, bytes},     {METRIC_UNIT_BYTE_RATE, byte_rate},
+    {METRIC_UNIT_PROCESSORS, processors}, {METRIC_UNIT_SECONDS, seconds}, {METRIC_UNIT_JOULES, metric_energy_text},
+    {METRIC_UNIT_WATTS, watts},           {METRIC_UNIT_DEGREES, degrees},
+};
+
+char *metric_value_text(const char *unit, double value, char buffer[METRIC_VALUE_BYTES])
+{
+    if (!(value >= 0 && value < BYTES_MOST)) /* nothing that was measured is */
+        return plain(value, buffer);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strcmp(texts[i].unit, unit) == 0)
+            return texts[i].text(value, buffer);
+    return plain(value, buffer);
+}
+
+double metric_value_of(const cJSON *value)
+{
+    if (cJSON_IsNumber(value))
+        return value->valuedouble;
+    const char *text = cJSON_GetStringValue(value);
+    if (text && strcmp(text, "Infinity") == 0)
+        return INFINITY;
+    return text && strcmp(text, "-Infinity") == 0 ? -INFINITY : NAN;
 }

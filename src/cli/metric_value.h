@@ -3,16 +3,20 @@
 #ifndef WEFT_CLI_METRIC_VALUE_H
 #define WEFT_CLI_METRIC_VALUE_H
 
+#include "base/json.h"
+
 #include <stddef.h>
 
 #define METRIC_VALUE_BYTES 32
 
 /**
- * The value of the metric `name`: one that was measured ("system/...") with the unit that it has
- * (insight/machine_metrics.h, gpu_metrics.h, platform/node_sampler.h): "24.1 GiB", "59 %", "1.4 MiB/s". What a program
- * has reported is a number. Returns `buffer`.
+ * A value with its unit, as the list of a run's metrics has it (insight/metric_unit.h): "24.1 GiB", "59 %",
+ * "1.4 MiB/s". One without a unit, or of one that is not known here, is a number. Returns `buffer`.
  */
-char *metric_value_text(const char *name, double value, char buffer[METRIC_VALUE_BYTES]);
+char *metric_value_text(const char *unit, double value, char buffer[METRIC_VALUE_BYTES]);
+
+/** A value as the interface gives it: a number, or the text "NaN", "Infinity" or "-Infinity"; NaN if it is neither. */
+double metric_value_of(const cJSON *value);
 
 /** Joules as "812 J", "3.1 Wh", "1.25 kWh". Returns `buffer`. */
 char *metric_energy_text(double joules, char buffer[METRIC_VALUE_BYTES]);

@@ -83,22 +83,56 @@ static const char *text(const cJSON *object, const char *key)
     return cJSON_IsString(value) ? text_printable(value->valuestring) : "";
 }
 
-static const struct table_column list_columns[] = {{.title = "name", .least = 24},
+/* With what ranks differ by, where a metric is of several. */
+static const struct table_column short_columns[] = {{.title = "name", .least = 24},
+                                                    {.title = "last", .right = true},
+                                                    {.title = "step", .right = true},
+                                                    {.title = "ranks", .right = true},
+                                                    {.title = "when"}};
+static const struct table_column long_columns[] = {{.title = "name", .least = 24},
                                                    {.title = "last", .right = true},
+                                                   {.title = "lowest", .right = true},
+                                                   {.title = "highest", .right = true},
                                                    {.title = "step", .right = true},
                                                    {.title = "ranks", .right = true},
                                                    {.title = "when"}};
 
-static void put_metric(struct table *table, const cJSON *metric)
+static bool is_of_several(const cJSON *metric)
+{
+    return number(cJSON_GetObjectItemCaseSensitive(metric, "last"), "ranks") > 1;
+}
+
+static void put_value(struct table *table, const cJSON *metric, const char *key)
+{
+    const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
+    char value[METRIC_VALUE_BYTES];
+    metric_value_text(text(metric, "unit"), metric_value_of(cJSON_GetObjectItemCaseSensitive(last, key)), value);
+    table_put(table, "%s", value);
+}
+
+static void put_spread(struct table *table, const cJSON *metric)
+{
+    if (is_of_several(metric)) {
+        put_value(table, metric, "lowest");
+        put_value(table, metric, "highest");
+    } else {
+        table_put(table, "-");
+        table_put(table, "-");
+    }
+}
+
+static void put_metric(struct table *table, const cJSON *metric, bool spread)
 {
     const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
     const double step = number(last, "step"), moment = number(last, "time");
     const int64_t now = moment_now(); /* the server's clock may be before it */
-    char ago[MOMENT_BYTES] = "", value[METRIC_VALUE_BYTES];
+    char ago[MOMENT_BYTES] = "";
     if (isfinite(moment))
         moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
     table_put(table, "%s", text(metric, "name"));
-    table_put(table, "%s", metric_value_text(text(metric, "name"), number(last, "value"), value));
+    put_value(table, metric, "value");
+    if (spread)
+        put_spread(table, metric);
     if (isfinite(step) && strncmp(text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
         table_put(table, "%.0f", step);
     else
@@ -113,12 +147,17 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
     const double joules = number(reply, "energy");
     char energy[METRIC_VALUE_BYTES];
     struct table table;
+    bool spread = false;
     if (!cJSON_GetArraySize(metrics)) {
         fprintf(output, "run %" PRId64 " has no metrics yet\n", run);
         return WEFT_OK;
     }
-    table_begin(&table, list_columns, sizeof list_columns / sizeof *list_columns);
-    cJSON_ArrayForEach(metric, metrics) put_metric(&table, metric);
+    cJSON_ArrayForEach(metric, metrics) spread = spread || is_of_several(metric);
+    if (spread)
+        table_begin(&table, long_columns, sizeof long_columns / sizeof *long_columns);
+    else
+        table_begin(&table, short_columns, sizeof short_columns / sizeof *short_columns);
+    cJSON_ArrayForEach(metric, metrics) put_metric(&table, metric, spread);
     weft_status status = table_print(&table, output, error);
     table_end(&table);
     if (status == WEFT_OK && isfinite(joules))
@@ -148,7 +187,7 @@ struct curve {
     char name[256];
     double *x, *mean, *lowest, *highest; /* one piece of memory, at `x` */
     size_t count;
-    double points;
+    double points, nan, infinite; /* that it stands for; of these, not drawn */
 };
 
 static void read_column(const cJSON *reply, const char *key, double *values, size_t count)
@@ -171,7 +210,9 @@ static weft_status read_curve(const cJSON *reply, const char *name, struct curve
                             .lowest = values + 2 * count,
                             .highest = values + 3 * count,
                             .count = count,
-                            .points = number(reply, "points")};
+                            .points = number(reply, "points"),
+                            .nan = number(reply, "nan") - number(reply, "infinite"),
+                            .infinite = number(reply, "infinite")};
     snprintf(curve->name, sizeof curve->name, "%s", name);
     read_column(reply, "x", curve->x, count);
     read_column(reply, "mean", curve->mean, count);
@@ -207,7 +248,12 @@ static weft_status print_curve(const struct curve *curve, FILE *output, struct e
         chart.last = last;
     }
     snprintf(shown, sizeof shown, "%s", curve->name);
-    fprintf(output, "%s: %.0f points\n", text_printable(shown), isfinite(curve->points) ? curve->points : 0);
+    fprintf(output, "%s: %.0f points", text_printable(shown), isfinite(curve->points) ? curve->points : 0);
+    if (curve->nan > 0)
+        fprintf(output, ", %.0f of them NaN", curve->nan);
+    if (curve->infinite > 0)
+        fprintf(output, ", %.0f of them infinite", curve->infinite);
+    fputc('\n', output);
     return text_chart_print(&chart, output, error);
 }
 
@@ -344,7 +390,8 @@ const struct command command_metrics = {
     .group = COMMAND_PLATFORM,
     .summary = "show what a run of the platform reports and uses: a list, curves, every point",
     .description =
-        "Without names: its metrics with their newest values, and its energy. With names: a curve of each, '*' its "
+        "Without names: its metrics with the newest values, the mean of all ranks with their lowest and highest, and "
+        "its energy. With names: a curve of each, '*' its "
         "mean "
         "and ':' what lies between its lowest and its highest value, ranks and neighbouring steps together.\n\n"
         "A program reports a metric by weft_report(), by a line of JSON on its standard output or in the file that "

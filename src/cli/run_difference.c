@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/arguments.h"
+#include "cli/metric_value.h"
 #include "cli/moments.h"
 #include "cli/platform_client.h"
 
@@ -309,9 +310,10 @@ static const char *last_text(const cJSON *metric, char *buffer, size_t size)
     if (!last)
         return NULL;
     if (field_present(last, "step"))
-        snprintf(buffer, size, "%.6g at step %" PRId64, field_number(last, "value"), field_integer(last, "step"));
+        snprintf(buffer, size, "%.6g at step %" PRId64, metric_value_of(field(last, "value")),
+                 field_integer(last, "step"));
     else
-        snprintf(buffer, size, "%.6g", field_number(last, "value"));
+        snprintf(buffer, size, "%.6g", metric_value_of(field(last, "value")));
     return buffer;
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "insight/metric_text.h"
 
-#include "base/text.h"
 #include "insight/metric_lines.h"
 
 #include <inttypes.h>
@@ -23,7 +22,7 @@ void metric_text_begin(struct metric_text *text, int64_t step, int64_t time)
     buffer_put(&text->bytes, head, (size_t)length);
 }
 
-static const char *write_number(double value, char number[TEXT_NUMBER_BYTES])
+const char *metric_text_number(double value, char number[TEXT_NUMBER_BYTES])
 {
     if (isfinite(value))
         return text_number(value, number);
@@ -51,7 +50,7 @@ bool metric_text_put(struct metric_text *text, const char *name, double value)
     if (text->count == METRIC_LINE_VALUES || strnlen(name, METRIC_NAME_MOST + 1) > METRIC_NAME_MOST)
         return false;
     size_t length = 2 + escape(name, member + 2);
-    length += (size_t)sprintf(member + length, "\":%s", write_number(value, number));
+    length += (size_t)sprintf(member + length, "\":%s", metric_text_number(value, number));
     if (buffer_size(&text->bytes) + length + 1 > METRIC_LINE_MOST)
         return false;
     buffer_put(&text->bytes, member, length);

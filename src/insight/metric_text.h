@@ -15,6 +15,7 @@
 #ifndef WEFT_INSIGHT_METRIC_TEXT_H
 #define WEFT_INSIGHT_METRIC_TEXT_H
 
+#include "base/text.h"
 #include "control/frame.h"
 
 #include <stdbool.h>
@@ -31,6 +32,9 @@ void metric_text_begin(struct metric_text *text, int64_t step, int64_t time);
 
 /** Add a value. False: this one does not fit any more, and the line is as it was. */
 bool metric_text_put(struct metric_text *text, const char *name, double value);
+
+/** A number as such a line has it: "1.25", "NaN", "Infinity", "-Infinity". Returns it, which may be `buffer`. */
+const char *metric_text_number(double value, char buffer[TEXT_NUMBER_BYTES]);
 
 /** End it, without a newline. */
 void metric_text_end(struct metric_text *text);

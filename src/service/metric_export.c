@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "control/frame.h"
 #include "insight/metric_points.h"
+#include "insight/metric_text.h"
 #include "service/service_state.h"
 
 #include <inttypes.h>
@@ -53,17 +54,17 @@ static weft_status write_point(void *state, int64_t rank, int64_t attempt, const
 {
     struct export *export = state;
     char line[160], number[TEXT_NUMBER_BYTES];
+    const char *quote = isfinite(point->value) ? "" : "\"";
     const int64_t time = point->time < 0 ? -point->time : point->time;
     int length;
-    text_number(point->value, number);
     if (export->json)
-        length = snprintf(line, sizeof line, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%s]",
-                          export->begun ? "," : "", rank, attempt, point->step, point->time / 1000,
-                          isfinite(point->value) ? number : "null");
+        length = snprintf(line, sizeof line, "%s[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%s%s%s]",
+                          export->begun ? "," : "", rank, attempt, point->step, point->time / 1000, quote,
+                          metric_text_number(point->value, number), quote);
     else
-        length =
-            snprintf(line, sizeof line, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%s%" PRId64 ".%06" PRId64 ",%s\n", rank,
-                     attempt, point->step, point->time < 0 ? "-" : "", time / 1000000, time % 1000000, number);
+        length = snprintf(line, sizeof line, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%s%" PRId64 ".%06" PRId64 ",%s\n",
+                          rank, attempt, point->step, point->time < 0 ? "-" : "", time / 1000000, time % 1000000,
+                          text_number(point->value, number));
     export->begun = true;
     buffer_put(&export->piece, line, (size_t)length);
     return export->piece.failed ? error_memory(error, sizeof line, "an export of metrics") : WEFT_OK;

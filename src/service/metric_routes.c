@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The metrics of a run: which there are, curves of them, and every point (metric_export.c). */
 #include "insight/metric_draw.h"
+#include "insight/metric_latest.h"
 #include "insight/metric_names.h"
-#include "insight/metric_points.h"
+#include "insight/metric_text.h"
+#include "insight/metric_unit.h"
 #include "platform/run_metrics.h"
 #include "service/metric_export.h"
 #include "service/schema_text.h"
@@ -20,13 +22,23 @@ static int64_t milliseconds_of(int64_t time)
 
 /* ---- which there are --------------------------------------------------------------------------------------------- */
 
+/* JSON has no numbers that are not finite: they are texts. */
+static void put_value(struct json_writer *answer, const char *key, double value)
+{
+    char number[TEXT_NUMBER_BYTES];
+    if (isfinite(value))
+        json_put_number(answer, key, value);
+    else
+        json_put_text(answer, key, metric_text_number(value, number));
+}
+
 static weft_status put_name(struct json_writer *answer, struct metric_store *store, int64_t run,
                             const struct metric_name *name, struct error *error)
 {
-    struct metric_point point;
+    struct metric_latest latest;
     bool found;
     char group[METRIC_NAME_MOST + 1];
-    weft_status status = metric_points_last(store, run, name->name, METRIC_ANY, &point, &found, error);
+    weft_status status = metric_latest(store, run, name->name, &latest, &found, error);
     if (status != WEFT_OK)
         return status;
     memcpy(group, name->name, name->group);
@@ -34,13 +46,17 @@ static weft_status put_name(struct json_writer *answer, struct metric_store *sto
     json_open_object(answer, NULL);
     json_put_text(answer, "name", name->name);
     json_put_text(answer, "group", group);
+    json_put_text(answer, "unit", metric_unit(name->name));
     json_put_integer(answer, "ranks", name->ranks);
     json_put_integer(answer, "attempts", name->attempts);
     if (found) {
         json_open_object(answer, "last");
-        json_put_integer(answer, "step", point.step);
-        json_put_integer(answer, "time", milliseconds_of(point.time));
-        json_put_number(answer, "value", point.value);
+        json_put_integer(answer, "step", latest.step);
+        json_put_integer(answer, "time", milliseconds_of(latest.time));
+        put_value(answer, "value", latest.mean);
+        put_value(answer, "lowest", latest.lowest);
+        put_value(answer, "highest", latest.highest);
+        json_put_integer(answer, "ranks", latest.ranks);
         json_close(answer);
     } else {
         json_put_tree(answer, "last", NULL);
@@ -130,6 +146,7 @@ static weft_status put_curve(struct json_writer *answer, struct metric_store *st
     json_put_text(answer, "axis", times ? "times" : "steps");
     json_put_integer(answer, "points", (int64_t)curve->points);
     json_put_integer(answer, "nan", (int64_t)(curve->nan + curve->infinite[0] + curve->infinite[1]));
+    json_put_integer(answer, "infinite", (int64_t)(curve->infinite[0] + curve->infinite[1]));
     json_put_bool(answer, "whole", curve->whole);
     json_open_array(answer, "ranks");
     for (size_t i = 0; i < count; i++)
@@ -222,7 +239,8 @@ static const struct route routes[] = {
      .operation = "exportMetric",
      .tag = "metrics",
      .summary = "Every point of a metric: CSV (rank, attempt, step, time in seconds since 1970, value), or JSON with "
-                "the same columns and the time in milliseconds.",
+                "the same columns and the time in milliseconds, where values that are not finite are the texts NaN, "
+                "Infinity and -Infinity.",
      .permission = ROUTE_VIEWER,
      .parameters = point_parameters,
      .project_of = service_project_of_run,
@@ -231,20 +249,28 @@ static const struct route routes[] = {
 };
 
 static const struct schema schemas[] = {
+    {"MetricValue", SCHEMA({"description":
+        "A number; one that is not finite is the text NaN, Infinity or -Infinity, as JSON has no such numbers."})},
     {"Metrics", SCHEMA({"type": "object", "required": ["metrics"], "properties": {
         "metrics": {"type": "array", "items": {"type": "object", "properties": {
             "name": {"type": "string"},
             "group": {"type": "string", "description": "What stands before the last slash of the name."},
             "ranks": {"type": "integer"}, "attempts": {"type": "integer"},
-            "last": {"type": "object", "nullable": true, "description": "Of the lowest rank.", "properties": {
-                "step": {"type": "integer"}, "time": {"type": "integer"},
-                "value": {"type": "number", "nullable": true}}}}}},
+            "unit": {"type": "string", "description": "Of what is measured: share (0 to 1), bytes, bytes/s, CPUs, s, J, W, °C; else empty."},
+            "last": {"type": "object", "nullable": true,
+                "description": "Of the last step that all ranks have reached: the mean of their newest values there, and their lowest and highest.",
+                "properties": {
+                    "step": {"type": "integer"}, "time": {"type": "integer"},
+                    "value": {"$ref": "#/components/schemas/MetricValue"},
+                    "lowest": {"$ref": "#/components/schemas/MetricValue"}, "highest": {"$ref": "#/components/schemas/MetricValue"},
+                    "ranks": {"type": "integer", "description": "That it is of; one that was silent for a minute is not waited for."}}}}}},
         "energy": {"type": "number", "nullable": true,
                    "description": "Joules that its GPUs, and its part of the processors, have taken so far."}}})},
     {"Curve", SCHEMA({"type": "object", "required": ["x", "mean", "lowest", "highest"], "properties": {
         "name": {"type": "string"}, "axis": {"type": "string", "enum": ["steps", "times"]},
         "points": {"type": "integer", "description": "That it stands for."},
-        "nan": {"type": "integer", "description": "Of these, not finite."},
+        "nan": {"type": "integer", "description": "Of these, not finite: no column has them."},
+        "infinite": {"type": "integer", "description": "Of those, plus or minus infinity."},
         "whole": {"type": "boolean", "description": "Each place of x is all that was reported at one step, or time."},
         "ranks": {"type": "array", "items": {"type": "integer"}, "description": "That have reported it."},
         "x": {"type": "array", "items": {"type": "integer"}},

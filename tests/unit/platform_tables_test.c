@@ -9,6 +9,7 @@
 #include "cli/moments.h"
 #include "cli/run_reference.h"
 #include "cli/table.h"
+#include "insight/metric_unit.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -229,7 +230,7 @@ static void what_is_measured_has_its_unit(void **state)
         {"system/machine/memory/used", INFINITY, "inf"},
         {"system/machine/memory/used", NAN, "nan"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_string_equal(metric_value_text(cases[i].name, cases[i].value, text), cases[i].text);
+        assert_string_equal(metric_value_text(metric_unit(cases[i].name), cases[i].value, text), cases[i].text);
 }
 
 /* ---- amounts ----------------------------------------------------------------------------------------------------- */
