@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
+import { numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
 import { cancelledRun, curvesSay, failedRun, liveLogs, narrowParts, noRun, savedLog } from "./run.mjs";
@@ -382,6 +383,25 @@ async function functions(page, platform) {
             refused,
             times: [0.034, 4.27, 42, 192, 7500, 273600, 86400].map(format.duration),
             figures: [0, 1, 0.5, 1234567, 0.00042, -3.25, 98765.4321, NaN].map(format.figure),
+            quantities: [
+                [0.594, "share"],
+                [25276518400, "bytes"],
+                [1572864, "bytes/s"],
+                [61, "°C"],
+                [2.5, "CPUs"],
+                [192, "s"],
+                [1.25, ""],
+                ["Infinity", "bytes"],
+                ["NaN", ""],
+            ].map(([value, unit]) => format.quantity(value, unit)),
+            scales: [
+                [0.25, "share"],
+                [25769803776, "bytes"],
+                [0, "bytes"],
+                [524288, "bytes/s"],
+                [60, "W"],
+                [0.5, ""],
+            ].map(([value, unit]) => format.scaleQuantity(value, unit)),
             sizes: [0, 1023, 1536, 1493172224].map(format.bytes),
             slots: slotNumbers("0-2,5,7-8"),
             smoothed: smooth([1, 1, null, 1], 0.9).map((value) => value && Number(value.toFixed(9))),
@@ -392,6 +412,8 @@ async function functions(page, platform) {
         refused: "A quote (') has no end.",
         times: ["34 ms", "4.2 s", "42 s", "3 m 12 s", "2 h 05 m", "3 d 4 h", "1 d"],
         figures: ["0", "1", "0.5", "1.235 M", "4.20 e−4", "−3.25", "98.77 k", "–"],
+        quantities: ["59 %", "23.5 GiB", "1.50 MiB/s", "61 °C", "2.5 CPUs", "3 m 12 s", "1.25", "∞", "NaN"],
+        scales: ["25 %", "24 GiB", "0 B", "512 KiB/s", "60 W", "0.5"],
         sizes: ["0 B", "1023 B", "1.50 KiB", "1.39 GiB"],
         slots: [0, 1, 2, 5, 7, 8],
         smoothed: [1, 1, null, 1],
@@ -428,6 +450,7 @@ async function main() {
         await perform("fork and stop", () => forkAndStop(page, platform, known));
         await perform("live logs", () => liveLogs(page, platform));
         await perform("curves say", () => curvesSay(page, platform, known));
+        await perform("numbers of curves", () => numbersOfCurves(page, platform, known));
         await perform("a failed run", () => failedRun(page, platform));
         await perform("a cancelled run", () => cancelledRun(page, platform, known));
         await perform("no run", () => noRun(page, platform));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ranks of a curve: a button for each, with its colour and its value where the pointer is, which hides and shows it.
 import { fill, make } from "./dom.js";
-import { figure, several } from "./format.js";
+import { several } from "./format.js";
 
 export class RankBar {
-    /** `toggle` is called with the rank whose button was pressed. */
-    constructor(toggle) {
+    /** `toggle` is called with the rank whose button was pressed, `figure` gives a value as a text. */
+    constructor(toggle, figure) {
         this.toggle = toggle;
+        this.figure = figure;
         this.element = make("div.ranks", { hidden: true });
         this.buttons = [];
         this.shape = "";
@@ -35,7 +36,7 @@ export class RankBar {
     /** Their values, in the order of the buttons; `near` is the index of the one that the pointer is at, or -1. */
     values(values, near = -1) {
         this.buttons.forEach((button, index) => {
-            const text = figure(values[index]);
+            const text = this.figure(values[index]);
             if (button.lastChild.textContent !== text) button.lastChild.textContent = text;
             button.classList.toggle("near", index === near);
         });

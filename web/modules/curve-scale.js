@@ -2,7 +2,7 @@
 // Axes, ranges and marks of curves, for uPlot.
 /* global uPlot */
 import { token } from "./dom.js";
-import { scaleFigure, timeLabel, whole } from "./format.js";
+import { scaleFigure, scaleQuantity, timeLabel, whole } from "./format.js";
 
 /** The axes of a plot; `time`: x is milliseconds since 1970. */
 export function axes(time) {
@@ -31,6 +31,15 @@ export function axes(time) {
             values: (plot, values) => values.map((value) => (value === null ? "" : scaleFigure(value))),
         },
     ];
+}
+
+/** What the axis of y has besides, for values of a unit: room for it, and bytes in steps of two. */
+export function unitAxis(unit) {
+    return {
+        size: unit === "bytes/s" ? 72 : 60,
+        values: (plot, values) => values.map((value) => (value === null ? "" : scaleQuantity(value, unit))),
+        ...(unit.startsWith("bytes") && { incrs: Array.from({ length: 60 }, (none, power) => 2 ** power) }),
+    };
 }
 
 /** The scale of y: a little room above and below, also where all values are the same. */

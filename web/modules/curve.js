@@ -5,9 +5,9 @@
 import { download, get } from "./api.js";
 import { drawing } from "./components.js";
 import { RankBar } from "./curve-ranks.js";
-import { axes, logarithmicAxis, valueScale } from "./curve-scale.js";
+import { axes, logarithmicAxis, unitAxis, valueScale } from "./curve-scale.js";
 import { fill, make, token } from "./dom.js";
-import { figure, seconds, whole } from "./format.js";
+import { quantity, seconds, whole } from "./format.js";
 
 const ranksMost = 32; // lines at once
 const tryAgainAfter = 5000;
@@ -88,7 +88,10 @@ export class Curve {
             this.largerTool.setAttribute("aria-pressed", String(this.element.classList.contains("wide")));
         });
         this.box = make("div.plot", { ondblclick: () => this.options.zoom(null) });
-        this.rankBar = new RankBar((number) => this.toggleRank(number));
+        this.rankBar = new RankBar(
+            (number) => this.toggleRank(number),
+            (value) => this.figure(value),
+        );
         this.old = make("span.old", { hidden: true });
         this.note = make("p.note.soft.small", { hidden: true });
         const short = this.ofMachine
@@ -268,6 +271,7 @@ export class Curve {
     nothing() {
         const { x, highest } = this.answer.mean;
         if (x.length === 0) return "There is nothing in this part.";
+        if (highest.every((value) => value === null)) return "No value is finite.";
         if (x.length === 1 && !this.range) return "One sample, which makes no curve.";
         if (this.logarithmic && !highest.some((value) => value > 0))
             return "No value is above 0: a logarithmic scale has no place for them.";
@@ -324,16 +328,25 @@ export class Curve {
                 setSelect: [(plot) => this.selected(plot)],
             },
         });
+        if (this.metric.unit) Object.assign(options.axes[1], unitAxis(this.metric.unit));
         if (this.logarithmic) Object.assign(options.axes[1], logarithmicAxis());
         this.plot = new uPlot(options, data, this.box);
     }
 
-    /* A logarithmic scale shows a part of them only. */
+    /* A logarithmic scale shows a part of them only, and no scale what is not finite. */
     noteLeftOut() {
-        const values = this.answer.mean.mean.filter((value) => value !== null);
-        const left = this.logarithmic ? values.filter((value) => value <= 0).length : 0;
-        this.note.hidden = left === 0 || left === values.length;
-        fill(this.note, `${whole(left)} of ${whole(values.length)} points are not above 0, and left out.`);
+        const { mean, nan, infinite } = this.answer.mean;
+        const values = mean.filter((value) => value !== null);
+        const low = this.logarithmic ? values.filter((value) => value <= 0).length : 0;
+        const lost = [nan > infinite && `${whole(nan - infinite)} NaN`, infinite > 0 && `${whole(infinite)} infinite`];
+        const words = [
+            low > 0 &&
+                low < values.length &&
+                `${whole(low)} of ${whole(values.length)} points are not above 0, and left out.`,
+            nan > 0 && `Points left out: ${lost.filter(Boolean).join(", ")}.`,
+        ].filter(Boolean);
+        this.note.hidden = words.length === 0;
+        fill(this.note, words.join(" "));
     }
 
     toggleRank(rank) {
@@ -360,10 +373,20 @@ export class Curve {
         fill(
             this.read,
             last && [
-                make("b", {}, figure(last.value)),
-                this.ofMachine ? ` at ${seconds(last.time)}` : ` at ${whole(last.step)}`,
+                make("b", {}, this.figure(last.value)),
+                this.spread(last.lowest, last.highest),
+                this.axis === "times" ? ` at ${seconds(last.time)}` : ` at ${whole(last.step)}`,
             ],
         );
+    }
+
+    figure(value) {
+        return quantity(value, this.metric.unit);
+    }
+
+    /* Where ranks differ: from what to what. */
+    spread(lowest, highest) {
+        return this.metric.ranks > 1 && highest !== lowest ? ` (${this.figure(lowest)} to ${this.figure(highest)})` : "";
     }
 
     readAt(plot) {
@@ -379,16 +402,13 @@ export class Curve {
             this.rankBar.values(plot.data.slice(1).map((values) => values[at]), near - 1);
             fill(
                 this.read,
-                near > 0 && [make("b", {}, figure(plot.data[near][at])), ` ${plot.series[near].label}`],
+                near > 0 && [make("b", {}, this.figure(plot.data[near][at])), ` ${plot.series[near].label}`],
                 ` at ${where}`,
             );
             return;
         }
         const [, highest, lowest, mean] = plot.data;
-        const spread =
-            this.metric.ranks > 1 && highest[at] !== lowest[at]
-                ? ` (${figure(lowest[at])} to ${figure(highest[at])})`
-                : "";
-        fill(this.read, make("b", {}, figure((plot.data[4] ?? mean)[at])), `${spread} at ${where}`);
+        const spread = this.spread(lowest[at], highest[at]);
+        fill(this.read, make("b", {}, this.figure((plot.data[4] ?? mean)[at])), `${spread} at ${where}`);
     }
 }

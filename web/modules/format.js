@@ -145,8 +145,11 @@ function prefixed(value) {
     return `${Number((value / unit).toPrecision(4))}${name}`.replace("-", "−");
 }
 
-/** A value of a metric: four digits that count. */
+const notFinite = { NaN: "NaN", Infinity: "∞", "-Infinity": "−∞" };
+
+/** A value of a metric: four digits that count. One that is not finite is a text of that name (the server's). */
 export function figure(value) {
+    if (typeof value === "string") return notFinite[value] ?? "–";
     if (value === null || value === undefined || !Number.isFinite(value)) return "–";
     const size = Math.abs(value);
     if (size === 0) return "0";
@@ -175,6 +178,28 @@ export function scaleFigure(value) {
         .replace("e", " e")
         .replace("+", "")
         .replaceAll("-", "−");
+}
+
+const quantities = {
+    share,
+    bytes: (value) => bytes(Math.round(value)),
+    "bytes/s": (value) => `${bytes(Math.round(value))}/s`,
+    s: duration,
+    J: energy,
+};
+
+/** A value of a metric with its unit, as the server names that: "59 %", "24.1 GiB", "61 °C". */
+export function quantity(value, unit) {
+    if (!unit || !Number.isFinite(value)) return figure(value);
+    return quantities[unit]?.(value) ?? `${figure(value)} ${unit}`;
+}
+
+/** A value beside an axis, as short as can be: with its unit, if it has one. */
+export function scaleQuantity(value, unit) {
+    if (unit === "share") return `${scaleFigure(value * 100)} %`;
+    if (unit.startsWith("bytes")) return quantity(value, unit).replace(/\.0+(?= )/, "");
+    if (unit === "s" || unit === "J") return value === 0 ? "0" : quantity(value, unit);
+    return unit ? `${scaleFigure(value)} ${unit}` : scaleFigure(value);
 }
 
 /** Slot-minutes: "93,210", "28.8", "0.03". */
