@@ -37,9 +37,8 @@ extern const char *const run_option_launches[];
                    "ranks: the program is started once on every slot of all nodes, as ranks of one job, usually; "     \
                    "nodes: once on each node; first: once on the first node, which starts what it likes"),             \
         CLI_INTEGER("processors", 0, "N", &(chosen).processors, NULL, 1, 65536,                                        \
-                    "processors on each node; usually in proportion to the slots"),                                    \
-        CLI_BYTES("memory", 0, "SIZE", &(chosen).memory, NULL,                                                         \
-                  "memory on each node; usually in proportion to the slots"),                                          \
+                    "processors that each node needs; they go with the slots"),                                        \
+        CLI_BYTES("memory", 0, "SIZE", &(chosen).memory, NULL, "memory that each node needs; it goes with the slots"), \
         CLI_TEXT("time", 't', "TIME", &(chosen).time, NULL,                                                            \
                  "each attempt is ended after so long: 90s, 30m, 6h, 2d ...; usually 1d"),                             \
         CLI_TEXT("slice", 0, "TIME", &(chosen).slice, NULL,                                                            \

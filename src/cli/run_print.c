@@ -146,6 +146,20 @@ static const char *launch_text(const char *launch)
                                           : launch;
 }
 
+/* What each node has to have besides its slots. */
+static void print_shares(const cJSON *asked, FILE *output)
+{
+    char text[128] = "", bytes[48];
+    const int64_t processors = field_integer(asked, "processors"), memory = field_integer(asked, "memory");
+    if (processors > 0)
+        snprintf(text, sizeof text, "%" PRId64 " processor%s%s", processors, processors == 1 ? "" : "s",
+                 memory > 0 ? " and " : " on each node");
+    if (memory > 0)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s of memory on each node",
+                 text_bytes((uint64_t)memory, bytes, sizeof bytes));
+    print_value(output, "with", text);
+}
+
 static void print_asked(const cJSON *run, FILE *output)
 {
     const cJSON *asked = field(run, "specification");
@@ -156,6 +170,7 @@ static void print_asked(const cJSON *run, FILE *output)
         field_true(run, "preemptible") ? ", preemptible" : "", field_true(run, "interactive") ? ", interactive" : "",
         field_true(run, "may_span_pods") ? ", may span Pods" : "", field_number(run, "retries") > 0 ? ", retried" : "");
     print_value(output, "asked for", text);
+    print_shares(asked, output);
     snprintf(text, sizeof text, "%s", moment_span(field_integer(run, "time_limit") * 1000, span));
     if (field_number(run, "time_slice") > 0)
         snprintf(text, sizeof text, "%s, in slices of %s", span,

@@ -2,6 +2,8 @@
 /* What there is: the engine's hosts, by Pod, in the registry and the scheduler. */
 #include "platform/controller_state.h"
 
+#include "base/text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +46,10 @@ static bool see_host(void *context, const struct engine_host *host)
     if (seen->status != WEFT_OK)
         return false;
     const struct controlled_host *added = &controller->hosts[controller->host_count - 1];
-    struct registry_host row = {.slots = host->slots, .slot_kind = host->gpus ? SLOT_GPU : SLOT_CPU};
+    struct registry_host row = {.slots = host->slots,
+                                .processors = host->processors,
+                                .memory = host->memory,
+                                .slot_kind = host->gpus ? SLOT_GPU : SLOT_CPU};
     memcpy(row.host, added->name, sizeof row.host);
     memcpy(row.pod, added->pod, sizeof row.pod);
     seen->status = registry_host_put(controller->config.registry, &row, seen->now, seen->error);
@@ -232,15 +237,96 @@ weft_status hosts_check(const struct controller *controller, uint32_t nodes, uin
                      spans ? "all Pods together have" : "no Pod has more than", there, there == 1 ? "" : "s");
 }
 
+/* ---- processors and memory ------------------------------------------------------------------------------------------
+ */
+
+/* Of what a host has, `asked` of it on a node. */
+struct share {
+    int64_t asked;
+    int64_t (*has)(const struct controlled_host *host); /* 0: not known */
+};
+
+static int64_t processors_of(const struct controlled_host *host)
+{
+    return host->processors;
+}
+
+static int64_t memory_of(const struct controlled_host *host)
+{
+    return host->memory;
+}
+
+/* The host with so many slots of which they come with the least, if that is less than was asked for; or NULL. */
+static const struct controlled_host *falls_short(const struct controller *controller, const struct share *share,
+                                                 uint32_t slots)
+{
+    const struct controlled_host *least = NULL;
+    for (uint32_t i = 0; i < controller->host_count; i++) {
+        const struct controlled_host *host = &controller->hosts[i];
+        const int64_t has = share->has(host);
+        if (host->slots < slots || !is_there(host) || !has || has * slots >= share->asked * host->slots)
+            continue;
+        if (!least || has * least->slots < share->has(least) * host->slots)
+            least = host;
+    }
+    return least;
+}
+
+/* The fewest slots of a node, at least `slots`, that come with what was asked for; 0: there are none. */
+static uint32_t slots_that_suffice(const struct controller *controller, const struct share *share,
+                                   const struct run_specification *asked, uint32_t slots)
+{
+    for (; slots <= SLOT_SET_MOST; slots++)
+        if (most_hosts(controller, slots, asked->may_span_pods, is_there) >= (uint32_t)asked->nodes &&
+            !falls_short(controller, share, slots))
+            return slots;
+    return 0;
+}
+
+static char *say_amount(bool memory, double amount, char *text, size_t size)
+{
+    if (memory)
+        return text_bytes((uint64_t)amount, text, size);
+    snprintf(text, size, "%.6g processor%s", amount, amount == 1 ? "" : "s");
+    return text;
+}
+
+weft_status hosts_check_share(const struct controller *controller, const struct run_specification *asked,
+                              struct error *error)
+{
+    const struct share shares[] = {{asked->processors, processors_of}, {asked->memory, memory_of}};
+    const uint32_t slots = (uint32_t)asked->slots;
+    for (int memory = 0; memory < 2; memory++) {
+        const struct share *share = &shares[memory];
+        const struct controlled_host *host = falls_short(controller, share, slots);
+        char wanted[48], has[48], comes[48], advice[64] = "no number of slots here comes with so much: ask for less";
+        if (!host)
+            continue;
+        const double of_host = (double)share->has(host);
+        const uint32_t suffice = slots_that_suffice(controller, share, asked, slots);
+        if (suffice)
+            snprintf(advice, sizeof advice, "ask for at least %u slots a node, or for less", suffice);
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "a node asks for %s, but %u slot%s of host '%s', which has %u slot%s and %s, come%s with %s: %s",
+            say_amount(memory, (double)share->asked, wanted, sizeof wanted), slots, slots == 1 ? "" : "s", host->name,
+            host->slots, host->slots == 1 ? "" : "s", say_amount(memory, of_host, has, sizeof has),
+            slots == 1 ? "s" : "", say_amount(memory, of_host * slots / host->slots, comes, sizeof comes), advice);
+    }
+    return WEFT_OK;
+}
+
 weft_status controller_hosts_changed(struct controller *controller, struct error *error)
 {
     for (uint32_t i = 0; i < controller->host_count; i++) {
         struct registry_host host;
         weft_status status = registry_host_get(controller->config.registry, controller->hosts[i].name, &host, error);
         if (status == WEFT_ERROR_ARGUMENT) /* it was lost, and is forgotten */
-            host.state = REGISTRY_HOST_LOST;
+            host = (struct registry_host){.state = REGISTRY_HOST_LOST};
         else if (status != WEFT_OK)
             return status;
+        controller->hosts[i].processors = host.processors;
+        controller->hosts[i].memory = host.memory;
         controller->hosts[i].state = host.state;
         scheduler_drain_host(controller->scheduler, i, host.state != REGISTRY_HOST_UP);
     }

@@ -287,9 +287,9 @@ weft_status controller_check(const struct controller *controller, const struct r
         request_of(specification->nodes, specification->slots, 0, specification->preemptible, personal);
     request.gang.spans = specification->may_span_pods;
     status = scheduler_check(controller->scheduler, &request, error);
-    return status == WEFT_OK
-               ? hosts_check(controller, request.gang.nodes, request.gang.slots, specification->may_span_pods, error)
-               : status;
+    if (status == WEFT_OK)
+        status = hosts_check(controller, request.gang.nodes, request.gang.slots, specification->may_span_pods, error);
+    return status == WEFT_OK ? hosts_check_share(controller, specification, error) : status;
 }
 
 /* What was under way is under way again. */

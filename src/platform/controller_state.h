@@ -21,7 +21,8 @@
 struct controlled_host {
     char name[PLATFORM_NAME_BYTES], pod[PLATFORM_NAME_BYTES];
     uint32_t slots;
-    uint64_t used; /**< a set (slot_set.h): those that an attempt has */
+    int64_t processors, memory; /**< memory in bytes; 0: not known */
+    uint64_t used;              /**< a set (slot_set.h): those that an attempt has */
     enum registry_host_state state;
 };
 
@@ -172,6 +173,13 @@ weft_status hosts_open(struct controller *controller, int64_t now, struct error 
 /** Whether enough hosts take runs for this one to be placed at all, and that as a sentence if not. */
 bool hosts_suffice(const struct controller *controller, const struct controlled_run *run);
 char *hosts_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
+
+/**
+ * Whether every host where it may be placed comes with the processors and the memory that it asks for: those of a host
+ * go with its slots, in proportion. Errors: ARGUMENT, and how many slots to ask for instead.
+ */
+weft_status hosts_check_share(const struct controller *controller, const struct run_specification *asked,
+                              struct error *error);
 
 /** Whether there are such hosts besides those that are lost. Errors: ARGUMENT, and why not. */
 weft_status hosts_check(const struct controller *controller, uint32_t nodes, uint32_t slots, bool spans,

@@ -82,8 +82,9 @@ struct engine_host {
     const char *pod; /**< the hosts that are joined by one fast fabric with it; "": those of which nothing is known */
     uint32_t slots;
     bool gpus;
-    bool up;            /**< false: nothing can be started there now */
-    const char *reason; /**< why not; "" while it is up */
+    bool up;                    /**< false: nothing can be started there now */
+    const char *reason;         /**< why not; "" while it is up */
+    int64_t processors, memory; /**< of all its slots together, memory in bytes; 0: not known */
 };
 
 enum engine_node_state {

@@ -3,9 +3,11 @@
  * The engine of this machine: an agent (node_agent.h) for each node of an attempt, and folders through which both
  * speak.
  *
- * It can pretend that its slots belong to several hosts. Everything that it knows of attempts is in its folder, so that
- * an engine that is opened later, after the death of the process that held the first one at whatever moment, goes on
- * with them. Two engines on one folder at a time do no harm, but each is told by its own polls alone.
+ * It can pretend that its slots belong to several hosts; the machine's processors and memory are then divided among
+ * them by their slots. A CPU slot counts as a processor at least, however few the machine has. Everything that it knows
+ * of attempts is in its folder, so that an engine that is opened later, after the death of the process that held the
+ * first one at whatever moment, goes on with them. Two engines on one folder at a time do no harm, but each is told by
+ * its own polls alone.
  *
  * The folder is for the engine's user alone: it holds what programs print, and their environments. Where a run has
  * another user, that one's processes can reach the file of metrics in it, and the agent's socket for commands that are

@@ -32,6 +32,7 @@ struct local_host {
     char *name, *pod;
     uint32_t slots;
     bool gpus;
+    int64_t processors, memory; /* its share of the machine's; 0: not known */
 };
 
 struct engine_local {

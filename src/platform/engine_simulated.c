@@ -454,7 +454,7 @@ static weft_status simulated_hosts(struct engine *engine, engine_host_visit *vis
     struct engine_simulated *simulated = simulated_of(engine);
     for (uint32_t i = 0; i < simulated->host_count; i++) {
         const struct simulated_host *host = &simulated->hosts[i];
-        struct engine_host told = {host->name, host->pod, host->slots, host->gpus, !*host->reason, host->reason};
+        struct engine_host told = {host->name, host->pod, host->slots, host->gpus, !*host->reason, host->reason, 0, 0};
         if (!visit(context, &told))
             break;
     }

@@ -15,8 +15,8 @@
  *     launch        text   | "ranks": the command is started as a rank on every slot of all nodes (by weft run, where
  *                            that is more than one); "nodes": once on each node; "first": once on the first, which
  *                            starts what it likes on the others, by `weft run --hosts "$WEFT_NODE_HOSTS"` say
- *     processors    number | 0: on each node; 0 is in proportion to the slots
- *     memory        number | 0: bytes on each node; 0 is in proportion to the slots
+ *     processors    number | 0: needed on each node; 0 is as many as come with its slots, in proportion
+ *     memory        number | 0: bytes needed on each node; 0 likewise
  *     time_limit    text   | "1d": a duration such as "6h", or a number of seconds; each attempt is ended after it
  *     time_slice    text   | 0: so long it may run at a time before others have their turn; 0: no such limit
  *     preemptible   bool   | false: may be stopped at a checkpoint and run again later

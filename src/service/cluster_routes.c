@@ -13,6 +13,14 @@
 
 /* ---- the cluster ------------------------------------------------------------------------------------------------ */
 
+static void put_known(struct json_writer *writer, const char *key, int64_t value)
+{
+    if (value)
+        json_put_integer(writer, key, value);
+    else
+        json_put_tree(writer, key, NULL);
+}
+
 static void put_host(struct json_writer *writer, const struct registry_host *host)
 {
     json_put_text(writer, "host", host->host);
@@ -21,6 +29,8 @@ static void put_host(struct json_writer *writer, const struct registry_host *hos
     json_put_text(writer, "detail", host->detail);
     json_put_integer(writer, "slots", host->slots);
     json_put_text(writer, "slot_kind", slot_kind_name(host->slot_kind));
+    put_known(writer, "processors", host->processors);
+    put_known(writer, "memory", host->memory);
     json_put_time(writer, "heard", host->heard);
     json_put_time(writer, "changed", host->changed);
 }
@@ -291,6 +301,9 @@ static const struct schema schemas[] = {
         "state": {"type": "string", "enum": ["up", "drained", "lost", "lost, drained"]},
         "detail": {"type": "string", "description": "Why it is in that state."},
         "slots": {"type": "integer"}, "slot_kind": {"type": "string"},
+        "processors": {"type": "integer", "nullable": true,
+                       "description": "They go with its slots, in proportion; null: not known."},
+        "memory": {"type": "integer", "nullable": true, "description": "Bytes; likewise."},
         "heard": {"type": "integer", "nullable": true}, "changed": {"type": "integer", "nullable": true},
         "taken": {"type": "array", "items": {"type": "object", "properties": {
             "slots": {"type": "string", "description": "Their numbers: 0-3,6"},

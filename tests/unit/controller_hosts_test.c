@@ -5,6 +5,7 @@
 static weft_status (*all_hosts)(struct engine *engine, engine_host_visit *visit, void *context, struct error *error);
 static bool hide_second;
 static uint32_t first_slots;
+static int64_t processors, memory, second_memory;
 
 struct hiding {
     engine_host_visit *visit;
@@ -19,6 +20,8 @@ static bool visit_shown(void *context, const struct engine_host *host)
         return true;
     if (first_slots && strcmp(host->name, "h0") == 0)
         shown.slots = first_slots;
+    shown.processors = processors;
+    shown.memory = second_memory && strcmp(host->name, "h1") == 0 ? second_memory : memory;
     return hiding->visit(hiding->context, &shown);
 }
 
@@ -36,6 +39,7 @@ static void open_two(struct world *world)
     world->engine->hosts = shown_hosts;
     hide_second = false;
     first_slots = 0;
+    processors = memory = second_memory = 0;
     open_controller(world);
 }
 
@@ -168,9 +172,55 @@ static void a_run_goes_on_where_its_host_has_fewer_slots(void **state)
     close_world(&world);
 }
 
+/* What controller_check() says of a run of so many nodes and slots with these further keys; "" where it may come. */
+static const char *said_of(struct world *world, int64_t nodes, int64_t slots, const char *more)
+{
+    static struct error error;
+    char text[256];
+    snprintf(text, sizeof text,
+             "{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"train\"],\"nodes\":%" PRId64
+             ",\"slots\":%" PRId64 "%s}",
+             nodes, slots, more);
+    struct run_specification specification = specification_of(text);
+    error = (struct error){0};
+    weft_status status = controller_check(world->controller, &specification, &error);
+    assert_int_equal(status, *error.text ? WEFT_ERROR_ARGUMENT : WEFT_OK);
+    run_specification_free(&specification);
+    return error.text;
+}
+
+static void processors_and_memory_go_with_slots(void **state)
+{
+    struct world world;
+    open_two(&world);
+    assert_string_equal(said_of(&world, 1, 1, ",\"processors\":64,\"memory\":1073741824"), ""); /* nothing is known */
+    processors = 6;
+    memory = INT64_C(24) << 30;
+    reopen(&world);
+    assert_string_equal(said_of(&world, 2, 1, ",\"processors\":3,\"memory\":12884901888"), "");
+    assert_string_equal(said_of(&world, 2, 1, ",\"processors\":4"),
+                        "a node asks for 4 processors, but 1 slot of host 'h0', which has 2 slots and 6 processors, "
+                        "comes with 3 processors: ask for at least 2 slots a node, or for less");
+    assert_string_equal(said_of(&world, 1, 1, ",\"memory\":12884901889"),
+                        "a node asks for 12.0 GiB, but 1 slot of host 'h0', which has 2 slots and 24 GiB, comes with "
+                        "12 GiB: ask for at least 2 slots a node, or for less");
+    assert_string_equal(said_of(&world, 1, 2, ",\"memory\":1099511627776"),
+                        "a node asks for 1 TiB, but 2 slots of host 'h0', which has 2 slots and 24 GiB, come with "
+                        "24 GiB: no number of slots here comes with so much: ask for less");
+    /* It may be placed on either host, so what was promised holds on both; one that is lost does not count. */
+    second_memory = INT64_C(8) << 30;
+    reopen(&world);
+    assert_non_null(strstr(said_of(&world, 1, 1, ",\"memory\":8589934592"), "1 slot of host 'h1'"));
+    hide_second = true;
+    reopen(&world);
+    assert_string_equal(said_of(&world, 1, 1, ",\"memory\":8589934592"), "");
+    close_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(processors_and_memory_go_with_slots),
         cmocka_unit_test(a_run_waits_for_hosts_that_the_server_is_started_without),
         cmocka_unit_test(a_run_waits_where_its_host_was_forgotten_and_its_class_is_gone),
         cmocka_unit_test(a_run_goes_on_where_the_server_is_started_without_its_host),
