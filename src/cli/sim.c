@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static struct {
     const char *trace, *pods, *events;
@@ -90,6 +91,13 @@ static weft_status simulate(const struct simulation_cluster *cluster, FILE *even
     return status;
 }
 
+/* Whether both names are of one file, which is there. */
+static bool same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 /* The events go to a file of another name first: what has that name at the end is whole. */
 static weft_status run_cluster(struct command_call *call, struct error *error)
 {
@@ -105,6 +113,9 @@ static weft_status run_cluster(struct command_call *call, struct error *error)
     char part[FILE_PATH_BYTES];
     if ((size_t)snprintf(part, sizeof part, "%s.part", chosen.events) >= sizeof part)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--events: the name is too long");
+    if (same_file(chosen.trace, chosen.events) || same_file(chosen.trace, part))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--events '%s' would overwrite the trace '%s': give another name",
+                         chosen.events, chosen.trace);
     FILE *events = fopen(part, "w");
     if (!events)
         return error_system(error, "cannot write the events to '%s'", part);

@@ -169,9 +169,13 @@ static weft_status submit(struct simulation *simulation, struct job *job, struct
                                         .gang = gang_of(&simulation->cluster, job->trace->slots),
                                         .slots = job->trace->slots,
                                         .weight = 1};
-    weft_status status = scheduler_submit(simulation->scheduler, &request, simulation->now, &job->run, error);
+    struct error refusal = {0};
+    weft_status status = scheduler_submit(simulation->scheduler, &request, simulation->now, &job->run, &refusal);
+    if (status == WEFT_ERROR_ARGUMENT)
+        return error_set(error, status, "job %" PRIu64 ", on line %zu of the trace, of %u slots: %s", job->trace->name,
+                         job->trace->line, job->trace->slots, refusal.text);
     if (status != WEFT_OK)
-        return status;
+        return error_set(error, status, "%s", refusal.text);
     simulation->of_run[job->run] = job;
     job->since = simulation->now;
     return WEFT_OK;

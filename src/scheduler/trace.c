@@ -8,10 +8,12 @@
 #include <string.h>
 #include <zlib.h>
 
-#define BYTES_MOST   ((size_t)1 << 30)
-#define FIELDS_MOST  64
-#define SECONDS_MOST 1e11 /* three thousand years */
-#define SLOTS_MOST   1e6
+#define BYTES_MOST      ((size_t)1 << 30)
+#define FIELDS_MOST     64
+#define SWF_FIELDS      18
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+#define SECONDS_MOST    1e11 /* three thousand years */
+#define SLOTS_MOST      1e6
 
 /* ---- lines and fields ----------------------------------------------------------------------------------------------
  */
@@ -23,8 +25,8 @@ struct reader {
     char *copy;  /* of that line, cut into fields */
     size_t room;
     char *fields[FIELDS_MOST];
-    unsigned field_count;
-    char **projects; /* names seen so far */
+    unsigned field_count; /* may be more than are kept */
+    char **projects;      /* names seen so far */
     uint32_t project_count, project_room;
 };
 
@@ -71,12 +73,14 @@ static weft_status next_line(struct reader *reader, char separator, bool *more, 
         memcpy(reader->copy, text, length);
         reader->copy[length] = 0;
         reader->field_count = 0;
-        for (char *field = reader->copy; field && reader->field_count < FIELDS_MOST;) {
+        for (char *field = reader->copy; field;) {
             if (separator == ' ')
                 field += strspn(field, " \t");
             if (separator == ' ' && !*field)
                 break;
-            reader->fields[reader->field_count++] = field;
+            if (reader->field_count < FIELDS_MOST)
+                reader->fields[reader->field_count] = field;
+            reader->field_count++;
             field = separator == ' ' ? strpbrk(field, " \t") : strchr(field, separator);
             if (field)
                 *field++ = 0;
@@ -85,6 +89,15 @@ static weft_status next_line(struct reader *reader, char separator, bool *more, 
         return WEFT_OK;
     }
     return WEFT_OK;
+}
+
+/* A line has as many fields as the first: else it was cut off, or a field has a separator in it. */
+static weft_status check_fields(const struct reader *reader, unsigned count, const char *first, struct error *error)
+{
+    if (reader->field_count == count)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: it has too %s fields: %u, where %s has %u", reader->path,
+                     reader->line, reader->field_count < count ? "few" : "many", reader->field_count, first, count);
 }
 
 static weft_status number(const struct reader *reader, unsigned field, const char *name, double least, double most,
@@ -144,6 +157,10 @@ static weft_status parse_csv(struct reader *reader, struct trace *trace, struct 
 {
     static const char *const names[] = {"submit_s", "duration_s", "num_gpus", "vc"};
     unsigned column[4] = {FIELDS_MOST, FIELDS_MOST, FIELDS_MOST, FIELDS_MOST};
+    const unsigned columns = reader->field_count;
+    if (columns > FIELDS_MOST)
+        return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: there are %u columns, the most is %d", reader->path,
+                         reader->line, columns, FIELDS_MOST);
     for (unsigned i = 0; i < reader->field_count; i++)
         for (unsigned k = 0; k < 4; k++)
             if (!strcmp(reader->fields[i], names[k]))
@@ -158,9 +175,11 @@ static weft_status parse_csv(struct reader *reader, struct trace *trace, struct 
     bool more;
     weft_status status;
     while ((status = next_line(reader, ',', &more, error)) == WEFT_OK && more) {
-        struct trace_job job = {.name = trace->count + 1};
+        struct trace_job job = {.name = trace->count + 1, .line = reader->line};
         double slots;
-        status = number(reader, column[0], names[0], 0, SECONDS_MOST, &job.submit, error);
+        status = check_fields(reader, columns, "the header", error);
+        if (status == WEFT_OK)
+            status = number(reader, column[0], names[0], 0, SECONDS_MOST, &job.submit, error);
         if (status == WEFT_OK)
             status = number(reader, column[1], names[1], 0, SECONDS_MOST, &job.duration, error);
         if (status == WEFT_OK)
@@ -185,10 +204,13 @@ static weft_status parse_swf(struct reader *reader, struct trace *trace, struct 
 {
     size_t room = 0;
     bool more = true;
-    weft_status status = WEFT_OK;
+    const unsigned first = reader->field_count;
+    weft_status status = first <= SWF_FIELDS ? WEFT_OK : check_fields(reader, SWF_FIELDS, "the format", error);
     for (; status == WEFT_OK && more; status = status == WEFT_OK ? next_line(reader, ' ', &more, error) : status) {
         double name = 0, submit = 0, run = 0, used = 0, requested = 0;
-        status = number(reader, SWF_ID, "the job's number", 0, 1e15, &name, error);
+        status = check_fields(reader, first, "the first job", error);
+        if (status == WEFT_OK)
+            status = number(reader, SWF_ID, "the job's number", 0, 1e15, &name, error);
         if (status == WEFT_OK)
             status = number(reader, SWF_SUBMIT, "the submit time", -1, SECONDS_MOST, &submit, error);
         if (status == WEFT_OK)
@@ -202,7 +224,7 @@ static weft_status parse_swf(struct reader *reader, struct trace *trace, struct 
             break;
         if (run < 0 || slots < 1 || submit < 0)
             continue;
-        struct trace_job job = {submit, run, (uint32_t)slots, 0, (uint64_t)name};
+        struct trace_job job = {submit, run, (uint32_t)slots, 0, (uint64_t)name, reader->line};
         if (SWF_USER < reader->field_count)
             status = project_of(reader, reader->fields[SWF_USER], &job.project, error);
         if (status == WEFT_OK)
@@ -221,7 +243,8 @@ static int by_submission(const void *a, const void *b)
 
 weft_status trace_parse(const char *path, const char *text, size_t size, struct trace *trace, struct error *error)
 {
-    struct reader reader = {.path = path, .at = text, .end = text + size};
+    const size_t mark = size >= 3 && memcmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
+    struct reader reader = {.path = path, .at = text + mark, .end = text + size};
     struct trace read = {0};
     bool more;
     weft_status status = next_line(&reader, ',', &more, error);
@@ -230,7 +253,7 @@ weft_status trace_parse(const char *path, const char *text, size_t size, struct 
     if (status == WEFT_OK && reader.field_count > 1) {
         status = parse_csv(&reader, &read, error);
     } else if (status == WEFT_OK) {
-        reader.at = text; /* the first line again, cut at white space */
+        reader.at = text + mark; /* the first line again, cut at white space */
         reader.line = 0;
         status = next_line(&reader, ' ', &more, error);
         if (status == WEFT_OK)
@@ -287,7 +310,9 @@ weft_status trace_read(const char *path, struct trace *trace, struct error *erro
             break;
         }
     }
-    gzclose(file);
+    if (gzclose(file) == Z_BUF_ERROR && status == WEFT_OK)
+        status = error_set(error, WEFT_ERROR_DATA, "%s: it is cut off within what is compressed: copy it again, whole",
+                           path);
     if (status == WEFT_OK)
         status = trace_parse(path, text, size, trace, error);
     free(text);

@@ -7,6 +7,8 @@
  *    are passed over;
  *  - the Standard Workload Format (SWF, version 2, D. Feitelson: 18 numbers a line, -1 for unknown, ';' begins a
  *    comment): processors are slots, the user is the project; jobs that never ran are left out.
+ *
+ * Every line has as many fields as the first one. A byte order mark at the beginning is passed over.
  */
 #ifndef WEFT_SCHEDULER_TRACE_H
 #define WEFT_SCHEDULER_TRACE_H
@@ -21,6 +23,7 @@ struct trace_job {
     uint32_t slots;
     uint32_t project;
     uint64_t name; /**< the job's number: of its line in a CSV file, from 1; its own in SWF */
+    size_t line;   /**< where it is in the file, from 1 */
 };
 
 /** Jobs in the order of submission. */
