@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft budget`: what projects have, hold and have spent. */
+#include "base/csv.h"
 #include "cli/amount.h"
 #include "cli/command.h"
 #include "cli/moments.h"
 #include "cli/platform_client.h"
 #include "cli/run_reference.h"
 #include "cli/table.h"
+#include "service/budget_json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +16,7 @@
 
 static struct {
     int64_t entries;
-    bool json, shared, not_shared;
+    bool json, csv, shared, not_shared;
     const char *rate, *cap, *from, *to, *detail;
 } chosen;
 
@@ -22,6 +24,8 @@ static const struct cli_option show_options[] = {
     CLI_INTEGER("entries", 'n', "N", &chosen.entries, "10", 3, 1000, "the newest N entries of the ledger"),
     CLI_FLAG("json", 0, &chosen.json,
              "the project as a line of JSON, then a line for each entry; of several: a line each"),
+    CLI_FLAG("csv", 0, &chosen.csv,
+             "the entries as a table for spreadsheets, with the fields of JSON; times are milliseconds since 1970"),
 };
 
 static weft_status misused(struct command_call *call, weft_status status)
@@ -129,9 +133,13 @@ static weft_status print_entries(struct platform *platform, const char *project,
     if (status != WEFT_OK)
         return status;
     table_begin(&table, entry_columns, sizeof entry_columns / sizeof *entry_columns);
+    if (chosen.csv)
+        csv_put_header(output, budget_json_entry_columns);
     cJSON_ArrayForEach(entry, field(reply, "entries"))
     {
-        if (chosen.json)
+        if (chosen.csv)
+            csv_put_object(output, budget_json_entry_columns, entry);
+        else if (chosen.json)
             platform_print_json(entry, output);
         else
             put_entry(&table, entry);
@@ -153,7 +161,7 @@ static weft_status show_one(struct platform *platform, const char *project, FILE
         return status;
     if (chosen.json) {
         platform_print_json(object, output);
-    } else {
+    } else if (!chosen.csv) {
         fprintf(output, "project %s, in slot-minutes\n", project);
         print_budget(field(object, "budget"), output);
         status = print_members(field(object, "members"), output, error);
@@ -226,6 +234,10 @@ static weft_status show_all(struct platform *platform, FILE *output, struct erro
 static weft_status run_show(struct command_call *call, struct error *error)
 {
     struct platform platform;
+    if (chosen.csv && (chosen.json || call->word_count == 0))
+        return misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                       "%s: --csv is the ledger of a project: name one, and give it without --json",
+                                       call->name));
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
@@ -483,7 +495,8 @@ const struct command command_budget = {
         "or as slots and a time (8x6h is 2880). Without PROJECT: all of yours, a line each.\n\n"
         "A run holds its slots times its time limit while it runs. In the end it is charged with what it has used, and "
         "the rest goes back; what the platform has failed costs nothing.",
-    .examples = "weft budget\nweft budget vision --entries 50\nweft budget set vision --rate 8x24h --cap 8x7d\n"
+    .examples = "weft budget\nweft budget vision --entries 50\nweft budget vision --entries 1000 --csv > "
+                "ledger.csv\nweft budget set vision --rate 8x24h --cap 8x7d\n"
                 "weft budget transfer vision 20h --to anna\n",
     .words = "[PROJECT]",
     .most_words = 1,

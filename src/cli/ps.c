@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft ps`: runs of the platform, and the jobs that run on this machine. */
+#include "base/csv.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/local_jobs.h"
@@ -8,6 +9,7 @@
 #include "cli/run_print.h"
 #include "cli/run_reference.h"
 #include "platform/run_state.h"
+#include "service/run_json.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,7 +27,7 @@ static const char *const states[] = {"queued",    "placed",    "starting",  "run
 static struct {
     const char *project, *owner, *state, *search;
     int64_t most;
-    bool all, local, json;
+    bool all, local, json, csv;
 } chosen;
 
 static const struct cli_option options[] = {
@@ -39,6 +41,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("last", 'n', "N", &chosen.most, NULL, 1, 1000, "the newest N runs, whatever their state"),
     CLI_FLAG("local", 'l', &chosen.local, "only the jobs that are seen on this machine"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run (\"run\" is its number) and each job (\"job\")"),
+    CLI_FLAG("csv", 0, &chosen.csv,
+             "runs as a table for spreadsheets, with the fields of JSON; times are milliseconds since 1970"),
 };
 
 /* Runs that were found, in the order in which they are shown; they point into the replies. */
@@ -139,7 +143,11 @@ static weft_status list_runs(struct platform *platform, bool heading, FILE *outp
     weft_status status = find(platform, &found, error);
     if (status == WEFT_OK && chosen.project && found.count == 0)
         status = platform_project_check(platform, chosen.project, error);
-    if (status == WEFT_OK && chosen.json) {
+    if (status == WEFT_OK && chosen.csv) {
+        csv_put_header(output, run_json_columns);
+        for (size_t i = 0; i < found.count; i++)
+            csv_put_object(output, run_json_columns, found.runs[i]);
+    } else if (status == WEFT_OK && chosen.json) {
         for (size_t i = 0; i < found.count; i++)
             platform_print_json(found.runs[i], output);
     } else if (status == WEFT_OK) {
@@ -175,11 +183,15 @@ static weft_status show_run(struct platform *platform, const cJSON *run, FILE *o
 static weft_status show_runs(struct platform *platform, char *const *words, size_t count, FILE *output,
                              struct error *error)
 {
+    if (chosen.csv)
+        csv_put_header(output, run_json_columns);
     for (size_t i = 0; i < count; i++) {
         cJSON *object = NULL;
         int64_t run;
         weft_status status = run_reference_get(platform, words[i], &run, &object, error);
-        if (status == WEFT_OK && chosen.json)
+        if (status == WEFT_OK && chosen.csv)
+            csv_put_object(output, run_json_columns, object);
+        else if (status == WEFT_OK && chosen.json)
             platform_print_json(object, output);
         else if (status == WEFT_OK) {
             fputs(i > 0 ? "\n" : "", output);
@@ -196,7 +208,7 @@ static weft_status show_runs(struct platform *platform, char *const *words, size
 static bool wants_runs(const struct command_call *call)
 {
     return call->word_count > 0 || chosen.all || chosen.project || chosen.owner || chosen.state || chosen.search ||
-           chosen.most;
+           chosen.most || chosen.csv;
 }
 
 /* Jobs, behind the runs where there is a server. */
@@ -225,6 +237,11 @@ static weft_status run(struct command_call *call, struct error *error)
     struct error absent = {0};
     const char *named = getenv("WEFT_SERVER");
     bool runs = wants_runs(call);
+    if (chosen.csv && (chosen.json || chosen.local)) {
+        call->exit_code = EXIT_MISUSED;
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s: --csv is a table of runs; give it without --%s", call->name,
+                         chosen.json ? "json" : "local");
+    }
     if (chosen.local && runs) {
         call->exit_code = EXIT_MISUSED;
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -267,7 +284,8 @@ const struct command command_ps = {
         "for "
         "more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped process is "
         "listed like any other. One sees one's own jobs; root sees all.",
-    .examples = "weft ps\nweft ps --all --state queued\nweft ps -p vision -n 50\nweft ps 12\nweft ps --local --json\n",
+    .examples = "weft ps\nweft ps --all --state queued\nweft ps -p vision -n 50\nweft ps --all -n 1000 --csv > "
+                "runs.csv\nweft ps 12\nweft ps --local --json\n",
     .words = "[RUN ...]",
     .most_words = 100,
     .options = options,

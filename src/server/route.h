@@ -101,12 +101,13 @@ struct route {
     enum route_permission permission;
     const struct route_parameter *parameters; /**< ends with a name of NULL; NULL: none */
     const char *request;                      /**< the schema of the body, which is JSON; NULL: no JSON (but {}) */
-    const char *consumes; /**< another type of body ("application/octet-stream"), given as it comes */
-    const char *response; /**< the schema of the answer; NULL: none */
-    const char *produces; /**< [application/json] */
-    unsigned status;      /**< of success [200] */
-    size_t body_most;     /**< [that of http_limits] */
-    bool idempotent_key;  /**< takes an Idempotency-Key */
+    const char *consumes;      /**< another type of body ("application/octet-stream"), given as it comes */
+    const char *response;      /**< the schema of the answer; NULL: none */
+    const char *produces;      /**< [application/json] */
+    const char *produces_also; /**< another type of the same answer, where a parameter asks for it; NULL: none */
+    unsigned status;           /**< of success [200] */
+    size_t body_most;          /**< [that of http_limits] */
+    bool idempotent_key;       /**< takes an Idempotency-Key */
     bool unnoted; /**< no business of router_access.answered: what it belongs to was told (a key that is typed) */
     bool project_may_be_new; /**< the {project} of its path need not be there: it is made for who may */
     /** Write the project that the call concerns; false: what it is about is not there. */

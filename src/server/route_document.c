@@ -120,6 +120,10 @@ static void put_responses(struct json_writer *writer, const struct route *route)
         if (route->response)
             put_reference(writer, "schema", route->response);
         json_close(writer);
+        if (route->produces_also) {
+            json_open_object(writer, route->produces_also);
+            json_close(writer);
+        }
         json_close(writer);
     }
     json_close(writer);

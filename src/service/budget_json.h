@@ -15,4 +15,7 @@ static inline void budget_json_put_amount(struct json_writer *writer, const char
 /** A budget as an object. */
 void budget_json_put(struct json_writer *writer, const char *key, const struct ledger_budget *budget);
 
+/** The keys of an entry of the ledger, for tables; NULL ends them. */
+extern const char *const budget_json_entry_columns[];
+
 #endif

@@ -4,6 +4,7 @@
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
+#include "service/table_answer.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -187,6 +188,9 @@ static void put_entry(struct json_writer *writer, const struct ledger_entry *ent
     json_close(writer);
 }
 
+const char *const budget_json_entry_columns[] = {"posting", "time",  "kind",  "account", "user", "amount",
+                                                 "run",     "epoch", "actor", "detail",  NULL};
+
 static void show_ledger(struct route_call *call)
 {
     struct database *reader = service_of(call)->reader;
@@ -208,7 +212,7 @@ static void show_ledger(struct route_call *call)
     json_close(&writer);
     free(entries);
     free(older);
-    service_answer(call, status, &writer, &error);
+    table_answer(call, status, &writer, "entries", budget_json_entry_columns, &error);
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
@@ -233,6 +237,7 @@ static const struct route_parameter ledger_parameters[] = {
      .most = 1000,
      .fallback = "100",
      .meaning = "How many entries at most; those of a posting come together."},
+    TABLE_ANSWER_PARAMETER,
     {0}};
 
 static const struct route routes[] = {
@@ -286,6 +291,7 @@ static const struct route routes[] = {
      .permission = ROUTE_VIEWER,
      .parameters = ledger_parameters,
      .response = "Ledger",
+     .produces_also = TABLE_ANSWER_CSV,
      .handler = show_ledger},
 };
 

@@ -53,6 +53,39 @@ void run_json_put(struct json_writer *writer, const struct registry_run *run)
     json_put_integer(writer, "platform_failures", run->platform_failures);
 }
 
+const char *const run_json_columns[] = {"run",
+                                        "project",
+                                        "owner",
+                                        "name",
+                                        "class",
+                                        "state",
+                                        "cause",
+                                        "reason",
+                                        "nodes",
+                                        "slots",
+                                        "slot_kind",
+                                        "size",
+                                        "priority",
+                                        "preemptible",
+                                        "interactive",
+                                        "may_span_pods",
+                                        "time_limit",
+                                        "time_slice",
+                                        "retries",
+                                        "epoch",
+                                        "submitted",
+                                        "waiting_since",
+                                        "first_started",
+                                        "started",
+                                        "ended",
+                                        "changed",
+                                        "served_ms",
+                                        "idle_since",
+                                        "discarded",
+                                        "program_failures",
+                                        "platform_failures",
+                                        NULL};
+
 static const char *exit_name(enum run_exit how)
 {
     static const char *const names[RUN_EXITS] = {[RUN_EXIT_COMPLETED] = "completed",

@@ -16,6 +16,9 @@ const char *run_json_reason(const struct registry_run *run);
 /** The members of a Run: an object is open. */
 void run_json_put(struct json_writer *writer, const struct registry_run *run);
 
+/** Its keys, for tables; NULL ends them. */
+extern const char *const run_json_columns[];
+
 /** All attempts of a run with their nodes, as the array `key`. */
 weft_status run_json_put_attempts(struct json_writer *writer, const char *key, struct database *registry, int64_t run,
                                   struct error *error);

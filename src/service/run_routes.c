@@ -4,6 +4,7 @@
 #include "service/run_json.h"
 #include "service/schema_text.h"
 #include "service/service_state.h"
+#include "service/table_answer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +73,7 @@ static void list_runs(struct route_call *call)
     put_counts(&writer, counts);
     json_close(&writer);
     free(runs);
-    service_answer(call, status, &writer, &error);
+    table_answer(call, status, &writer, "runs", run_json_columns, &error);
 }
 
 /* ---- one of them ------------------------------------------------------------------------------------------------ */
@@ -152,6 +153,7 @@ static const struct route_parameter list_parameters[] = {
      .most = REGISTRY_PAGE_MOST,
      .fallback = "100",
      .meaning = "How many at most."},
+    TABLE_ANSWER_PARAMETER,
     {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 static const struct route_parameter event_parameters[] = {SERVICE_RUN_PARAMETER,
@@ -178,6 +180,7 @@ static const struct route routes[] = {
      .permission = ROUTE_USER,
      .parameters = list_parameters,
      .response = "Runs",
+     .produces_also = TABLE_ANSWER_CSV,
      .handler = list_runs},
     {.method = "GET",
      .path = "/api/v1/runs/{run}",
