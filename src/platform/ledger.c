@@ -284,6 +284,42 @@ weft_status ledger_transfer(struct database *database, const char *project, cons
     return post(database, &posting, error);
 }
 
+weft_status ledger_leave(struct database *database, const char *project, const char *user, const char *actor,
+                         int64_t now, struct error *error)
+{
+    struct account giver, pool;
+    struct statement *select = database_prepare(database, "SELECT 1 FROM members WHERE project = ? AND user = ?");
+    statement_bind_text(select, project);
+    statement_bind_text(select, user);
+    const bool is_member = statement_next(select); /* a disabled one, too */
+    weft_status status = statement_end(select, error);
+    if (status != WEFT_OK || is_member ||
+        (status = get_account(database, "member", project, user, &giver, error)) != WEFT_OK || giver.balance <= 0 ||
+        (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
+        return status;
+    const struct posting posting = {.kind = "transfer",
+                                    .project = project,
+                                    .actor = actor,
+                                    .detail = "left the project",
+                                    .now = now,
+                                    .entries = {{giver.account, -giver.balance}, {pool.account, giver.balance}}};
+    return post(database, &posting, error);
+}
+
+/* Whose account it is, if it is a member's: what came back to one who has left goes on to the pool. */
+static weft_status pass_on(struct database *database, const char *project, int64_t account, int64_t now,
+                           struct error *error)
+{
+    char user[PLATFORM_NAME_BYTES] = "";
+    struct statement *select =
+        database_prepare(database, "SELECT user FROM accounts WHERE account = ? AND kind = 'member'");
+    statement_bind_integer(select, account);
+    if (statement_next(select))
+        statement_copy_text(select, 0, user, sizeof user);
+    weft_status status = statement_end(select, error);
+    return status == WEFT_OK && *user ? ledger_leave(database, project, user, "", now, error) : status;
+}
+
 /* ---- holds ------------------------------------------------------------------------------------------------------ */
 
 /* The hold of an attempt and its payer, if there is one. */
@@ -423,6 +459,8 @@ weft_status ledger_settle(struct database *database, int64_t run, int64_t epoch,
         .entries = {{held.account, -hold.amount}, {spent.account, amount}, {payer, hold.amount - amount}}};
     status = post(database, &posting, error);
     if (status == WEFT_OK)
+        status = pass_on(database, hold.project, payer, now, error);
+    if (status == WEFT_OK)
         *charged = amount;
     return status;
 }
@@ -454,6 +492,8 @@ weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch,
                                     .now = now,
                                     .entries = {{spent.account, -hold.charged}, {payer, hold.charged}}};
     status = post(database, &posting, error);
+    if (status == WEFT_OK)
+        status = pass_on(database, hold.project, payer, now, error);
     if (status == WEFT_OK)
         *refunded = hold.charged;
     return status;

@@ -99,6 +99,10 @@ weft_status ledger_grant(struct database *database, const char *project, int64_t
 weft_status ledger_transfer(struct database *database, const char *project, const char *from, const char *to,
                             int64_t amount, const char *actor, const char *detail, int64_t now, struct error *error);
 
+/** What somebody has who is no member of the project any more goes to its pool. `actor` is who has seen to that. */
+weft_status ledger_leave(struct database *database, const char *project, const char *user, const char *actor,
+                         int64_t now, struct error *error);
+
 /**
  * Hold `wanted`, or at least `least`, for the attempt `epoch` of `run`, which has been placed. Its owner pays as said
  * above, or the platform if `personal`. `*held` is what it was. A second call for the same attempt changes nothing.

@@ -213,7 +213,10 @@ static weft_status put_member(struct keeper *keeper, struct route_call *call, en
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_member_put(registry, call->project, route_value(call, "user")->text, role, keeper_now(), error);
+    const char *user = route_value(call, "user")->text;
+    status = registry_member_put(registry, call->project, user, role, keeper_now(), error);
+    if (status == WEFT_OK && role == ROLE_NONE)
+        status = ledger_leave(registry, call->project, user, call->who.user, keeper_now(), error);
     status = database_end(registry, status, error);
     if (status == WEFT_OK) {
         controller_budgets_changed(keeper_controller(keeper)); /* who may pay for whom */

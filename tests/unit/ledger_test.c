@@ -197,6 +197,38 @@ static void a_run_is_held_settled_and_refunded(void **state)
     assert_int_equal(charged, 0);
 }
 
+static int64_t balance_of(struct database *database, const char *user)
+{
+    struct ledger_purse purse;
+    assert_int_equal(ledger_purse_get(database, "vision", user, &purse, NULL), WEFT_OK);
+    return purse.member;
+}
+
+/* Nobody could spend it, and it would count against the cap for ever. */
+static void what_somebody_has_who_leaves_goes_to_the_pool(void **state)
+{
+    struct database *database = *state;
+    int64_t held, charged, refunded, run = placed_run(database);
+    CHANGE(database, ledger_budget_put(database, "vision", 0, 1000 * MINUTE, true, 1000, &error));
+    CHANGE(database, ledger_grant(database, "vision", 100 * MINUTE, "root", "", 1000, &error));
+    CHANGE(database, ledger_transfer(database, "vision", "", "bob", 60 * MINUTE, "ada", "", 1000, &error));
+    CHANGE(database, ledger_hold(database, run, 1, 50 * MINUTE, MINUTE, false, 1000, &held, &error));
+    CHANGE(database, ledger_leave(database, "vision", "bob", "ada", 1000, &error)); /* has not left */
+    assert_int_equal(balance_of(database, "bob"), 10 * MINUTE);
+    CHANGE(database, registry_member_put(database, "vision", "bob", ROLE_NONE, 1000, &error));
+    CHANGE(database, ledger_leave(database, "vision", "bob", "ada", 1000, &error));
+    assert_int_equal(budget_of(database, "vision").members, 0);
+    assert_int_equal(budget_of(database, "vision").pool, 50 * MINUTE);
+    /* What comes back later goes there too. */
+    CHANGE(database, ledger_settle(database, run, 1, 20 * MINUTE, "", 2000, &charged, &error));
+    assert_int_equal(budget_of(database, "vision").members, 0);
+    assert_int_equal(budget_of(database, "vision").pool, 80 * MINUTE);
+    CHANGE(database, ledger_refund(database, run, 1, "root", "", 3000, &refunded, &error));
+    assert_int_equal(budget_of(database, "vision").members, 0);
+    assert_int_equal(budget_of(database, "vision").pool, 100 * MINUTE);
+    check_sums(database);
+}
+
 static void what_cannot_be_held(void **state)
 {
     struct database *database = *state;
@@ -353,6 +385,7 @@ int main(void)
         registry_test(accrues_up_to_the_cap),
         registry_test(who_may_move_what),
         registry_test(a_run_is_held_settled_and_refunded),
+        registry_test(what_somebody_has_who_leaves_goes_to_the_pool),
         registry_test(what_cannot_be_held),
         registry_test(entries_are_told_in_whole_postings),
         registry_test(the_check_finds_what_is_wrong),
