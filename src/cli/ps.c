@@ -255,10 +255,11 @@ static weft_status run(struct command_call *call, struct error *error)
     if (status != WEFT_OK && runs)
         return status;
     if (status != WEFT_OK) {
-        /* Without a server the jobs here are all there is to tell; one that was named should have answered. */
-        if (status != WEFT_ERROR_RENDEZVOUS || (named && *named))
-            fprintf(stderr, "weft: %s\n", absent.text);
-        return list_both(call, NULL, error);
+        /* Without a server the jobs here are all there is to tell; one that was named, or is there, should have told of
+         * runs: whoever reads the list is not to take it for all. */
+        const bool expected = status != WEFT_ERROR_RENDEZVOUS || (named && *named);
+        const weft_status listed = list_both(call, NULL, error);
+        return listed == WEFT_OK && expected ? error_set(error, status, "%s", absent.text) : listed;
     }
     if (call->word_count > 0)
         status = show_runs(&platform, call->words, call->word_count, call->output, error);
