@@ -173,19 +173,35 @@ static weft_status remove_lost(struct keeper *keeper, struct route_call *call, s
     return database_end(registry, status, error);
 }
 
+/* Whether there is the host that the path names. False: answered. */
+static bool has_host(struct route_call *call)
+{
+    struct registry_host host;
+    struct error error = {0};
+    weft_status status = registry_host_get(service_of(call)->reader, route_value(call, "host")->text, &host, &error);
+    if (status == WEFT_ERROR_ARGUMENT)
+        http_fail(call->request, 404, "%s", error.text);
+    else if (status != WEFT_OK)
+        http_fail_error(call->request, &error);
+    return status == WEFT_OK;
+}
+
 static void remove_node(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, remove_lost);
+    if (has_host(call))
+        keeper_do(service_of(call)->keeper, call, remove_lost);
 }
 
 static void drain_node(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, drain);
+    if (has_host(call))
+        keeper_do(service_of(call)->keeper, call, drain);
 }
 
 static void resume_node(struct route_call *call)
 {
-    keeper_do(service_of(call)->keeper, call, resume);
+    if (has_host(call))
+        keeper_do(service_of(call)->keeper, call, resume);
 }
 
 /* What a run's node has said of its failure is for those who may see all runs. */
@@ -203,6 +219,10 @@ static void list_node_events(struct route_call *call)
     struct error error = {0};
     weft_status status = registry_host_events(service_of(call)->reader, route_value(call, "host")->text,
                                               (size_t)route_value(call, "most")->integer, &events, &count, &error);
+    if (status == WEFT_OK && !count && !has_host(call)) { /* of one that is forgotten they are kept */
+        free(events);
+        return;
+    }
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "events");
