@@ -184,8 +184,9 @@ static weft_status print(struct reading *reading, const char *word, struct error
     reading->epoch = chosen.attempt ? chosen.attempt : field_integer(object, "epoch");
     reading->several = field_integer(object, "nodes") > 1 && chosen.node == NONE;
     if (chosen.attempt > field_integer(object, "epoch"))
-        status = error_set(error, WEFT_ERROR_ARGUMENT, "run %" PRId64 " has had %" PRId64 " attempts, and no %" PRId64,
-                           reading->run, field_integer(object, "epoch"), chosen.attempt);
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "run %" PRId64 " has had %" PRId64 " attempt%s, and no %" PRId64,
+                           reading->run, field_integer(object, "epoch"), field_integer(object, "epoch") == 1 ? "" : "s",
+                           chosen.attempt);
     else if (!chosen.follow && reading->epoch == 0)
         fprintf(stderr, "weft: run %" PRId64 " has printed nothing: it is %s\n", reading->run,
                 field_text(object, "state"));

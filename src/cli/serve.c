@@ -176,7 +176,8 @@ static void greet(const struct service *service, const char *folder, const struc
     fprintf(output, "weft serves at %s\n", service_address(service, address, sizeof address));
     fprintf(output, "  state  %s\n", folder);
     if (hosts->count == 1)
-        fprintf(output, "  slots  %u %s\n", host->slots, host->gpus ? "GPUs" : "processors");
+        fprintf(output, "  slots  %u %s%s\n", host->slots, host->gpus ? "GPU" : "processor",
+                host->slots == 1 ? "" : "s");
     else
         fprintf(output, "  slots  %u: %u hosts of %u each, all of them this machine\n", hosts->count * host->slots,
                 hosts->count, host->slots);
@@ -225,6 +226,11 @@ static weft_status run(struct command_call *call, struct error *error)
                                     .tokens = chosen.tokens,
                                     .pod = LOCAL_POD,
                                     .engine = {.agent = agent, .reach = reach, .run = run_words}};
+    if (chosen.pods && chosen.slots) {
+        call->exit_code = 2;
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s: --pods says how many slots a host has; give it without --slots", call->name);
+    }
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     if (length < 0)
         return error_system(error, "cannot find this program's file by /proc/self/exe");

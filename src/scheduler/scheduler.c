@@ -120,14 +120,14 @@ weft_status scheduler_check(const struct scheduler *scheduler, const struct sche
                          gang->slots, most_slots);
     if (gang->nodes > most_nodes && gang->spans)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "%u nodes with %u slots each were asked for, but all Pods together have %u such hosts",
-                         gang->nodes, gang->slots, most_nodes);
+                         "%u nodes with %u slot%s each were asked for, but all Pods together have %u such host%s",
+                         gang->nodes, gang->slots, gang->slots == 1 ? "" : "s", most_nodes, most_nodes == 1 ? "" : "s");
     if (gang->nodes > most_nodes)
         return error_set(
             error, WEFT_ERROR_ARGUMENT,
-            "%u nodes with %u slots each were asked for, but no Pod has more than %u such hosts, and a run stays "
+            "%u nodes with %u slot%s each were asked for, but no Pod has more than %u such host%s, and a run stays "
             "within one Pod unless it says that it may span them",
-            gang->nodes, gang->slots, most_nodes);
+            gang->nodes, gang->slots, gang->slots == 1 ? "" : "s", most_nodes, most_nodes == 1 ? "" : "s");
     uint64_t kept = kept_of(scheduler, all);
     if (kept && request->fixed && !request->personal && (uint64_t)gang->nodes * gang->slots + kept > all)
         return error_set(error, WEFT_ERROR_ARGUMENT,

@@ -100,8 +100,8 @@ static bool read_query(struct log_reading *reading, const struct registry_run *r
         reading->one_attempt = true;
     }
     if (epoch > run->epoch) {
-        http_fail(call->request, 400, "run %" PRId64 " has had %" PRId64 " attempts, and no %" PRId64, run->run,
-                  run->epoch, epoch);
+        http_fail(call->request, 400, "run %" PRId64 " has had %" PRId64 " attempt%s, and no %" PRId64, run->run,
+                  run->epoch, run->epoch == 1 ? "" : "s", epoch);
         return false;
     }
     if (file_join(reading->engine, service_of(call)->folder, "engine", &error) != WEFT_OK) {
