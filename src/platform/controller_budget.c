@@ -137,11 +137,21 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
 /* ---- an attempt -----------------------------------------------------------------------------------------------------
  */
 
+/* The most that one account can give for a run. */
+static int64_t most_for(const struct controller *controller, const struct controlled_run *run,
+                        const struct controlled_purse *purse)
+{
+    int64_t member, pool;
+    left_of(controller, purse, &member, &pool);
+    member += run->member_due;
+    pool += run->pool_due;
+    return member > pool ? member : pool;
+}
+
 weft_status budget_look(struct controller *controller, struct controlled_run *run, int64_t now, int64_t *wanted,
                         bool *enough, struct error *error)
 {
     struct controlled_purse *purse;
-    int64_t member, pool;
     *wanted = wanted_by(run);
     *enough = true;
     if (run->personal)
@@ -149,13 +159,14 @@ weft_status budget_look(struct controller *controller, struct controlled_run *ru
     weft_status status = look_at(controller, run, &purse, error);
     if (status != WEFT_OK || !purse->ledger.limited)
         return status;
-    status = post_accrual(controller, run, now, error);
-    if (status != WEFT_OK || (status = look_at(controller, run, &purse, error)) != WEFT_OK)
-        return status;
-    left_of(controller, purse, &member, &pool);
-    member += run->member_due;
-    pool += run->pool_due;
-    int64_t most = member > pool ? member : pool;
+    int64_t most = most_for(controller, run, purse);
+    /* Where there is enough, the hour's posting will do: else every start would post next to nothing. */
+    if (most < *wanted) {
+        status = post_accrual(controller, run, now, error);
+        if (status != WEFT_OK || (status = look_at(controller, run, &purse, error)) != WEFT_OK)
+            return status;
+        most = most_for(controller, run, purse);
+    }
     *enough = most >= least_for(controller, run);
     if (most < *wanted)
         *wanted = most;

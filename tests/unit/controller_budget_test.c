@@ -67,6 +67,30 @@ static void who_cannot_pay_waits_until_enough_has_accrued(void **state)
     close_world(&world);
 }
 
+/* A start posts what has accrued since the last one only where the run needs it. */
+static void who_has_enough_starts_without_an_accrual(void **state)
+{
+    struct world world;
+    struct ledger_entry *entries;
+    size_t count;
+    open_world(&world, 1, 8);
+    give_budget(&world, 1440, 10000, 1000);
+    pass(&world, BEGIN + MINUTE);
+    for (int i = 0; i < 5; i++) {
+        give(&world, 1, 1, ",\"time_limit\":\"1h\"", MINUTE);
+        pass(&world, world.now + SECOND);
+    }
+    assert_int_equal(budget_of(&world).held, 300 * LEDGER_SLOT_MINUTE);
+    assert_int_equal(ledger_entries(world.registry, "vision", 0, 100, &entries, &count, NULL), WEFT_OK);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(entries[i].kind, "accrual") == 0)
+            assert_true(entries[i].time == BEGIN || entries[i].amount > LEDGER_SLOT_MINUTE ||
+                        entries[i].amount < -LEDGER_SLOT_MINUTE);
+    free(entries);
+    check_ledger(&world);
+    close_world(&world);
+}
+
 /* What has accrued while nobody asked is there at once. */
 static void what_has_accrued_is_there_at_once(void **state)
 {
@@ -434,6 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_held_is_charged_as_far_as_it_was_used),
         cmocka_unit_test(who_cannot_pay_waits_until_enough_has_accrued),
+        cmocka_unit_test(who_has_enough_starts_without_an_accrual),
         cmocka_unit_test(what_has_accrued_is_there_at_once),
         cmocka_unit_test(a_grant_starts_at_once_what_it_pays_for),
         cmocka_unit_test(a_member_has_what_was_handed_on),
