@@ -36,7 +36,7 @@ static const struct cli_option options[] = {
     CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 4294967295.0, "of this rank alone; -1: of all ranks"),
     CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1e15,
                 "of this attempt alone; 0: of all, where the newest has each step"),
-    CLI_FLAG("times", 't', &chosen.times, "draw over time rather than over steps"),
+    CLI_FLAG("times", 't', &chosen.times, "draw over time rather than over steps, as what is measured always is"),
     CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "write the curves to FILE as a picture"),
     CLI_FLAG("log", 'l', &chosen.log, "with --svg: a logarithmic axis"),
     CLI_FLAG("csv", 0, &chosen.csv, "print every point: rank, attempt, step, time in seconds since 1970, value"),
@@ -230,6 +230,12 @@ static void print_moment(double milliseconds, char *clock, size_t size)
         strftime(clock, size, "%m-%d %H:%M:%S", &parts);
 }
 
+/* Machines know no steps. */
+static bool is_over_times(const char *name)
+{
+    return chosen.times || strncmp(name, "system/", 7) == 0;
+}
+
 static weft_status print_curve(const struct curve *curve, FILE *output, struct error *error)
 {
     const uint32_t terminal = terminal_columns(STDOUT_FILENO);
@@ -241,7 +247,7 @@ static weft_status print_curve(const struct curve *curve, FILE *output, struct e
                                .count = curve->count,
                                .columns = terminal && terminal < PLOT_COLUMNS ? terminal : PLOT_COLUMNS,
                                .rows = PLOT_ROWS};
-    if (chosen.times && curve->count) {
+    if (is_over_times(curve->name) && curve->count) {
         print_moment(curve->x[0], first, sizeof first);
         print_moment(curve->x[curve->count - 1], last, sizeof last);
         chart.first = first;
@@ -272,13 +278,22 @@ static weft_status write_picture(const struct curve *curves, size_t count, int64
         panels[i] = (struct chart_panel){
             .title = curves[i].name, .wide = count < 3, .log = chosen.log, .curves = line, .curve_count = 3};
     }
-    for (size_t i = 0; chosen.times && i < count; i++) /* seconds after the first: a number that says something */
-        for (size_t j = curves[i].count; j-- > 0;)
+    bool steps = false, times = false;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_over_times(curves[i].name)) {
+            steps = true;
+            continue;
+        }
+        times = true;
+        for (size_t j = curves[i].count; j-- > 0;) /* seconds after the first: a number that says something */
             curves[i].x[j] = (curves[i].x[j] - curves[i].x[0]) / 1000;
+    }
     snprintf(title, sizeof title, "run %" PRId64, run);
     const struct chart chart = {.title = title,
                                 .subtitle = "",
-                                .x_title = chosen.times ? "seconds" : "step",
+                                .x_title = steps && times ? "step, or seconds"
+                                           : steps        ? "step"
+                                                          : "seconds",
                                 .panels = panels,
                                 .panel_count = count};
     weft_status status = chart_draw(&chart, &svg, &size, error);
@@ -296,7 +311,7 @@ static weft_status ask_curve(struct client *client, int64_t run, const char *nam
     char path[PATH_BYTES];
     if (!metric_path(path, run, "curve", name) || !add(path, "&most=%" PRId64, 2000))
         return too_long(name, error);
-    if (chosen.times && strlen(path) + 12 < sizeof path)
+    if (is_over_times(name) && strlen(path) + 12 < sizeof path)
         strcat(path, "&axis=times");
     return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
 }

@@ -95,6 +95,31 @@ weft_status metric_choice_part(struct metric_store *store, int64_t run, const ch
     return status;
 }
 
+weft_status metric_choice_walk(struct metric_store *store, int64_t run, const char *name,
+                               const struct metric_choice *choice, struct metric_walk *walk, struct error *error)
+{
+    struct metric_point points[METRIC_BLOCK_POINTS];
+    weft_status status = WEFT_OK;
+    walk->database = metric_store_database(store);
+    for (size_t i = 0; i < choice->count && status == WEFT_OK; i++) {
+        struct metric_part part;
+        if (i == 0 || choice->series[i].rank != choice->series[i - 1].rank)
+            walk->below = INT64_MAX;
+        status = metric_choice_part(store, run, name, &choice->series[i], points, &part, error);
+        if (status == WEFT_OK)
+            status = metric_walk(walk, &part, &walk->below, error);
+    }
+    return status;
+}
+
+size_t metric_choice_ranks(const struct metric_choice *choice)
+{
+    size_t ranks = 0;
+    for (size_t i = 0; i < choice->count; i++)
+        ranks += i == 0 || choice->series[i].rank != choice->series[i - 1].rank;
+    return ranks;
+}
+
 void metric_choice_free(struct metric_choice *choice)
 {
     free(choice->series);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** Which series a question is about, and where their points are. For metric_draw.c and metric_points.c. */
+/** Which series a question is about, and where their points are. For the files beside it. */
 #ifndef WEFT_INSIGHT_METRIC_CHOICE_H
 #define WEFT_INSIGHT_METRIC_CHOICE_H
 
@@ -28,5 +28,12 @@ void metric_choice_free(struct metric_choice *choice);
 weft_status metric_choice_part(struct metric_store *store, int64_t run, const char *name,
                                const struct metric_chosen *chosen, struct metric_point points[METRIC_BLOCK_POINTS],
                                struct metric_part *part, struct error *error);
+
+/** metric_walk() through all of the choice's series; `walk->below` is its own business. */
+weft_status metric_choice_walk(struct metric_store *store, int64_t run, const char *name,
+                               const struct metric_choice *choice, struct metric_walk *walk, struct error *error);
+
+/** How many ranks it has. */
+size_t metric_choice_ranks(const struct metric_choice *choice);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "insight/metric_draw.h"
 
-#include "insight/metric_choice.h"
+#include "insight/metric_align.h"
 #include "insight/metric_walk.h"
 
 #include <math.h>
@@ -19,25 +19,17 @@ double metric_summary_mean(const struct metric_summary *summary)
     return fmin(fmax(mean, summary->lowest.value), summary->highest.value);
 }
 
-/* ---- walks ------------------------------------------------------------------------------------------------------- */
-
-static weft_status walk_all(struct metric_store *store, const struct metric_query *query,
-                            const struct metric_choice *choice, struct metric_walk *walk, struct error *error)
+struct metric_spread metric_curve_spread(const struct metric_curve *curve, size_t i)
 {
-    struct metric_point points[METRIC_BLOCK_POINTS];
-    weft_status status = WEFT_OK;
-    walk->database = metric_store_database(store);
-    walk->times = query->axis == METRIC_TIMES;
-    for (size_t i = 0; i < choice->count && status == WEFT_OK; i++) {
-        struct metric_part part;
-        if (i == 0 || choice->series[i].rank != choice->series[i - 1].rank)
-            walk->below = INT64_MAX;
-        status = metric_choice_part(store, query->run, query->name, &choice->series[i], points, &part, error);
-        if (status == WEFT_OK)
-            status = metric_walk(walk, &part, &walk->below, error);
-    }
-    return status;
+    const struct metric_summary *part = &curve->parts[i];
+    if (curve->spreads)
+        return curve->spreads[i];
+    if (metric_summary_finite(part) == 0)
+        return (struct metric_spread){NAN, NAN, NAN};
+    return (struct metric_spread){metric_summary_mean(part), part->lowest.value, part->highest.value};
 }
+
+/* ---- extent ------------------------------------------------------------------------------------------------------ */
 
 /* The part of the axis that has something to draw, and how much. */
 struct extent {
@@ -107,13 +99,14 @@ static weft_status draw_parts(struct metric_store *store, const struct metric_qu
     parts.parts = calloc(count, sizeof *parts.parts);
     if (!parts.parts)
         return error_memory(error, count * sizeof *parts.parts, "a curve");
-    struct metric_walk walk = {.from = query->from,
+    struct metric_walk walk = {.times = query->axis == METRIC_TIMES,
+                               .from = query->from,
                                .to = query->to,
                                .width = parts.width,
                                .take = take_part,
                                .take_point = take_part_point,
                                .state = &parts};
-    const weft_status status = walk_all(store, query, choice, &walk, error);
+    const weft_status status = metric_choice_walk(store, query->run, query->name, choice, &walk, error);
     if (status != WEFT_OK) {
         free(parts.parts);
         return status;
@@ -176,11 +169,15 @@ static weft_status draw_singles(struct metric_store *store, const struct metric_
                                 struct metric_curve *curve, struct error *error)
 {
     struct singles singles = {.room = (size_t)points};
-    struct metric_walk walk = {.from = query->from, .to = query->to, .take_point = take_single, .state = &singles};
+    struct metric_walk walk = {.times = query->axis == METRIC_TIMES,
+                               .from = query->from,
+                               .to = query->to,
+                               .take_point = take_single,
+                               .state = &singles};
     singles.points = malloc((size_t)(points + 1) * sizeof *singles.points);
     if (!singles.points)
         return error_memory(error, (size_t)points * sizeof *singles.points, "a curve");
-    const weft_status status = walk_all(store, query, choice, &walk, error);
+    const weft_status status = metric_choice_walk(store, query->run, query->name, choice, &walk, error);
     *drawn = status == WEFT_OK && merge(&singles, query->axis == METRIC_TIMES) <= most;
     if (*drawn)
         *curve = (struct metric_curve){.parts = singles.points, .count = singles.count, .whole = true};
@@ -196,17 +193,23 @@ static weft_status draw(struct metric_store *store, const struct metric_query *q
                         struct error *error)
 {
     struct extent extent = {.times = query->axis == METRIC_TIMES};
-    struct metric_walk walk = {.from = query->from,
+    struct metric_walk walk = {.times = query->axis == METRIC_TIMES,
+                               .from = query->from,
                                .to = query->to,
                                .width = INFINITY,
                                .take = take_extent,
                                .take_point = take_extent_point,
                                .state = &extent};
     bool drawn = false;
-    weft_status status = walk_all(store, query, choice, &walk, error);
+    weft_status status = metric_choice_walk(store, query->run, query->name, choice, &walk, error);
+    if (status == WEFT_OK && query->together && extent.times && metric_choice_ranks(choice) > 1 && extent.points > 0) {
+        status = metric_align(store, query, choice, (int64_t[]){extent.least, extent.greatest}, extent.points, most,
+                              curve, error);
+        drawn = true;
+    }
     /* Of several ranks, many points may be of few steps. */
     const uint64_t singles = choice->count > 1 ? SINGLE_MOST : most;
-    if (status == WEFT_OK && extent.points <= singles && extent.points <= (uint64_t)most * choice->count)
+    if (status == WEFT_OK && !drawn && extent.points <= singles && extent.points <= (uint64_t)most * choice->count)
         status = draw_singles(store, query, choice, extent.points, most, &drawn, curve, error);
     if (status == WEFT_OK && !drawn)
         status = draw_parts(store, query, choice, &extent, most, curve, error);
@@ -242,5 +245,6 @@ weft_status metric_draw(struct metric_store *store, const struct metric_query *q
 void metric_curve_free(struct metric_curve *curve)
 {
     free(curve->parts);
+    free(curve->spreads);
     *curve = (struct metric_curve){0};
 }

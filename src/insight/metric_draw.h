@@ -33,6 +33,14 @@ struct metric_query {
     enum metric_axis axis;
     int64_t from, to; /**< of the axis, both included; INT64_MIN and INT64_MAX: all of it */
     size_t most;      /**< points; 0: METRIC_DRAW_MOST */
+    /** Over times: ranks report at times of their own, and are drawn as one curve nevertheless. A part is at least as
+     * wide as the usual time between two points of a rank; see metric_curve.spreads. */
+    bool together;
+};
+
+/** What is drawn of a part; all NaN: nothing. */
+struct metric_spread {
+    double mean, lowest, highest;
 };
 
 struct metric_curve {
@@ -42,7 +50,10 @@ struct metric_curve {
     uint64_t points;      /**< that the parts stand for */
     uint64_t nan;         /**< of these, not a number */
     uint64_t infinite[2]; /**< minus, plus */
-    bool whole;           /**< each part is all that was reported at one step (or time) */
+    /** With `together`, of each part: the mean of the ranks' means, each of which counts once, and their lowest and
+     * highest. A rank that has no point in a part counts as in one shortly before. NULL: as the parts have it. */
+    struct metric_spread *spreads;
+    bool whole; /**< each part is all that was reported at one step (or time) */
 };
 
 /**
@@ -52,6 +63,9 @@ struct metric_curve {
 weft_status metric_draw(struct metric_store *store, const struct metric_query *query, struct metric_curve *curve,
                         struct error *error);
 void metric_curve_free(struct metric_curve *curve);
+
+/** What is drawn of part `i`. */
+struct metric_spread metric_curve_spread(const struct metric_curve *curve, size_t i);
 
 /** The mean of the finite points of a part; NaN if there are none. */
 double metric_summary_mean(const struct metric_summary *summary);

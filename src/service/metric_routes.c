@@ -118,16 +118,15 @@ static void put_column(struct json_writer *answer, const char *key, const struct
     json_open_array(answer, key);
     for (size_t i = 0; i < curve->count; i++) {
         const struct metric_summary *part = &curve->parts[i];
-        const bool finite = metric_summary_finite(part) > 0;
+        const struct metric_spread spread = metric_curve_spread(curve, i);
         const int64_t *ends = times ? part->times : part->steps, middle = ends[0] + (ends[1] - ends[0]) / 2;
         if (column == COLUMN_X)
             json_put_integer(answer, NULL, times ? milliseconds_of(middle) : middle);
         else
             json_put_number(answer, NULL,
-                            !finite                   ? NAN
-                            : column == COLUMN_MEAN   ? metric_summary_mean(part)
-                            : column == COLUMN_LOWEST ? part->lowest.value
-                                                      : part->highest.value);
+                            column == COLUMN_MEAN     ? spread.mean
+                            : column == COLUMN_LOWEST ? spread.lowest
+                                                      : spread.highest);
     }
     json_close(answer);
 }
@@ -172,6 +171,7 @@ static weft_status tell_curve(struct keeper *keeper, struct route_call *call, st
                                        .axis = times ? METRIC_TIMES : METRIC_STEPS,
                                        .from = bound_of(call, "from", times, INT64_MIN),
                                        .to = bound_of(call, "to", times, INT64_MAX),
+                                       .together = true,
                                        .most = (size_t)route_value(call, "most")->integer};
     struct metric_curve curve;
     weft_status status = metric_draw(keeper_metrics(keeper), &query, &curve, error);
@@ -273,7 +273,8 @@ static const struct schema schemas[] = {
         "infinite": {"type": "integer", "description": "Of those, plus or minus infinity."},
         "whole": {"type": "boolean", "description": "Each place of x is all that was reported at one step, or time."},
         "ranks": {"type": "array", "items": {"type": "integer"}, "description": "That have reported it."},
-        "x": {"type": "array", "items": {"type": "integer"}},
+        "x": {"type": "array", "items": {"type": "integer"},
+            "description": "Over times a place of several ranks is at least as wide as the usual time between two points of a rank: each counts once in it."},
         "mean": {"type": "array", "items": {"type": "number", "nullable": true}},
         "lowest": {"type": "array", "items": {"type": "number", "nullable": true}},
         "highest": {"type": "array", "items": {"type": "number", "nullable": true}}}})},
