@@ -120,7 +120,9 @@ static weft_status make_grid(struct metric_store *store, const struct metric_que
                              const struct metric_choice *choice, const int64_t extent[2], uint64_t points, size_t most,
                              struct grid *grid, struct error *error)
 {
-    struct times times = {.room = points <= TIMES_MOST ? (size_t)points : 0};
+    /* With more points of a rank there are too many parts of that width, whatever it is. */
+    const bool few = points <= TIMES_MOST && points <= 2 * (uint64_t)most * metric_choice_ranks(choice);
+    struct times times = {.room = few ? (size_t)points : 0};
     int64_t between = 0;
     weft_status status = WEFT_OK;
     if (times.room > 0) {
