@@ -129,6 +129,7 @@ export async function firstAnswer(page, platform) {
     await page.unroute(address);
 
     // On a phone a lost connection is a word too, and there is room for it.
+    await page.locator(".beat.open").waitFor();
     await page.setViewportSize(narrow);
     await page.evaluate(() => {
         document.querySelector(".beat").className = "beat lost";
