@@ -28,6 +28,20 @@ export async function numbersOfCurves(page, platform, known) {
     await head("system/machine/cpu/used").getByText(/^[\d.]+ %/).waitFor();
     await head("system/node/processor_time").getByText(/^[\d.]+ (ms|s|m)/).waitFor();
 
+    // Nodes are sampled at moments of their own: wherever the pointer is, each has a value.
+    const memory = page.locator("[data-metric='system/machine/memory/used']");
+    await memory.scrollIntoViewIfNeeded(); // or it is not drawn
+    await memory.locator("canvas").waitFor();
+    await memory.getByRole("button", { name: /Every rank/ }).click();
+    await memory.locator(".ranks button").nth(1).waitFor();
+    await memory.locator(".u-over").scrollIntoViewIfNeeded();
+    for (const part of [0.95, 0.99]) {
+        const over = await memory.locator(".u-over").boundingBox();
+        await page.mouse.move(over.x + over.width * part, over.y + 20);
+        const values = await memory.locator(".ranks b").allTextContents();
+        assert.ok(values.length === 2 && values.every((text) => /^[\d.]+ [MG]iB$/.test(text)), values.join());
+    }
+
     const run = await platform.submit("speech", { name: "odd", command: ["python3", "-c", odd] });
     await platform.wait(run, "running");
     await page.goto(`${platform.address}/run.html?run=${run}`);

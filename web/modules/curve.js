@@ -24,6 +24,13 @@ export function smooth(values, weight) {
     });
 }
 
+/* The value of a line at a place of all lines; where others have a point and it has none, the last one before that. */
+function valueAt(values, place, lines) {
+    let at = place;
+    while (at > 0 && at > place - 2 * lines && values[at] === undefined) at--;
+    return values[at];
+}
+
 /** The options that all plots of these pages share; `time`: x is milliseconds since 1970. */
 export function plotOptions(box, time, more) {
     return {
@@ -399,10 +406,11 @@ export class Curve {
         const where = this.axis === "times" ? seconds(x) : whole(x);
         if (this.drill) {
             const near = this.near > 0 && plot.series[this.near]?.show ? this.near : 0;
-            this.rankBar.values(plot.data.slice(1).map((values) => values[at]), near - 1);
+            const values = plot.data.slice(1).map((line, index, lines) => valueAt(line, at, lines.length));
+            this.rankBar.values(values, near - 1);
             fill(
                 this.read,
-                near > 0 && [make("b", {}, this.figure(plot.data[near][at])), ` ${plot.series[near].label}`],
+                near > 0 && [make("b", {}, this.figure(values[near - 1])), ` ${plot.series[near].label}`],
                 ` at ${where}`,
             );
             return;
