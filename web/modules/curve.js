@@ -391,9 +391,11 @@ export class Curve {
         return quantity(value, this.metric.unit);
     }
 
-    /* Where ranks differ: from what to what. */
+    /* Where ranks differ: from what to what, as far as there is room. */
     spread(lowest, highest) {
-        return this.metric.ranks > 1 && highest !== lowest ? ` (${this.figure(lowest)} to ${this.figure(highest)})` : "";
+        if (this.metric.ranks < 2 || highest === lowest) return null;
+        const text = ` (${this.figure(lowest)} to ${this.figure(highest)})`;
+        return make("span.spread", { title: text.trim() }, text);
     }
 
     readAt(plot) {
@@ -417,6 +419,6 @@ export class Curve {
         }
         const [, highest, lowest, mean] = plot.data;
         const spread = this.spread(lowest[at], highest[at]);
-        fill(this.read, make("b", {}, this.figure((plot.data[4] ?? mean)[at])), `${spread} at ${where}`);
+        fill(this.read, make("b", {}, this.figure((plot.data[4] ?? mean)[at])), spread, ` at ${where}`);
     }
 }
