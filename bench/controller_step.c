@@ -162,7 +162,7 @@ int main(int count, char **words)
         begin = clock_now();
         parked = 0;
         for (size_t k = 0; k < plan->waiting_count; k++) {
-            controller_plan_reason(controller, &plan->waiting[k], now, text, sizeof text);
+            controller_plan_reason(controller, &plan->waiting[k], true, now, text, sizeof text);
             parked += plan->waiting[k].waits == CONTROLLER_WAITS_FOR_BUDGET;
         }
         reasons[i] = (double)(clock_now() - begin) * 1e-6;

@@ -202,6 +202,11 @@ weft_status registry_member_put(struct database *database, const char *project, 
     weft_status status = registry_project_get(database, project, &in, error);
     if (status == WEFT_OK)
         status = registry_user_get(database, user, &who, error);
+    if (status == WEFT_OK && in.personal && role > ROLE_VIEWER && strcmp(user, project) != 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "project '%s' is the personal one of '%s', and what runs there needs no budget: others can "
+                           "only look, as viewers",
+                           project, project);
     if (status != WEFT_OK)
         return status;
     struct statement *change;

@@ -63,7 +63,8 @@ weft_status registry_project_close(struct database *database, const char *projec
 weft_status registry_project_get(struct database *database, const char *project, struct registry_project *found,
                                  struct error *error);
 
-/** Give `user` that role; ROLE_NONE takes the membership away. Errors: STATE if no manager would be left. */
+/** Give `user` that role; ROLE_NONE takes the membership away. Errors: STATE if no manager would be left; ARGUMENT
+ * for a role above viewer in somebody else's personal project. */
 weft_status registry_member_put(struct database *database, const char *project, const char *user, enum role role,
                                 int64_t now, struct error *error);
 

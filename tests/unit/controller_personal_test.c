@@ -35,6 +35,10 @@ static void a_personal_project_is_made_once(void **state)
            registry_project_personal(world.registry, "vision", world.now, &error));
     REFUSE(world.registry, WEFT_ERROR_ARGUMENT, "there is no user 'nobody'",
            registry_project_personal(world.registry, "nobody", world.now, &error));
+    /* What runs there needs no budget: it is nobody else's way around one. */
+    CHANGE(world.registry, registry_member_put(world.registry, "ada", "bob", ROLE_VIEWER, world.now, &error));
+    REFUSE(world.registry, WEFT_ERROR_ARGUMENT, "project 'ada' is the personal one of 'ada'",
+           registry_member_put(world.registry, "ada", "bob", ROLE_MEMBER, world.now, &error));
     close_world(&world);
 }
 
@@ -78,7 +82,8 @@ static void what_cannot_give_way_leaves_what_is_kept(void **state)
     assert_int_equal(running, 6);
     for (int i = 0; i < 8; i++)
         if (state_of(&world, runs[i]) == RUN_QUEUED)
-            assert_why(&world, runs[i], "2 slots are free, but 2 of all are kept for small personal runs and those that can give way");
+            assert_why(&world, runs[i],
+                       "2 slots are free, but 2 of all are kept for small personal runs and those that can give way");
     int64_t large = give(&world, 1, 7, "", HOUR), yields = give(&world, 1, 2, ",\"preemptible\":true", HOUR);
     pass(&world, world.now + SECOND);
     assert_int_equal(state_of(&world, large), RUN_CANCELLED);
