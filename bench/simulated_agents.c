@@ -5,7 +5,7 @@
  * writes, by the same code: heartbeats, samples of what the node uses, lines of output and of metrics, the end.
  *
  *     PROGRAM serve ...                 the server, unchanged; the variable WEFT_BENCH_AGENTS names a FIFO
- *     PROGRAM node-agent FOLDER         what the server starts for a node: writes FOLDER to the FIFO, no more, if
+ *     PROGRAM node-agent FILES FOLDER   what the server starts for a node: writes FOLDER to the FIFO, no more, if
  *                                       the command is `true` or `sleep ...`; for any other a real agent
  *     PROGRAM simulate-agents FIFO      be the agents of all folders that come; until SIGTERM, at which all nodes end
  * well
@@ -363,7 +363,7 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "simulate-agents") == 0)
         return simulate(argv[2]);
-    if (argc == 3 && strcmp(argv[1], "node-agent") == 0)
-        return hand_over(argv[2]);
+    if (argc == 4 && strcmp(argv[1], "node-agent") == 0)
+        return hand_over(argv[3]);
     return command_main(command_table, command_table_count, argc, argv, stdout, stderr);
 }
