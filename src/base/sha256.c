@@ -3,6 +3,7 @@
 
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <string.h>
 
 static weft_status library_failed(struct error *error)
 {
@@ -54,4 +55,14 @@ char *sha256_text(const uint8_t digest[SHA256_BYTES], char text[SHA256_TEXT_BYTE
     for (int i = 0; i < SHA256_BYTES; i++)
         snprintf(text + 2 * (size_t)i, 3, "%02x", digest[i]);
     return text;
+}
+
+bool sha256_parse(const char *text, uint8_t digest[SHA256_BYTES])
+{
+    static const char digits[] = "0123456789abcdef";
+    if (strlen(text) != SHA256_TEXT_BYTES - 1 || strspn(text, digits) != SHA256_TEXT_BYTES - 1)
+        return false;
+    for (size_t i = 0; i < SHA256_BYTES; i++, text += 2)
+        digest[i] = (uint8_t)((strchr(digits, text[0]) - digits) << 4 | (strchr(digits, text[1]) - digits));
+    return true;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -31,5 +32,8 @@ weft_status sha256_of(const void *bytes, size_t size, uint8_t digest[SHA256_BYTE
 
 /** The digest in lower-case hexadecimal digits; returns `text`. */
 char *sha256_text(const uint8_t digest[SHA256_BYTES], char text[SHA256_TEXT_BYTES]);
+
+/** The digest that such digits write; false for a text that is not 64 of them. */
+bool sha256_parse(const char *text, uint8_t digest[SHA256_BYTES]);
 
 #endif

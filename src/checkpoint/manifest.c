@@ -108,19 +108,6 @@ static weft_status check_checksum(const char *text, size_t size, const char *whe
     return WEFT_OK;
 }
 
-/* The digest that 64 hexadecimal digits write. */
-static bool parse_digest(const char *text, uint8_t digest[SHA256_BYTES])
-{
-    if (strlen(text) != SHA256_TEXT_BYTES - 1 || strspn(text, "0123456789abcdef") != SHA256_TEXT_BYTES - 1)
-        return false;
-    for (int i = 0; i < SHA256_BYTES; i++) {
-        unsigned byte;
-        sscanf(text + 2 * (size_t)i, "%2x", &byte);
-        digest[i] = (uint8_t)byte;
-    }
-    return true;
-}
-
 static weft_status read_record(const cJSON *entry, const char *where, struct checkpoint_record *record,
                                struct error *error)
 {
@@ -137,7 +124,7 @@ static weft_status read_record(const cJSON *entry, const char *where, struct che
     if (!manifest_file_name_is_good(name))
         return error_set(error, WEFT_ERROR_DATA, "%s lists a file '%.100s', which is no name of a checkpoint's file",
                          where, name);
-    if (!parse_digest(digest, record->digest.sha256))
+    if (!sha256_parse(digest, record->digest.sha256))
         return error_set(error, WEFT_ERROR_DATA, "the SHA-256 of '%s' in %s is not 64 hexadecimal digits", name, where);
     snprintf(record->name, sizeof record->name, "%s", name);
     return WEFT_OK;

@@ -185,7 +185,9 @@ static void print_asked(const cJSON *run, FILE *output)
         print_value(output, "made from", text);
     }
     print_value(output, "snapshot", field_text(asked, "snapshot"));
-    print_value(output, "commit", field_text(asked, "commit"));
+    snprintf(text, sizeof text, "%s%s", field_text(asked, "commit"),
+             field_true(asked, "commit_changed") ? ", changed since" : "");
+    print_value(output, "commit", text);
 }
 
 static const struct table_column node_columns[] = {{.title = "attempt", .right = true},

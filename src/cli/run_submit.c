@@ -4,10 +4,10 @@
 #include "base/text.h"
 #include "cli/moments.h"
 #include "cli/run_follow.h"
-#include "cli/snapshot_send.h"
 #include "cli/wrap.h"
 #include "platform/git_state.h"
 #include "platform/run_state.h"
+#include "service/snapshot_upload.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -16,18 +16,19 @@
 weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot, struct json_writer *body,
                             struct error *error)
 {
-    char folder[FILE_PATH_BYTES], id[SNAPSHOT_ID_BYTES] = "", commit[RUN_SNAPSHOT_BYTES] = "";
-    bool dirty = false;
+    char folder[FILE_PATH_BYTES], commit[RUN_SNAPSHOT_BYTES] = "";
+    struct snapshot taken = {.id = ""};
+    bool changed = false;
     if (!getcwd(folder, sizeof folder))
         return error_system(error, "cannot tell which folder this is");
-    weft_status status = snapshot ? snapshot_send(platform->client, project, folder, id, error) : WEFT_OK;
+    weft_status status = snapshot ? snapshot_upload(platform->client, project, folder, &taken, error) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
-    git_state_read(folder, commit, sizeof commit, &dirty);
-    if (*id)
-        json_put_text(body, "snapshot", id);
-    if (*commit)
-        json_put_text(body, "commit", commit);
+    git_state_read(folder, commit, sizeof commit, &changed);
+    /* All of them, since a fork begins with those of its parent. */
+    json_put_text(body, "snapshot", taken.id);
+    json_put_text(body, "commit", commit);
+    json_put_bool(body, "commit_changed", changed);
     return WEFT_OK;
 }
 

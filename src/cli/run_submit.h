@@ -20,7 +20,7 @@ struct run_submit_shown {
         CLI_FLAG("quiet", 'q', &(shown).quiet, "print the new run's number alone"),                                    \
         CLI_FLAG("json", 0, &(shown).json, "a line of JSON")
 
-/** The code of the working folder: write "snapshot" (sent to the project) and "commit" into the open object. */
+/** The code of the working folder: write "snapshot" (sent to the project) and what git says into the open object. */
 weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot, struct json_writer *body,
                             struct error *error);
 

@@ -61,6 +61,7 @@ static const struct field {
     {"checkpoint", KIND_LINE, FIELD(checkpoint)},
     {"snapshot", KIND_DIGITS, FIELD(snapshot), .most = 0},
     {"commit", KIND_DIGITS, FIELD(commit), .most = 40},
+    {"commit_changed", KIND_BOOL, FIELD(commit_changed)},
 };
 
 #define FIELDS (sizeof fields / sizeof *fields)

@@ -29,6 +29,7 @@
  *     parent        number | 0: the run that this one was forked from
  *     checkpoint    text   | "": what it begins from; one line
  *     commit        text   | "": the git commit of it, 40 or 64 hexadecimal digits
+ *     commit_changed bool  | false: the code differs from that commit
  *
  * Whoever wrote it is not trusted: a key that is not in this list, twice the same key, a value of another kind or
  * beyond its bounds, and a text that is no printable UTF-8 (lines and tabs are allowed in arguments and values of
@@ -80,7 +81,7 @@ struct run_specification {
     int64_t priority, retries, parent;
     enum slot_kind slot_kind;
     enum run_launch launch;
-    bool preemptible, may_span_pods, interactive;
+    bool preemptible, may_span_pods, interactive, commit_changed;
 };
 
 /** Slots on all nodes together. */

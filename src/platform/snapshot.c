@@ -2,7 +2,6 @@
 #include "platform/snapshot.h"
 
 #include "base/text.h"
-#include "platform/git_state.h"
 #include "platform/ignore.h"
 #include "platform/snapshot_list.h"
 #include "platform/snapshot_store.h"
@@ -501,13 +500,10 @@ static weft_status take(struct taking *taking, struct snapshot *snapshot, struct
     if (status == WEFT_OK)
         status = keep_list(taking, error);
     close(top);
-    if (status == WEFT_OK) {
-        if (!taking->foreign)
-            git_state_read(folder, taking->snapshot.commit, sizeof taking->snapshot.commit, &taking->snapshot.dirty);
+    if (status == WEFT_OK)
         *snapshot = taking->snapshot;
-    } else {
+    else
         drop_objects(taking);
-    }
     buffer_free(&taking->pending);
     ignore_free(&taking->ignore);
     buffer_free(&taking->list);

@@ -24,7 +24,6 @@
 #include "base/file.h"
 #include "base/sha256.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define SNAPSHOT_ID_BYTES     SHA256_TEXT_BYTES
@@ -46,8 +45,6 @@ struct snapshot {
     uint64_t new_bytes; /**< of those that the store did not have */
     uint64_t left_out;  /**< entries that patterns have left out, each folder once */
     uint64_t special;   /**< pipes, sockets, devices */
-    char commit[48]; /**< of git, in hexadecimal digits; "" where the folder is in no repository, or git is missing */
-    bool dirty;      /**< files differ from that commit, or are not in it */
 };
 
 /**
@@ -59,9 +56,9 @@ weft_status snapshot_take(const char *store, const char *folder, const struct sn
                           struct snapshot *snapshot, struct error *error);
 
 /**
- * The same of a folder that a program has changed which is not trusted: it must not be a link itself, git is not asked
- * (it runs what a repository names), and where this process is root, a file of another user than the folder's is an
- * error (STATE): the program may have given another name to what it cannot read.
+ * The same of a folder that a program has changed which is not trusted: it must not be a link itself, and where this
+ * process is root, a file of another user than the folder's is an error (STATE): the program may have given another
+ * name to what it cannot read.
  */
 weft_status snapshot_take_foreign(const char *store, const char *folder, struct snapshot *snapshot,
                                   struct error *error);

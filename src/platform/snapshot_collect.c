@@ -40,15 +40,6 @@ static int by_bytes(const void *left, const void *right)
     return memcmp(left, right, SHA256_BYTES);
 }
 
-static void hash_bytes_of(const char *text, uint8_t hash[SHA256_BYTES])
-{
-    for (int i = 0; i < SHA256_BYTES; i++) {
-        unsigned value = 0;
-        sscanf(text + 2 * i, "%2x", &value);
-        hash[i] = (uint8_t)value;
-    }
-}
-
 /* Note the objects of a snapshot that stays. */
 static weft_status need(struct collecting *collecting, const char *id, struct error *error)
 {
@@ -64,10 +55,8 @@ static weft_status need(struct collecting *collecting, const char *id, struct er
     while (status == WEFT_OK && found) {
         uint8_t hash[SHA256_BYTES];
         status = snapshot_list_next(&list, &entry, &found, error);
-        if (status != WEFT_OK || !found || (entry.kind != 'f' && entry.kind != 'x'))
-            continue;
-        hash_bytes_of(entry.hash, hash);
-        buffer_put(&collecting->needed, hash, sizeof hash);
+        if (status == WEFT_OK && found && (entry.kind == 'f' || entry.kind == 'x') && sha256_parse(entry.hash, hash))
+            buffer_put(&collecting->needed, hash, sizeof hash);
     }
     free(text);
     if (status == WEFT_OK && collecting->needed.failed)
@@ -117,12 +106,10 @@ static weft_status look_at_object(struct collecting *collecting, const char *inn
     uint8_t hash[SHA256_BYTES];
     const char *first = inner + sizeof "objects/" - 1;
     int length = snprintf(text, sizeof text, "%s%s", first, name);
-    if (length == SHA256_TEXT_BYTES - 1 && strspn(text, "0123456789abcdef") == SHA256_TEXT_BYTES - 1) {
-        hash_bytes_of(text, hash);
-        size_t count = buffer_size(&collecting->needed) / SHA256_BYTES;
-        if (count > 0 && bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, by_bytes))
-            return WEFT_OK;
-    }
+    size_t count = buffer_size(&collecting->needed) / SHA256_BYTES;
+    if (length == SHA256_TEXT_BYTES - 1 && sha256_parse(text, hash) && count > 0 &&
+        bsearch(hash, buffer_begin(&collecting->needed), count, SHA256_BYTES, by_bytes))
+        return WEFT_OK;
     if (fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0 || !is_old(collecting, &there) ||
         unlinkat(folder, name, 0) != 0)
         return WEFT_OK;

@@ -299,6 +299,19 @@ static weft_status check_checkpoint(struct database *registry, const struct rout
                      run.run);
 }
 
+/* The code is what was made of it by hand: no longer what the commit has. */
+static bool set_code(cJSON *wanted, const char *snapshot)
+{
+    const char *before = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(wanted, "snapshot"));
+    const char *commit = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(wanted, "commit"));
+    if (commit && *commit && (!before || strcmp(before, snapshot) != 0)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(wanted, "commit_changed");
+        if (!cJSON_AddTrueToObject(wanted, "commit_changed"))
+            return false;
+    }
+    return set_text(wanted, "snapshot", snapshot);
+}
+
 /* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
 static weft_status derive(struct keeper *keeper, struct route_call *call, bool planned, struct json_writer *answer,
                           struct error *error)
@@ -320,7 +333,7 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
         cJSON_ReplaceItemInObjectCaseSensitive(wanted, "interactive", cJSON_CreateFalse());
     if (status == WEFT_OK && planned && !name_planned(wanted))
         status = error_memory(error, RUN_NAME_BYTES, "a run");
-    if (!set_text(wanted, "checkpoint", "") || (*order->snapshot && !set_text(wanted, "snapshot", order->snapshot)))
+    if (!set_text(wanted, "checkpoint", "") || (*order->snapshot && !set_code(wanted, order->snapshot)))
         status = error_memory(error, 64, "a run");
     if (status == WEFT_OK)
         status = replace(wanted, call->body, parent, error);
@@ -573,7 +586,8 @@ static const struct route routes[] = {
     "class": {"type": "string", "description": "Limits are set by class."},                                           \
     "snapshot": {"type": "string", "description": "Of the code, as it was uploaded."},                                \
     "checkpoint": {"type": "string", "description": "Of the parent, from which it begins."},                          \
-    "commit": {"type": "string", "description": "Of git."})
+    "commit": {"type": "string", "description": "Of git."},                                                           \
+    "commit_changed": {"type": "boolean", "description": "The code differs from that commit, or has files that are not in it."})
 
 static const struct schema schemas[] = {
     {"RunRequest", "{\"type\": \"object\", \"required\": [\"command\"], \"additionalProperties\": false, \"properties\": {" SETTINGS

@@ -7,15 +7,19 @@
 #include "platform/snapshot_pack.h"
 #include "platform/snapshot_store.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
-#define PACK_BYTES ((size_t)8 << 20) /* after which a pack is sent */
-#define TRIES      4                 /* to offer the list: something else may remove what it needs meanwhile */
-#define KEPT       INT64_C(604800000)
+#define PACK_BYTES ((size_t)8 << 20)  /* after which a pack is sent */
+#define TRIES      4                  /* to offer the list: something else may remove what it needs meanwhile */
+#define KEPT       INT64_C(604800000) /* milliseconds */
+#define TIDY_EVERY 86400              /* seconds */
 
 struct upload {
     struct client *client;
@@ -101,13 +105,33 @@ static weft_status offer(struct upload *upload, const char *id, const char *list
     return status == WEFT_OK ? send_pack(upload, error) : status;
 }
 
+/* Remove what has not been used for long. All lists are read for that, as large as the cache has grown: once a day
+ * somebody waits for it, not each time. When that was is the time of a file. What cannot be removed stays until
+ * tomorrow. */
+static void tidy(const char *store)
+{
+    char path[FILE_PATH_BYTES];
+    struct stat last;
+    struct snapshot_collected collected;
+    time_t now = time(NULL);
+    if (file_join(path, store, "tidied", NULL) != WEFT_OK ||
+        (stat(path, &last) == 0 && last.st_mtime <= now && last.st_mtime > now - TIDY_EVERY))
+        return;
+    int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return;
+    bool noted = futimens(file, NULL) == 0;
+    close(file);
+    if (noted)
+        snapshot_collect(store, (int64_t)now * 1000 - KEPT, NULL, NULL, &collected, NULL);
+}
+
 weft_status snapshot_upload(struct client *client, const char *project, const char *folder, struct snapshot *snapshot,
                             struct error *error)
 {
     char store[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *list;
     size_t size;
     struct snapshot taken;
-    struct snapshot_collected collected;
     struct upload upload = {.client = client, .project = project, .store = store};
     if (!platform_name_is_valid(project))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%.80s' cannot be the name of a project", project);
@@ -130,6 +154,6 @@ weft_status snapshot_upload(struct client *client, const char *project, const ch
     if (status != WEFT_OK)
         return status;
     *snapshot = taken;
-    snapshot_collect(store, ((int64_t)time(NULL) * 1000) - KEPT, NULL, NULL, &collected, NULL);
+    tidy(store);
     return WEFT_OK;
 }

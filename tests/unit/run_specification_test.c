@@ -47,7 +47,7 @@ static void comes_back_as_it_was_written(void **state)
         "\"interactive\":true,\"priority\":-3,\"retries\":2,\"parent\":41,"
         "\"checkpoint\":\"runs/41/step-00000007\","
         "\"snapshot\":\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\","
-        "\"commit\":\"0123456789abcdef0123456789abcdef01234567\"}";
+        "\"commit\":\"0123456789abcdef0123456789abcdef01234567\",\"commit_changed\":true}";
     struct run_specification run = read_good(text);
     struct json_writer written;
     assert_int_equal(run_specification_size(&run), 16);

@@ -177,24 +177,6 @@ static void leaves_itself_out(void **state)
     assert_int_equal(second.files, 1);
 }
 
-static void knows_the_commit(void **state)
-{
-    struct snapshot snapshot;
-    if (system("command -v git >/dev/null 2>&1") != 0)
-        skip();
-    put("x", "x");
-    assert_int_equal(snapshot_take(store, tree, NULL, &snapshot, NULL), WEFT_OK);
-    assert_string_equal(snapshot.commit, "");
-    assert_int_equal(
-        shell("cd '%s' && git init -q . && git add x && git -c user.name=a -c user.email=b commit -qm x", tree), 0);
-    assert_int_equal(snapshot_take(store, tree, NULL, &snapshot, NULL), WEFT_OK);
-    assert_int_equal(strlen(snapshot.commit), 40);
-    assert_false(snapshot.dirty);
-    put("y", "new");
-    assert_int_equal(snapshot_take(store, tree, NULL, &snapshot, NULL), WEFT_OK);
-    assert_true(snapshot.dirty);
-}
-
 /* Killed at any moment, it has made a snapshot whole or none; and the next one is not disturbed. */
 static void is_made_whole_or_not_at_all(void **state)
 {
@@ -275,7 +257,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(sees_damage_and_leaves_nothing, begin, end),
         cmocka_unit_test_setup_teardown(keeps_to_its_limits, begin, end),
         cmocka_unit_test_setup_teardown(leaves_itself_out, begin, end),
-        cmocka_unit_test_setup_teardown(knows_the_commit, begin, end),
         cmocka_unit_test_setup_teardown(is_made_whole_or_not_at_all, begin, end),
         cmocka_unit_test_setup_teardown(lists_cannot_leave_their_target, begin, end),
     };

@@ -329,7 +329,17 @@ export function settingsPanel(run) {
                                 : null,
                         ],
                         ["Began from", wanted.checkpoint || null],
-                        ["Commit", wanted.commit ? make("code", {}, wanted.commit.slice(0, 12)) : null],
+                        [
+                            "Commit",
+                            wanted.commit
+                                ? make(
+                                      "span",
+                                      { title: wanted.commit },
+                                      make("code", {}, wanted.commit.slice(0, 12)),
+                                      wanted.commit_changed ? ", changed since" : "",
+                                  )
+                                : null,
+                        ],
                         [
                             "Snapshot of the code",
                             wanted.snapshot
