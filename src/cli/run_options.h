@@ -47,7 +47,7 @@ extern const char *const run_option_launches[];
                  "the class of run, by which limits are set; usually batch"),                                          \
         CLI_FLAG("preemptible", 0, &(chosen).preemptible, "may be stopped at a checkpoint and run again later"),       \
         CLI_TEXT("retries", 0, "N", &(chosen).retries, NULL,                                                           \
-                 "run it again so often when its own program fails; usually 0"),                                       \
+                 "run it again so often when its own program fails, each time after a longer pause; usually 0"),       \
         CLI_TEXT("priority", 0, "N", &(chosen).priority, NULL,                                                         \
                  "from -100 to 100; larger goes first within its project; usually 0"),                                 \
         CLI_FLAG("span-pods", 0, &(chosen).span_pods, "it may run on hosts of several Pods at once"),                  \

@@ -103,6 +103,7 @@ static void set_back(struct controller *controller, int64_t now)
         struct controlled_run *run = controller->runs[i];
         run->start_due = run->stop_due = 0;
         run->start_failed = run->start_failed ? now : 0;
+        pause_set_back(run, now);
         if (run->slice_end != INT64_MAX && run->slice_end > now + run->time_slice)
             run->slice_end = now + run->time_slice;
         for (uint32_t node = 0; run->node && node < run->nodes; node++) {
@@ -142,7 +143,10 @@ static weft_status settle(struct controller *controller, struct controlled_run *
         runs_remove(controller, run);
         return status;
     }
-    if (found.state == RUN_PREEMPTED)
+    status = pause_note(controller, run, &found, now, error);
+    if (status == WEFT_OK && run->promised && run->pause_end > now)
+        runs_break_promise(controller, run, CONTROLLER_WAITS_FOR_PAUSE, now);
+    if (status == WEFT_OK && found.state == RUN_PREEMPTED)
         status = requeue(controller, run->run, now, error);
     if (status == WEFT_OK && run->place == CONTROLLED_NOWHERE)
         return runs_enter_again(controller, run, error);
@@ -234,7 +238,8 @@ static weft_status take_pass(struct controller *controller, int64_t now, struct 
 
 static weft_status decide(struct controller *controller, int64_t now, struct error *error)
 {
-    bool due = controller->changed || now - controller->passed_at >= PASS_PERIOD || slices_due(controller, now);
+    bool due = controller->changed || now - controller->passed_at >= PASS_PERIOD || slices_due(controller, now) ||
+               (controller->pause_ends && now >= controller->pause_ends);
     if (!due || (!scheduler_queued(controller->scheduler) && !controller->parked))
         return WEFT_OK;
     bool made_way = false;
@@ -305,6 +310,8 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
                                                              : IDLE_PERIOD);
     if (controller->parked && *next > controller->accrued_at + BUDGET_PERIOD)
         *next = controller->accrued_at + BUDGET_PERIOD;
+    if (controller->pause_ends && *next > controller->pause_ends)
+        *next = controller->pause_ends;
     return status;
 }
 

@@ -22,6 +22,10 @@
  * run that cannot pay waits beside the queue and is in nobody's way. What runs that may begin need is set aside for
  * them, in the order of priority and submission within a project.
  *
+ * A run that has failed and is to be run again waits for that: a second, and twice as long after each further failure.
+ * A first failure of the platform costs no pause, as the run is tried on another host where there is one; who gave way
+ * to others has none either.
+ *
  * Personal runs, those of a user in the project of that name that the registry calls personal, need no budget. A share
  * of the slots is kept for them (scheduler.h).
  *
@@ -70,6 +74,8 @@ struct controller_config {
                                accounts that the registry has for them (run_owner.h). NULL: all are this process's */
     struct scheduler_policy policy;
     int64_t platform_most; /**< attempts of a run that may fail by the platform's fault; one more is the last */
+    int64_t pause_first;   /**< milliseconds before a run is tried again that has failed; twice as long each time, */
+    int64_t pause_most;    /**< up to this; 0: none */
     int64_t cordon_most;   /**< such failures of a host within `cordon_window` that drain it */
     int64_t cordon_window; /**< milliseconds */
     int64_t grace;         /**< milliseconds that a run has to write a checkpoint and end */
@@ -83,10 +89,12 @@ struct controller_config {
     void *context;
 };
 
-/** Limits that suit most: three failures of the platform a run, three a host in an hour, half a minute of grace, budget
- * for ten minutes; nothing is kept for personal runs. */
+/** Limits that suit most: three failures of the platform a run, three a host in an hour, pauses of a second to a minute
+ * after failures, half a minute of grace, budget for ten minutes; nothing is kept for personal runs. */
 #define CONTROLLER_LIMITS                                                                                              \
-    .platform_most = 3, .cordon_most = 3, .cordon_window = 3600000, .grace = 30000, .budget_least = 600000
+    .platform_most = 3, CONTROLLER_PAUSES, .cordon_most = 3, .cordon_window = 3600000, .grace = 30000,                 \
+    .budget_least = 600000
+#define CONTROLLER_PAUSES .pause_first = 1000, .pause_most = 60000
 
 /**
  * Take up what the registry has and what the engine runs. What the config points to outlives the controller.

@@ -22,7 +22,8 @@ static int by_priority(const void *a, const void *b)
 
 static weft_status judge(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
-    enum controller_wait waits = run_limits_judge(controller, run);
+    enum controller_wait waits =
+        pause_judge(controller, run, now) ? CONTROLLER_WAITS_FOR_PAUSE : run_limits_judge(controller, run);
     weft_status status = WEFT_OK;
     if (waits == CONTROLLER_WAITS_FOR_SLOTS && !hosts_suffice(controller, run))
         waits = CONTROLLER_WAITS_FOR_HOSTS;
@@ -53,6 +54,7 @@ weft_status gate_all(struct controller *controller, int64_t now, struct error *e
     run_limits_begin(controller);
     budget_begin(controller);
     controller->parked = 0;
+    controller->pause_ends = 0;
     for (uint32_t i = 0; i < controller->run_count; i++) {
         struct controlled_run *run = controller->runs[i];
         if (controlled_waits(run)) {

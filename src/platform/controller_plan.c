@@ -83,6 +83,42 @@ static void add_others(struct controller *controller, int64_t now, bool parked, 
     }
 }
 
+static int by_return(const void *a, const void *b)
+{
+    const struct outlook_return *left = a, *right = b;
+    if (left->when != right->when)
+        return left->when < right->when ? -1 : 1;
+    return left->run < right->run ? -1 : left->run > right->run;
+}
+
+/* Those that failed and are not tried again yet, in the order in which they are; none is sooner than its pause ends. */
+static weft_status add_pausing(struct controller *controller, int64_t now, struct controller_plan *plan,
+                               struct error *error)
+{
+    size_t bytes = (controller->run_count + 1) * sizeof(struct outlook_return), count = 0;
+    struct outlook_return *returns = malloc(bytes);
+    if (!returns)
+        return error_memory(error, bytes, "the plan of the queue");
+    for (uint32_t i = 0; i < controller->run_count; i++) {
+        const struct controlled_run *run = controller->runs[i];
+        const double back = controlled_seconds(run->pause_end);
+        if (!run->node && controlled_waits(run) && run->waits == CONTROLLER_WAITS_FOR_PAUSE)
+            returns[count++] = (struct outlook_return){run->name, back, back};
+    }
+    qsort(returns, count, sizeof *returns, by_return);
+    weft_status status = WEFT_OK;
+    if (count && !controller->changed) /* otherwise the scheduler has not looked at the queue yet */
+        status = outlook_returns(controller->scheduler, controlled_seconds(now), returns, count, error);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        struct controlled_run *run = controller->by_name[returns[i].run];
+        struct controller_plan_run *entry = add_waiting(controller, plan, run);
+        const int64_t expected = isinf(returns[i].expected_start) ? 0 : milliseconds(returns[i].expected_start);
+        entry->expected_start = expected && expected < run->pause_end ? run->pause_end : expected; /* rounded down */
+    }
+    free(returns);
+    return status;
+}
+
 static void add_promised(struct controller *controller, int64_t now, struct controller_plan *plan)
 {
     for (uint32_t i = 0; i < controller->run_count; i++) {
@@ -128,6 +164,8 @@ weft_status controller_plan(struct controller *controller, int64_t now, const st
             add_old_queue(controller, &controller->plan, &made);
         else
             status = add_queue(controller, now, &made, error);
+        if (status == WEFT_OK)
+            status = add_pausing(controller, now, &made, error);
     }
     if (status != WEFT_OK) {
         free(made.waiting);
@@ -163,6 +201,9 @@ char *controller_plan_reason(const struct controller *controller, const struct c
     case CONTROLLER_WAITS_FOR_CLASS:
     case CONTROLLER_WAITS_FOR_PERSONAL:
         return run ? run_limits_say(controller, run, text, size) : text;
+    case CONTROLLER_WAITS_FOR_PAUSE:
+        run = runs_find(controller, waits->run);
+        return run && run->failure ? pause_say(run, whole, now, text, size) : text;
     case CONTROLLER_WAITS_FOR_HOSTS:
         return run ? hosts_say(controller, run, text, size) : text;
     }

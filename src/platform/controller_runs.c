@@ -39,6 +39,7 @@ static void free_run(struct controller *controller, struct controlled_run *run)
     attempt_forget(controller, run);
     free(run->promised);
     free(run->refusal);
+    free(run->failure);
     free(run);
 }
 
@@ -367,6 +368,8 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
     struct error refusal = {0};
     status = note_whose(controller, run, found, &refusal);
     run_limits_apply(controller, found, run);
+    if (status == WEFT_OK && waits)
+        status = pause_note(controller, run, found, now, &refusal);
     if (status == WEFT_OK && waits)
         status = run_limits_check(controller, found->class_name, run->personal, controlled_size(run), &refusal);
     if (status == WEFT_OK)

@@ -54,6 +54,8 @@ struct controlled_run {
     enum controlled_place place;
     enum controller_wait waits;   /**< while it is in the queue: for what */
     char *refusal;                /**< why it cannot be placed as the server was started; NULL: it can */
+    char *failure;                /**< why it pauses, the end of a sentence; NULL: it does not */
+    int64_t pause, pause_end;     /**< how long it waits because it failed, and until when; 0: it does not */
     int64_t since;                /**< in the queue; of its attempt: running, or placed before that */
     uint32_t *promised;           /**< hosts that the scheduler gives it once they are free; NULL: none */
     int64_t member_due, pool_due; /**< what is set aside for it to begin with, of its owner's account or the pool */
@@ -125,6 +127,7 @@ struct controller {
     int64_t passed_at;      /**< of the last pass */
     int64_t heard_at;       /**< when the engine was asked about all of them */
     uint32_t parked;        /**< runs that wait for something else than slots */
+    int64_t pause_ends;     /**< when the first one may be tried again that pauses; 0: none does */
     int64_t accrued_at;     /**< when budgets that runs wait for were posted last */
     int64_t accrued_all_at; /**< and all others */
     int64_t exhausts_at;    /**< when to look for holds that are used up */
@@ -251,6 +254,21 @@ void blame_say(const struct controlled_run *run, uint32_t node, struct registry_
 
 /** Before a pass: let those runs into the scheduler's queue that limits and budgets allow to begin; park the others. */
 weft_status gate_all(struct controller *controller, int64_t now, struct error *error);
+
+/* ---- controller_pause.c: who is not tried again yet -----------------------------------------------------------------
+ */
+
+/** A run waits, as `found`: how long it does because of how its last attempt ended. */
+weft_status pause_note(const struct controller *controller, struct controlled_run *run,
+                       const struct registry_run *found, int64_t now, struct error *error);
+
+/** Whether it pauses; then `pause_ends` is its end at the latest. The clock was set back: it pauses no longer for it.
+ */
+bool pause_judge(struct controller *controller, const struct controlled_run *run, int64_t now);
+void pause_set_back(struct controlled_run *run, int64_t now);
+
+/** How long it still does, and why if it is told `whole`. */
+char *pause_say(const struct controlled_run *run, bool whole, int64_t now, char *text, size_t size);
 
 /* ---- controller_limits.c: classes and personal runs -----------------------------------------------------------------
  */

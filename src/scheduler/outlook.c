@@ -84,6 +84,15 @@ static void begin_course(const struct scheduler *scheduler, double now, struct c
     }
 }
 
+/* Go on to the next ending. */
+static void pass_ending(struct course *course)
+{
+    const struct ending ending = take_ending(course);
+    course->now = fmax(course->now, ending.when);
+    course->free += ending.slots;
+    course->staying_free += ending.staying;
+}
+
 /* Go on to where a run finds its slots, by `held` at the latest if that is not 0, and let it have them until it ends.
  * When it starts. Who comes later in the queue is taken to start no sooner. */
 static double go_on(const struct scheduler *scheduler, struct course *course, const struct scheduled_run *run,
@@ -91,12 +100,8 @@ static double go_on(const struct scheduler *scheduler, struct course *course, co
 {
     const uint64_t asked = run_slots(run);
     const bool stays = run_stays(run);
-    while ((course->free < asked || (stays && course->staying_free < asked)) && course->count > 0) {
-        const struct ending ending = take_ending(course);
-        course->now = fmax(course->now, ending.when);
-        course->free += ending.slots;
-        course->staying_free += ending.staying;
-    }
+    while ((course->free < asked || (stays && course->staying_free < asked)) && course->count > 0)
+        pass_ending(course);
     const double start = held > 0 ? fmin(held, course->now) : course->now;
     const uint64_t given = asked < course->free ? asked : course->free;
     const uint64_t staying = !stays ? 0 : given < course->staying_free ? given : course->staying_free;
@@ -206,18 +211,63 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
     }
 }
 
+/* The course of things from now on, with room for the endings of all runs. */
+static weft_status open_course(const struct scheduler *scheduler, double now, struct course *course,
+                               struct error *error)
+{
+    const size_t bytes = (scheduler->run_count + 1) * sizeof *course->endings;
+    *course = (struct course){.endings = malloc(bytes)};
+    if (!course->endings)
+        return error_memory(error, bytes, "the plan of the queue");
+    begin_course(scheduler, now, course);
+    return WEFT_OK;
+}
+
+/* When the hosts held for each run can be empty, by run; to be freed. NULL: there is no memory. */
+static double *held_ready(const struct scheduler *scheduler, double now, struct error *error)
+{
+    const size_t bytes = (scheduler->run_count + 1) * sizeof(double);
+    double *ready = malloc(bytes);
+    if (ready)
+        expect_held(scheduler, now, ready);
+    else
+        error_memory(error, bytes, "the plan of the queue");
+    return ready;
+}
+
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error)
 {
-    size_t bytes = (scheduler->run_count + 1) * (sizeof(struct ending) + sizeof(double));
-    struct course course = {.endings = malloc((scheduler->run_count + 1) * sizeof *course.endings)};
-    double *ready = malloc((scheduler->run_count + 1) * sizeof *ready);
-    weft_status status = course.endings && ready ? WEFT_OK : error_memory(error, bytes, "the plan of the queue");
+    struct course course;
+    double *ready = held_ready(scheduler, now, error);
+    weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
     if (status == WEFT_OK) {
-        begin_course(scheduler, now, &course);
-        expect_held(scheduler, now, ready);
         look(scheduler, now, &course, ready, outlooks);
+        free(course.endings);
     }
-    free(course.endings);
+    free(ready);
+    return status;
+}
+
+weft_status outlook_returns(const struct scheduler *scheduler, double now, struct outlook_return *returns, size_t count,
+                            struct error *error)
+{
+    struct course course;
+    double *ready = held_ready(scheduler, now, error);
+    weft_status status = ready ? open_course(scheduler, now, &course, error) : WEFT_ERROR_MEMORY;
+    for (uint32_t i = 0; status == WEFT_OK && i < scheduler->queued; i++) {
+        const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
+        if (could_start(scheduler, run))
+            go_on(scheduler, &course, run, ready[scheduler->order[i]], now);
+    }
+    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+        const struct scheduled_run *run = &scheduler->runs[returns[i].run];
+        while (course.count > 0 && course.endings[0].when <= returns[i].when)
+            pass_ending(&course);
+        course.now = fmax(course.now, returns[i].when);
+        returns[i].expected_start = could_start(scheduler, run) ? go_on(scheduler, &course, run, 0, now) : INFINITY;
+    }
+    if (status == WEFT_OK)
+        free(course.endings);
     free(ready);
     return status;
 }

@@ -38,6 +38,20 @@ struct outlook {
  */
 weft_status outlook_all(const struct scheduler *scheduler, double now, struct outlook *outlooks, struct error *error);
 
+/** A run that is parked until a moment which is known. */
+struct outlook_return {
+    uint32_t run;
+    double when;           /**< it is in the queue again */
+    double expected_start; /**< from then on, when it finds its slots; INFINITY: nobody knows */
+};
+
+/**
+ * When parked runs are expected to start, which are given in the order of their returns: behind all that wait in the
+ * queue now. To be called when outlook_all() may be.
+ */
+weft_status outlook_returns(const struct scheduler *scheduler, double now, struct outlook_return *returns, size_t count,
+                            struct error *error);
+
 /** One as a sentence ("waits for 2 hosts of one Pod with 8 slots each: ..."), into `text`; returns it. */
 char *outlook_say(const struct outlook *outlook, double now, char *text, size_t size);
 

@@ -142,6 +142,7 @@ static weft_status open_controller(struct keeper *keeper, struct error *error)
                                        .own_user = keeper->config.own_user,
                                        .policy = SCHEDULER_POLICY_DEFAULT,
                                        .platform_most = policy->attempts,
+                                       CONTROLLER_PAUSES,
                                        .cordon_most = policy->host_failures,
                                        .cordon_window = HOUR,
                                        .grace = policy->grace * 1000,

@@ -582,7 +582,8 @@ static const struct route routes[] = {
     "preemptible": {"type": "boolean", "description": "May be stopped at a checkpoint and run again later."},         \
     "may_span_pods": {"type": "boolean"}, "interactive": {"type": "boolean"},                                         \
     "priority": {"type": "integer", "minimum": -100, "maximum": 100},                                                 \
-    "retries": {"type": "integer", "minimum": 0, "description": "When its own program fails."},                       \
+    "retries": {"type": "integer", "minimum": 0,                                                                       \
+                "description": "When its own program fails: after a second, two, four ... a minute at most."},         \
     "class": {"type": "string", "description": "Limits are set by class."},                                           \
     "snapshot": {"type": "string", "description": "Of the code, as it was uploaded."},                                \
     "checkpoint": {"type": "string", "description": "Of the parent, from which it begins."},                          \

@@ -53,6 +53,7 @@ async function begin() {
     if (changed) later();
     live.on("again", later);
     live.on("queue", () => isWaiting(run.state) && why());
+    live.everySoOften(2, () => run.state === "re-queued" && why()); // the pause after a failure gets shorter by itself
 }
 
 async function ask() {
