@@ -50,6 +50,11 @@ bool cluster_is_lost(const cJSON *host)
     return strncmp(field_text(host, "state"), "lost", 4) == 0;
 }
 
+bool cluster_is_cordoned(const cJSON *host)
+{
+    return strstr(field_text(host, "state"), "cordoned") != NULL;
+}
+
 char *cluster_map(const cJSON *host, char map[CLUSTER_MAP_BYTES])
 {
     int64_t slots = field_integer(host, "slots");

@@ -13,11 +13,12 @@ weft_status cluster_get(struct platform *platform, cJSON **cluster, struct error
 /** Slots of a host that runs have. */
 int64_t cluster_taken(const cJSON *host);
 
-/** Whether runs may start on a host: it is up, neither drained nor lost. */
+/** Whether runs may start on a host: it is up, neither drained nor cordoned nor lost. */
 bool cluster_is_up(const cJSON *host);
 
-/** Whether a host is not there, drained or not. */
+/** Whether a host is not there, drained or not; whether the platform has taken it out of use, there or not. */
 bool cluster_is_lost(const cJSON *host);
+bool cluster_is_cordoned(const cJSON *host);
 
 /** A sign for each slot of a host, 256 at most: 'a' for those of the first run, 'b' ... 'z', then from 'a' again; '.'
  * for a free one. Returns `map`. */

@@ -26,7 +26,17 @@ static const struct table_column columns[] = {{.title = "host", .least = 8},
                                               {.title = "runs", .least = 8},
                                               {.title = "detail", .least = 10, .wraps = true}};
 
-static void put_host(struct table *table, const cJSON *pod, const cJSON *host)
+/* Since when a host is out of use, and why. */
+static void put_detail(struct table *table, const cJSON *host, int64_t now)
+{
+    char ago[MOMENT_BYTES];
+    if (cluster_is_up(host))
+        table_put(table, "%s", "");
+    else
+        table_put(table, "%s: %s", moment_ago(field_integer(host, "changed"), now, ago), field_text(host, "detail"));
+}
+
+static void put_host(struct table *table, const cJSON *pod, const cJSON *host, int64_t now)
 {
     char map[CLUSTER_MAP_BYTES], runs[512];
     table_put(table, "%s", field_text(host, "host"));
@@ -35,7 +45,7 @@ static void put_host(struct table *table, const cJSON *pod, const cJSON *host)
     table_put(table, "%" PRId64 " of %" PRId64, cluster_taken(host), field_integer(host, "slots"));
     table_put(table, "%s", cluster_map(host, map));
     table_put(table, "%s", cluster_runs(host, runs, sizeof runs));
-    table_put(table, "%s", cluster_is_up(host) ? "" : field_text(host, "detail"));
+    put_detail(table, host, now);
 }
 
 static weft_status list(struct command_call *call, struct error *error)
@@ -44,6 +54,7 @@ static weft_status list(struct command_call *call, struct error *error)
     struct table table;
     cJSON *cluster = NULL;
     const cJSON *pod, *host;
+    const int64_t now = moment_now();
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status == WEFT_OK) {
         status = cluster_get(&platform, &cluster, error);
@@ -59,7 +70,7 @@ static weft_status list(struct command_call *call, struct error *error)
             if (chosen.json)
                 platform_print_json(host, call->output);
             else
-                put_host(&table, pod, host);
+                put_host(&table, pod, host, now);
         }
     }
     if (!chosen.json)
@@ -221,7 +232,8 @@ static const struct command drain = {
 static const struct command resume = {
     .name = "resume",
     .summary = "take a node into use again",
-    .description = "Also one that was taken out because it failed repeatedly. For administrators.",
+    .description = "One that was drained, or that the platform has cordoned because it failed repeatedly. For "
+                   "administrators.",
     .words = "NODE",
     .least_words = 1,
     .most_words = 1,
@@ -260,7 +272,9 @@ const struct command command_nodes = {
     .summary = "list the machines of the platform and what runs on them; take one out of use",
     .description =
         "A sign for each slot: a letter is a run (all slots of a run on a host have the same, and runs stand in the "
-        "order of these letters), a full stop a free slot.",
+        "order of these letters), a full stop a free slot. No run starts on a node that is drained (by an "
+        "administrator), "
+        "cordoned (by the platform, as runs failed there again and again) or lost (it is not there).",
     .examples = "weft nodes\nweft nodes drain host-3 --reason 'a fan is loud'\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

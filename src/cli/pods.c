@@ -6,6 +6,7 @@
 #include "cli/table.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static struct {
     bool json;
@@ -22,12 +23,13 @@ static const struct table_column columns[] = {{.title = "pod", .least = 8},
                                               {.title = "taken", .right = true},
                                               {.title = "free", .right = true},
                                               {.title = "whole free hosts", .right = true},
-                                              {.title = "largest run that fits", .right = true}};
+                                              {.title = "largest run that fits", .right = true},
+                                              {.title = "out of use"}};
 
 /* What of a Pod is counted: slots of hosts that are there, what is free of those that are up, and the `largest` run
  * that could start at once, as the history of the cluster counts it. */
 struct counted {
-    int64_t hosts, up, slots, taken, open, whole, largest;
+    int64_t hosts, up, drained, cordoned, lost, slots, taken, open, whole, largest;
 };
 
 static struct counted count(const cJSON *pod)
@@ -41,6 +43,9 @@ static struct counted count(const cJSON *pod)
         counted.hosts++;
         counted.taken += taken;
         counted.slots += cluster_is_lost(host) ? 0 : slots;
+        counted.lost += cluster_is_lost(host);
+        counted.cordoned += !cluster_is_lost(host) && cluster_is_cordoned(host);
+        counted.drained += strcmp(field_text(host, "state"), "drained") == 0;
         if (!cluster_is_up(host))
             continue;
         counted.up++;
@@ -51,6 +56,22 @@ static struct counted count(const cJSON *pod)
     }
     counted.largest = whole_slots > counted.largest ? whole_slots : counted.largest;
     return counted;
+}
+
+/* "1 drained, 2 cordoned, 1 lost"; "" where all hosts are up. */
+static void put_closed(struct table *table, const struct counted *counted)
+{
+    const struct {
+        int64_t hosts;
+        const char *state;
+    } closed[] = {{counted->drained, "drained"}, {counted->cordoned, "cordoned"}, {counted->lost, "lost"}};
+    char text[96] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof closed / sizeof *closed; i++)
+        if (closed[i].hosts)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64 " %s", used ? ", " : "",
+                                     closed[i].hosts, closed[i].state);
+    table_put(table, "%s", text);
 }
 
 static void put(struct table *table, const cJSON *pod)
@@ -64,6 +85,7 @@ static void put(struct table *table, const cJSON *pod)
     table_put(table, "%" PRId64, counted.open);
     table_put(table, "%" PRId64, counted.whole);
     table_put(table, "%" PRId64, counted.largest);
+    put_closed(table, &counted);
 }
 
 static void print_json(const cJSON *pod, FILE *output)
@@ -75,6 +97,9 @@ static void print_json(const cJSON *pod, FILE *output)
     json_put_text(&line, "pod", field_text(pod, "pod"));
     json_put_integer(&line, "hosts", counted.hosts);
     json_put_integer(&line, "up", counted.up);
+    json_put_integer(&line, "drained", counted.drained);
+    json_put_integer(&line, "cordoned", counted.cordoned);
+    json_put_integer(&line, "lost", counted.lost);
     json_put_integer(&line, "slots", counted.slots);
     json_put_integer(&line, "taken", counted.taken);
     json_put_integer(&line, "free", counted.open);
@@ -127,7 +152,7 @@ const struct command command_pods = {
     .description =
         "A run on several nodes has them all in one Pod, unless it says that it may span several. The largest "
         "run that fits could start at once: on the slots that are free on one host, or on all hosts that are wholly "
-        "free. Nothing is free on a host that is drained.",
+        "free. Nothing is free on a host that is drained or cordoned.",
     .examples = "weft pods\nweft pods --json\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

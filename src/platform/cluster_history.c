@@ -36,8 +36,7 @@ static void count_all(struct cluster_census *census, const struct registry_host 
         if (i == 0 || strcmp(hosts[i].pod, hosts[i - 1].pod) != 0)
             whole = 0;
         whole += left == hosts[i].slots ? left : 0;
-        census->slots +=
-            hosts[i].state == REGISTRY_HOST_UP || hosts[i].state == REGISTRY_HOST_DRAINED ? hosts[i].slots : 0;
+        census->slots += registry_host_is_lost(hosts[i].state) ? 0 : hosts[i].slots;
         census->taken += taken;
         census->idle += left;
         census->largest_hole = larger(census->largest_hole, larger(left, whole));

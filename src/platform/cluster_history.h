@@ -13,8 +13,8 @@
 
 /** How full it is at one moment, in slots. */
 struct cluster_census {
-    int64_t
-        slots; /**< of all hosts that are not lost; those of drained ones that no run has are neither taken nor idle */
+    int64_t slots;   /**< of all hosts that are not lost; those of drained and cordoned ones that no run has are neither
+                        taken nor idle */
     int64_t taken;   /**< that a node of a run has */
     int64_t waiting; /**< that waiting runs ask for */
     int64_t idle;    /**< free ones of hosts that are up */

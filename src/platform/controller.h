@@ -76,7 +76,7 @@ struct controller_config {
     int64_t platform_most; /**< attempts of a run that may fail by the platform's fault; one more is the last */
     int64_t pause_first;   /**< milliseconds before a run is tried again that has failed; twice as long each time, */
     int64_t pause_most;    /**< up to this; 0: none */
-    int64_t cordon_most;   /**< such failures of a host within `cordon_window` that drain it */
+    int64_t cordon_most;   /**< such failures of a host within `cordon_window` that cordon it */
     int64_t cordon_window; /**< milliseconds */
     int64_t grace;         /**< milliseconds that a run has to write a checkpoint and end */
     int64_t budget_least;  /**< milliseconds that a run's budget must last for, for it to begin; 0: its time limit */

@@ -327,7 +327,7 @@ static struct registry_node end_of(const struct hearing *hearing, const struct j
 }
 
 /* A host on which the platform has failed a run: the run is tried elsewhere, if there is an elsewhere; the host is
- * drained if that happens too often. */
+ * cordoned if that happens too often. */
 static weft_status blame_host(struct hearing *hearing, const struct registry_node *ended)
 {
     struct controller *controller = hearing->controller;
@@ -337,7 +337,7 @@ static weft_status blame_host(struct hearing *hearing, const struct registry_nod
                                             controller->config.cordon_most, controller->config.cordon_window,
                                             hearing->now, &cordoned, hearing->error);
     if (status == WEFT_OK && cordoned)
-        scheduler_drain_host(controller->scheduler, host, true);
+        status = controller_hosts_changed(controller, hearing->error);
     if (status == WEFT_OK)
         scheduler_avoid(controller->scheduler, hearing->run->name, host);
     return status;

@@ -150,7 +150,7 @@ static bool takes_runs(const struct controlled_host *host)
 
 static bool is_there(const struct controlled_host *host)
 {
-    return host->state == REGISTRY_HOST_UP || host->state == REGISTRY_HOST_DRAINED;
+    return !registry_host_is_lost(host->state);
 }
 
 /* The most hosts of one Pod, or of all, that have so many slots and are as they should be. */
@@ -174,19 +174,33 @@ bool hosts_suffice(const struct controller *controller, const struct controlled_
     return run->slots <= SLOT_SET_MOST && open[run->slots] >= run->nodes;
 }
 
-/* The hosts with so many slots that take no runs, "a (lost), b (drained)", and what can be done about it. */
+/* What can be done about hosts that take no runs: so many are in each state. */
+static void advise(const uint32_t closed[REGISTRY_HOST_STATES], char *text, size_t size)
+{
+    const uint32_t drained = closed[REGISTRY_HOST_DRAINED], cordoned = closed[REGISTRY_HOST_CORDONED];
+    uint32_t lost = 0;
+    for (int state = 0; state < REGISTRY_HOST_STATES; state++)
+        lost += registry_host_is_lost((enum registry_host_state)state) ? closed[state] : 0;
+    const char *opens = drained && cordoned ? "'weft nodes resume' opens a drained or a cordoned one"
+                        : cordoned          ? "'weft nodes resume' opens a cordoned one"
+                        : drained           ? "'weft nodes resume' opens a drained one"
+                                            : "";
+    snprintf(text, size, "%s%s%s", opens, *opens && lost ? ", " : "",
+             lost ? "a lost one is back when the server is started with it" : "");
+}
+
+/* The hosts with so many slots that take no runs, "a (lost), b (drained)", and how many are in each state. */
 static void name_closed(const struct controller *controller, uint32_t slots, char *text, size_t size,
-                        const char **advice)
+                        uint32_t closed[REGISTRY_HOST_STATES])
 {
     size_t used = 0;
-    uint32_t more = 0, lost = 0, drained = 0;
+    uint32_t more = 0;
     text[0] = '\0';
     for (uint32_t i = 0; i < controller->host_count; i++) {
         const struct controlled_host *host = &controller->hosts[i];
         if (host->slots < slots || takes_runs(host))
             continue;
-        lost += !is_there(host);
-        drained += is_there(host);
+        closed[host->state]++;
         if (used + PLATFORM_NAME_BYTES + 64 > size)
             more++;
         else
@@ -195,16 +209,12 @@ static void name_closed(const struct controller *controller, uint32_t slots, cha
     }
     if (more)
         snprintf(text + used, size - used, " and %u more", more);
-    *advice = !lost      ? "'weft nodes resume' opens a drained one"
-              : !drained ? "a lost one is back when the server is started with it"
-                         : "'weft nodes resume' opens a drained one, a lost one is back when the server is started "
-                           "with it";
 }
 
 char *hosts_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size)
 {
-    char asks[96], closed[512], open_now[48] = "none takes";
-    const char *advice;
+    char asks[96], closed[512], advice[128], open_now[48] = "none takes";
+    uint32_t states[REGISTRY_HOST_STATES] = {0};
     if (run->refusal) {
         snprintf(text, size,
                  "cannot run as the server was started: %s; it waits until the server is started with such hosts and "
@@ -220,7 +230,8 @@ char *hosts_say(const struct controller *controller, const struct controlled_run
                  run->slots, run->slots == 1 ? "" : "s");
     if (open)
         snprintf(open_now, sizeof open_now, "only %u take%s", open, open == 1 ? "s" : "");
-    name_closed(controller, run->slots, closed, sizeof closed, &advice);
+    name_closed(controller, run->slots, closed, sizeof closed, states);
+    advise(states, advice, sizeof advice);
     snprintf(text, size, "waits for %s, of which %s runs now; closed: %s; %s", asks, open_now, closed, advice);
     return text;
 }

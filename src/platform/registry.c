@@ -152,6 +152,17 @@ static const char *const migrations[] = {
 
     /* When the present attempt of a run was seen to use nothing of what it holds; 0: it was not. */
     "ALTER TABLE runs ADD COLUMN idle_since INTEGER NOT NULL DEFAULT 0;",
+
+    /* What the platform took out of use by itself is cordoned, and was called drained: hosts, and their past. */
+    "UPDATE hosts SET state = replace(state, 'drained', 'cordoned') WHERE (SELECT what FROM host_events"
+    "  WHERE host_events.host = hosts.host AND what IN ('drained', 'cordoned') ORDER BY event DESC LIMIT 1)"
+    "  = 'cordoned';"
+    "UPDATE host_events SET from_state = replace(from_state, 'drained', 'cordoned') WHERE (SELECT before.what"
+    "  FROM host_events AS before WHERE before.host = host_events.host AND before.event < host_events.event"
+    "  AND before.what IN ('drained', 'cordoned', 'resumed') ORDER BY before.event DESC LIMIT 1) = 'cordoned';"
+    "UPDATE host_events SET to_state = replace(to_state, 'drained', 'cordoned') WHERE (SELECT before.what"
+    "  FROM host_events AS before WHERE before.host = host_events.host AND before.event <= host_events.event"
+    "  AND before.what IN ('drained', 'cordoned', 'resumed') ORDER BY before.event DESC LIMIT 1) = 'cordoned';",
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

@@ -8,7 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const state_names[REGISTRY_HOST_STATES] = {"up", "drained", "lost", "lost, drained"};
+static const char *const state_names[REGISTRY_HOST_STATES] = {
+    [REGISTRY_HOST_UP] = "up",
+    [REGISTRY_HOST_DRAINED] = "drained",
+    [REGISTRY_HOST_CORDONED] = "cordoned",
+    [REGISTRY_HOST_LOST] = "lost",
+    [REGISTRY_HOST_LOST_DRAINED] = "lost, drained",
+    [REGISTRY_HOST_LOST_CORDONED] = "lost, cordoned",
+};
 
 const char *registry_host_state_name(enum registry_host_state state)
 {
@@ -78,36 +85,42 @@ static weft_status add_event(struct database *database, const char *host, const 
     return statement_run(insert, error);
 }
 
+/* The state of a host, since when, and why. */
+static weft_status set_state(struct database *database, const char *host, enum registry_host_state state, int64_t since,
+                             const char *detail, struct error *error)
+{
+    struct statement *update =
+        database_prepare(database, "UPDATE hosts SET state = ?, changed = ?, detail = ? WHERE host = ?");
+    statement_bind_text(update, state_names[state]);
+    statement_bind_integer(update, since);
+    statement_bind_text(update, detail);
+    statement_bind_text(update, host);
+    return statement_run(update, error);
+}
+
 /* Change the state of a host, with its event. */
 static weft_status change(struct database *database, const struct registry_host *host, enum registry_host_state to,
                           const char *what, const char *actor, const char *detail, int64_t now, struct error *error)
 {
     char kept[REGISTRY_DETAIL_BYTES];
-    struct statement *update =
-        database_prepare(database, "UPDATE hosts SET state = ?, changed = ?, detail = ? WHERE host = ?");
-    statement_bind_text(update, state_names[to]);
-    statement_bind_integer(update, now);
-    statement_bind_text(update, registry_detail(detail, what, kept));
-    statement_bind_text(update, host->host);
-    weft_status status = statement_run(update, error);
+    weft_status status = set_state(database, host->host, to, now, registry_detail(detail, what, kept), error);
     return status == WEFT_OK ? add_event(database, host->host, what, host->state, to, actor, kept, now, error) : status;
 }
 
-static bool is_lost(enum registry_host_state state)
+bool registry_host_is_lost(enum registry_host_state state)
 {
-    return state == REGISTRY_HOST_LOST || state == REGISTRY_HOST_LOST_DRAINED;
+    return state >= REGISTRY_HOST_LOST;
 }
 
-static bool is_drained(enum registry_host_state state)
+/* What a host is besides lost: up, drained or cordoned. */
+static enum registry_host_state use_of(enum registry_host_state state)
 {
-    return state == REGISTRY_HOST_DRAINED || state == REGISTRY_HOST_LOST_DRAINED;
+    return registry_host_is_lost(state) ? (enum registry_host_state)(state - REGISTRY_HOST_LOST) : state;
 }
 
-static enum registry_host_state state_of(bool lost, bool drained)
+static enum registry_host_state state_of(bool lost, enum registry_host_state use)
 {
-    if (lost)
-        return drained ? REGISTRY_HOST_LOST_DRAINED : REGISTRY_HOST_LOST;
-    return drained ? REGISTRY_HOST_DRAINED : REGISTRY_HOST_UP;
+    return lost ? (enum registry_host_state)(use + REGISTRY_HOST_LOST) : use;
 }
 
 static weft_status check(const struct registry_host *host, struct error *error)
@@ -161,6 +174,25 @@ weft_status registry_host_put(struct database *database, const struct registry_h
     return status == WEFT_OK ? registry_host_heard(database, host->host, now, error) : status;
 }
 
+/* A host was lost, and is drained or cordoned as before: since when and why is told by what made it so. */
+static weft_status tell_closing(struct database *database, const struct registry_host *host, struct error *error)
+{
+    char detail[REGISTRY_DETAIL_BYTES];
+    int64_t since = 0;
+    struct statement *select =
+        database_prepare(database, "SELECT time, detail FROM host_events WHERE host = ? AND what IN ('drained', "
+                                   "'cordoned') ORDER BY event DESC LIMIT 1");
+    statement_bind_text(select, host->host);
+    bool known = statement_next(select);
+    if (known) {
+        since = statement_integer(select, 0);
+        statement_copy_text(select, 1, detail, sizeof detail);
+    }
+    weft_status status = statement_end(select, error);
+    return status == WEFT_OK && known ? set_state(database, host->host, use_of(host->state), since, detail, error)
+                                      : status;
+}
+
 weft_status registry_host_heard(struct database *database, const char *host, int64_t now, struct error *error)
 {
     struct registry_host old;
@@ -171,10 +203,10 @@ weft_status registry_host_heard(struct database *database, const char *host, int
     statement_bind_integer(update, now);
     statement_bind_text(update, host);
     status = statement_run(update, error);
-    if (status == WEFT_OK && is_lost(old.state))
-        status =
-            change(database, &old, state_of(false, is_drained(old.state)), "heard", "", "heard from again", now, error);
-    return status;
+    if (status != WEFT_OK || !registry_host_is_lost(old.state))
+        return status;
+    status = change(database, &old, use_of(old.state), "heard", "", "heard from again", now, error);
+    return status == WEFT_OK && use_of(old.state) != REGISTRY_HOST_UP ? tell_closing(database, &old, error) : status;
 }
 
 weft_status registry_host_lose(struct database *database, const char *host, const char *detail, int64_t now,
@@ -182,8 +214,8 @@ weft_status registry_host_lose(struct database *database, const char *host, cons
 {
     struct registry_host old;
     weft_status status = registry_host_get(database, host, &old, error);
-    if (status == WEFT_OK && !is_lost(old.state))
-        status = change(database, &old, state_of(true, is_drained(old.state)), "lost", "", detail, now, error);
+    if (status == WEFT_OK && !registry_host_is_lost(old.state))
+        status = change(database, &old, state_of(true, old.state), "lost", "", detail, now, error);
     return status;
 }
 
@@ -192,11 +224,11 @@ weft_status registry_host_drain(struct database *database, const char *host, con
 {
     struct registry_host old;
     weft_status status = registry_host_get(database, host, &old, error);
-    if (status == WEFT_OK && is_drained(old.state))
+    if (status == WEFT_OK && use_of(old.state) == REGISTRY_HOST_DRAINED)
         status = error_set(error, WEFT_ERROR_STATE, "host '%s' is drained already: %s", host, old.detail);
-    return status == WEFT_OK
-               ? change(database, &old, state_of(is_lost(old.state), true), "drained", actor, detail, now, error)
-               : status;
+    return status == WEFT_OK ? change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_DRAINED),
+                                      "drained", actor, detail, now, error)
+                             : status;
 }
 
 weft_status registry_host_resume(struct database *database, const char *host, const char *actor, int64_t now,
@@ -204,11 +236,11 @@ weft_status registry_host_resume(struct database *database, const char *host, co
 {
     struct registry_host old;
     weft_status status = registry_host_get(database, host, &old, error);
-    if (status == WEFT_OK && !is_drained(old.state))
-        status = error_set(error, WEFT_ERROR_STATE, "host '%s' is not drained", host);
-    return status == WEFT_OK
-               ? change(database, &old, state_of(is_lost(old.state), false), "resumed", actor, "", now, error)
-               : status;
+    if (status == WEFT_OK && use_of(old.state) == REGISTRY_HOST_UP)
+        status = error_set(error, WEFT_ERROR_STATE, "host '%s' is not drained, nor cordoned", host);
+    return status == WEFT_OK ? change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_UP),
+                                      "resumed", actor, "", now, error)
+                             : status;
 }
 
 /* Whether nothing runs there, as far as anybody knows. */
@@ -232,7 +264,7 @@ weft_status registry_host_remove(struct database *database, const char *host, co
 {
     struct registry_host old;
     weft_status status = registry_host_get(database, host, &old, error);
-    if (status == WEFT_OK && !is_lost(old.state))
+    if (status == WEFT_OK && !registry_host_is_lost(old.state))
         status = error_set(error, WEFT_ERROR_STATE,
                            "host '%s' is there: only one that is lost can be removed; to start nothing more on it, "
                            "drain it",
@@ -265,13 +297,15 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
     statement_bind_integer(select, now - window);
     int64_t failures = statement_next(select) ? statement_integer(select, 0) : 0;
     status = statement_end(select, error);
-    bool drain = status == WEFT_OK && failures >= most && !is_drained(old.state);
+    const bool cordon = status == WEFT_OK && failures >= most && use_of(old.state) == REGISTRY_HOST_UP;
     /* Everybody reads it; what the failed runs say is in the events. */
-    snprintf(reason, sizeof reason, "failed %" PRId64 " times: see `weft nodes events %s`", failures, host);
-    if (drain)
-        status = change(database, &old, state_of(is_lost(old.state), true), "cordoned", "", reason, now, error);
+    snprintf(reason, sizeof reason, "failed %" PRId64 " time%s: see `weft nodes events %s`", failures,
+             failures == 1 ? "" : "s", host);
+    if (cordon)
+        status = change(database, &old, state_of(registry_host_is_lost(old.state), REGISTRY_HOST_CORDONED), "cordoned",
+                        "", reason, now, error);
     if (status == WEFT_OK)
-        *cordoned = drain;
+        *cordoned = cordon;
     return status;
 }
 

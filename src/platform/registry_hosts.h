@@ -2,11 +2,12 @@
 /**
  * Hosts and the Pods they are in. The rules of registry.h hold.
  *
- *     up ◄──► drained      by a person, or by itself after repeated failures (cordoned); resumed by a person
- *     up, drained ──► lost ──► as before    nobody has heard from it; heard again
+ *     up ◄──► drained      by a person; resumed by a person
+ *     up ◄──► cordoned     by itself, after repeated failures; resumed by a person, who may drain it for good as well
+ *     up, drained, cordoned ──► lost ──► as before    nobody has heard from it; heard again
  *
- * Nothing new starts on a host that is not up; what runs on a drained one may end there. Every change is an event that
- * is kept.
+ * Nothing new starts on a host that is not up; what runs on a drained or cordoned one may end there. Every change is an
+ * event that is kept.
  */
 #ifndef WEFT_PLATFORM_REGISTRY_HOSTS_H
 #define WEFT_PLATFORM_REGISTRY_HOSTS_H
@@ -14,12 +15,14 @@
 #include "platform/registry.h"
 #include "platform/run_specification.h"
 
-enum registry_host_state {
-    REGISTRY_HOST_UP,
-    REGISTRY_HOST_DRAINED,
-    REGISTRY_HOST_LOST,
-    REGISTRY_HOST_LOST_DRAINED, /**< lost, and drained before or since */
-    REGISTRY_HOST_STATES,
+enum registry_host_state { /* those that are lost follow in the same order */
+                           REGISTRY_HOST_UP,
+                           REGISTRY_HOST_DRAINED,
+                           REGISTRY_HOST_CORDONED,
+                           REGISTRY_HOST_LOST,
+                           REGISTRY_HOST_LOST_DRAINED,  /**< lost, and drained before or since */
+                           REGISTRY_HOST_LOST_CORDONED, /**< lost, and cordoned before or since */
+                           REGISTRY_HOST_STATES,
 };
 
 struct registry_host {
@@ -27,8 +30,8 @@ struct registry_host {
     int64_t slots, processors, memory; /**< memory in bytes */
     enum slot_kind slot_kind;
     enum registry_host_state state;
-    int64_t heard, changed;             /**< milliseconds since 1970 */
-    char detail[REGISTRY_DETAIL_BYTES]; /**< why it is in that state */
+    int64_t heard, changed;             /**< milliseconds since 1970; changed: since when it is in that state, */
+    char detail[REGISTRY_DETAIL_BYTES]; /**< and why */
 };
 
 struct registry_host_event {
@@ -40,8 +43,11 @@ struct registry_host_event {
     char detail[REGISTRY_DETAIL_BYTES];
 };
 
-/** "up", "drained", "lost", "lost, drained"; static strings. */
+/** "up", "drained", "cordoned", "lost", "lost, drained", "lost, cordoned"; static strings. */
 const char *registry_host_state_name(enum registry_host_state state);
+
+/** It is not there, whatever else is. */
+bool registry_host_is_lost(enum registry_host_state state);
 
 /**
  * A host is there with these slots (state, times and detail of `host` are not looked at): made, or brought up to date,
@@ -57,7 +63,8 @@ weft_status registry_host_heard(struct database *database, const char *host, int
 weft_status registry_host_lose(struct database *database, const char *host, const char *detail, int64_t now,
                                struct error *error);
 
-/** By a person (`actor`): no new runs, or new runs again. Errors: STATE if it is so already. */
+/** By a person (`actor`): no new runs, or new runs again, on one that is drained or cordoned. Errors: STATE if it is so
+ * already. */
 weft_status registry_host_drain(struct database *database, const char *host, const char *actor, const char *detail,
                                 int64_t now, struct error *error);
 weft_status registry_host_resume(struct database *database, const char *host, const char *actor, int64_t now,
@@ -69,7 +76,7 @@ weft_status registry_host_remove(struct database *database, const char *host, co
 
 /**
  * A run failed there by the platform's fault. If that makes `most` failures within `window` milliseconds, since it was
- * resumed last, the host is drained by itself, and `*cordoned` is true.
+ * resumed last, the host is cordoned, and `*cordoned` is true.
  */
 weft_status registry_host_fail(struct database *database, const char *host, const char *detail, int64_t most,
                                int64_t window, int64_t now, bool *cordoned, struct error *error);

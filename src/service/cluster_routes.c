@@ -83,7 +83,7 @@ static void put_cluster(struct json_writer *writer, struct sight *sight, const s
         json_open_object(writer, NULL);
         put_host(writer, &hosts[i]);
         taken += put_taken(writer, sight, hosts[i].host, placements, placement_count);
-        slots += hosts[i].state == REGISTRY_HOST_UP || hosts[i].state == REGISTRY_HOST_DRAINED ? hosts[i].slots : 0;
+        slots += registry_host_is_lost(hosts[i].state) ? 0 : hosts[i].slots;
         json_close(writer);
     }
     if (host_count) {
@@ -283,7 +283,7 @@ static const struct route routes[] = {
      .path = "/api/v1/nodes/{host}/resume",
      .operation = "resumeNode",
      .tag = "cluster",
-     .summary = "Start new runs on a host again.",
+     .summary = "Start new runs again on a host that is drained or cordoned.",
      .permission = ROUTE_ADMINISTRATOR,
      .parameters = host_parameters,
      .response = "Host",
@@ -318,13 +318,16 @@ static const struct schema schemas[] = {
         "waiting_slots": {"type": "integer", "description": "That waiting runs ask for."}}})},
     {"Host", SCHEMA({"type": "object", "properties": {
         "host": {"type": "string"}, "pod": {"type": "string"},
-        "state": {"type": "string", "enum": ["up", "drained", "lost", "lost, drained"]},
+        "state": {"type": "string", 
+                  "enum": ["up", "drained", "cordoned", "lost", "lost, drained", "lost, cordoned"],
+                  "description": "drained: by an administrator; cordoned: by the platform, after repeated failures."},
         "detail": {"type": "string", "description": "Why it is in that state."},
         "slots": {"type": "integer"}, "slot_kind": {"type": "string"},
         "processors": {"type": "integer", "nullable": true,
                        "description": "They go with its slots, in proportion; null: not known."},
         "memory": {"type": "integer", "nullable": true, "description": "Bytes; likewise."},
-        "heard": {"type": "integer", "nullable": true}, "changed": {"type": "integer", "nullable": true},
+        "heard": {"type": "integer", "nullable": true},
+        "changed": {"type": "integer", "nullable": true, "description": "Since when it is in that state."},
         "taken": {"type": "array", "items": {"type": "object", "properties": {
             "slots": {"type": "string", "description": "Their numbers: 0-3,6"},
             "run": {"type": "integer", "nullable": true,
@@ -333,7 +336,9 @@ static const struct schema schemas[] = {
             "owner": {"type": "string", "nullable": true}}}}}})},
     {"HostEvents", SCHEMA({"type": "object", "properties": {
         "events": {"type": "array", "items": {"type": "object", "properties": {
-            "event": {"type": "integer"}, "time": {"type": "integer"}, "what": {"type": "string"},
+            "event": {"type": "integer"}, "time": {"type": "integer"}, 
+            "what": {"type": "string", "enum": ["registered", "changed", "drained", "cordoned", "resumed", "lost",
+                                                "heard", "failure", "removed"]},
             "from": {"type": "string"}, "to": {"type": "string"}, "actor": {"type": "string"},
             "detail": {"type": "string"}}}}}})},
     {"Reason", SCHEMA({"type": "object", "additionalProperties": false, "properties": {

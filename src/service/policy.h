@@ -8,7 +8,7 @@
  *       runs: 2                  # of a user at once, at most
  *     failures:
  *       attempts: 3              # of a run that may fail by the platform's fault
- *       of_a_host: 3             # within an hour drain it
+ *       of_a_host: 3             # within an hour cordon it
  *     grace: 30s                 # to write a checkpoint and end
  *     budget_least: 10m          # for so long a budget must last, or a run does not begin
  *     keep: 90d                  # what runs leave, after their end: folders, checkpoints, output. For ever without it

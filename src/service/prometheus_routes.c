@@ -57,17 +57,28 @@ static weft_status put_runs(struct prometheus *text, struct database *registry, 
 }
 
 /* A family with a value of each host. */
-enum host_value { HOST_SLOTS, HOST_TAKEN, HOST_UP };
+enum host_value { HOST_SLOTS, HOST_TAKEN, HOST_UP, HOST_CORDONED };
+
+static double value_of(const struct registry_host *host, int64_t taken, enum host_value which)
+{
+    switch (which) {
+    case HOST_SLOTS:
+        return (double)host->slots;
+    case HOST_TAKEN:
+        return (double)taken;
+    case HOST_UP:
+        return host->state == REGISTRY_HOST_UP;
+    case HOST_CORDONED:
+        return host->state == REGISTRY_HOST_CORDONED || host->state == REGISTRY_HOST_LOST_CORDONED;
+    }
+    return 0;
+}
 
 static void put_hosts(struct prometheus *text, const struct registry_host *hosts, const int64_t *taken, size_t count,
                       enum host_value which)
 {
     for (size_t i = 0; i < count; i++)
-        prometheus_sample(text,
-                          (double)(which == HOST_SLOTS   ? hosts[i].slots
-                                   : which == HOST_TAKEN ? taken[i]
-                                                         : hosts[i].state == REGISTRY_HOST_UP),
-                          "pod", hosts[i].pod, "host", hosts[i].host, NULL);
+        prometheus_sample(text, value_of(&hosts[i], taken[i], which), "pod", hosts[i].pod, "host", hosts[i].host, NULL);
 }
 
 /* The hosts of a Pod stand together. */
@@ -108,8 +119,12 @@ static weft_status put_slots(struct prometheus *text, struct database *registry,
         put_hosts(text, hosts, taken, count, HOST_SLOTS);
         prometheus_family(text, "weft_host_slots_taken", "gauge", "Slots of a host that runs have.");
         put_hosts(text, hosts, taken, count, HOST_TAKEN);
-        prometheus_family(text, "weft_host_up", "gauge", "1: new runs may start on a host; 0: it is drained or lost.");
+        prometheus_family(text, "weft_host_up", "gauge",
+                          "1: new runs may start on a host; 0: it is drained, cordoned or lost.");
         put_hosts(text, hosts, taken, count, HOST_UP);
+        prometheus_family(text, "weft_host_cordoned", "gauge",
+                          "1: the platform has taken a host out of use, as it failed repeatedly.");
+        put_hosts(text, hosts, taken, count, HOST_CORDONED);
     }
     free(taken);
     free(placements);

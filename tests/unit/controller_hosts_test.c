@@ -172,6 +172,38 @@ static void a_run_goes_on_where_its_host_has_fewer_slots(void **state)
     close_world(&world);
 }
 
+static void a_host_that_was_cordoned_is_not_called_drained(void **state)
+{
+    struct world world;
+    struct registry_node *nodes;
+    char failed[PLATFORM_NAME_BYTES], closed[128];
+    size_t count;
+    open_two(&world);
+    controller_close(world.controller);
+    world.config.cordon_most = 1;
+    open_controller(&world);
+    int64_t run = give(&world, 1, 2, "", HOUR);
+    pass(&world, BEGIN + MINUTE);
+    assert_int_equal(registry_nodes(world.registry, run, 1, &nodes, &count, NULL), WEFT_OK);
+    snprintf(failed, sizeof failed, "%s", nodes[0].host);
+    free(nodes);
+    assert_true(engine_simulated_fail(world.engine, failed, "its power supply"));
+    assert_true(engine_simulated_fail(world.engine, failed, NULL));
+    int64_t wide = give(&world, 2, 2, "", HOUR);
+    pass(&world, world.now + MINUTE);
+    snprintf(closed, sizeof closed, "closed: %s (cordoned); 'weft nodes resume' opens a cordoned one", failed);
+    assert_why(&world, wide, closed);
+    set_drained(&world, strcmp(failed, "h0") == 0 ? "h1" : "h0", true);
+    pass(&world, world.now + MINUTE);
+    assert_why(&world, wide, "'weft nodes resume' opens a drained or a cordoned one");
+    set_drained(&world, "h0", false);
+    set_drained(&world, "h1", false);
+    pass(&world, world.now + 2 * HOUR);
+    assert_int_equal(state_of(&world, run), RUN_SUCCEEDED);
+    assert_true(run_of(world.registry, wide).started != 0);
+    close_world(&world);
+}
+
 /* What controller_check() says of a run of so many nodes and slots with these further keys; "" where it may come. */
 static const char *said_of(struct world *world, int64_t nodes, int64_t slots, const char *more)
 {
@@ -225,6 +257,7 @@ int main(void)
         cmocka_unit_test(a_run_waits_where_its_host_was_forgotten_and_its_class_is_gone),
         cmocka_unit_test(a_run_goes_on_where_the_server_is_started_without_its_host),
         cmocka_unit_test(a_run_goes_on_where_its_host_has_fewer_slots),
+        cmocka_unit_test(a_host_that_was_cordoned_is_not_called_drained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users, projects and roles; Pods and hosts. */
+#include "base/file.h"
 #include "platform/registry_hosts.h"
 #include "registry_support.h"
+
+#define CALLED_DRAINED 8 /* the last version that had no other word for it */
 
 static enum role role_of(struct database *database, const char *project, const char *user)
 {
@@ -177,13 +180,15 @@ static void a_host_that_fails_repeatedly_is_cordoned(void **state)
     }
     struct registry_host host;
     assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
-    assert_int_equal(host.state, REGISTRY_HOST_DRAINED);
+    assert_int_equal(host.state, REGISTRY_HOST_CORDONED);
+    assert_int_equal(host.changed, 1300);
     assert_string_equal(host.detail, "failed 3 times: see `weft nodes events n1`"); /* nothing that a run has said */
     struct registry_host_event *events;
     size_t count;
     assert_int_equal(registry_host_events(database, "n1", 2, &events, &count, NULL), WEFT_OK);
     assert_true(count == 2 && strcmp(events[0].what, "cordoned") == 0 && strcmp(events[1].what, "failure") == 0);
     assert_string_equal(events[0].detail, host.detail);
+    assert_true(events[0].from == REGISTRY_HOST_UP && events[0].to == REGISTRY_HOST_CORDONED);
     assert_string_equal(events[1].detail, "no disk?[2J");
     free(events);
     /* Drained once is enough; after a person has resumed it the count begins anew. */
@@ -196,6 +201,92 @@ static void a_host_that_fails_repeatedly_is_cordoned(void **state)
     }
 }
 
+/* Cordoned by the platform is another thing than drained by somebody, also while the host is lost, and since. */
+static void a_cordoned_host_is_no_drained_one(void **state)
+{
+    struct database *database = *state;
+    struct registry_host host;
+    bool cordoned;
+    CHANGE(database, registry_host_put(database, &gpu_host, 1, &error));
+    CHANGE(database, registry_host_fail(database, "n1", "no disk", 1, 1000, 100, &cordoned, &error));
+    CHANGE(database, registry_host_lose(database, "n1", "nothing heard for 30 s", 200, &error));
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_LOST_CORDONED);
+    assert_true(registry_host_is_lost(REGISTRY_HOST_LOST_CORDONED));
+    CHANGE(database, registry_host_heard(database, "n1", 300, &error));
+    assert_int_equal(registry_host_get(database, "n1", &host, NULL), WEFT_OK);
+    assert_int_equal(host.state, REGISTRY_HOST_CORDONED);
+    assert_int_equal(host.changed, 100); /* since then, and for that */
+    assert_string_equal(host.detail, "failed 1 time: see `weft nodes events n1`");
+    /* Somebody keeps it out of use; what fails there meanwhile changes nothing. */
+    CHANGE(database, registry_host_drain(database, "n1", "root", "a new disk", 400, &error));
+    CHANGE(database, registry_host_fail(database, "n1", "no disk", 1, 1000, 410, &cordoned, &error));
+    assert_false(cordoned);
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_DRAINED);
+    CHANGE(database, registry_host_resume(database, "n1", "root", 420, &error));
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_UP);
+    CHANGE(database, registry_host_fail(database, "n1", "no disk", 1, 1000, 430, &cordoned, &error));
+    CHANGE(database, registry_host_resume(database, "n1", "root", 440, &error)); /* at once as well */
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_UP);
+    REFUSE(database, WEFT_ERROR_STATE, "is not drained, nor cordoned",
+           registry_host_resume(database, "n1", "root", 450, &error));
+}
+
+static void execute(struct database *database, const char *sql)
+{
+    CHANGE(database, statement_run(database_prepare(database, sql), &error));
+}
+
+/* An older version called all of them drained. */
+static void what_was_cordoned_by_an_older_version_is_told_apart(void **state)
+{
+    struct database_schema older = registry_schema;
+    struct database *database;
+    struct registry_host host = gpu_host;
+    struct registry_host_event *events;
+    size_t count;
+    bool cordoned;
+    struct error opening = {0};
+    char path[FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s/older", registry_folder);
+    older.version = CALLED_DRAINED;
+    if (database_open(path, &older, DATABASE_WRITER, &database, &opening) != WEFT_OK)
+        fail_msg("%s", opening.text);
+    for (int i = 1; i <= 3; i++) { /* n1 was cordoned, n2 drained; n3 has been both, is drained and lost */
+        snprintf(host.host, sizeof host.host, "n%d", i);
+        CHANGE(database, registry_host_put(database, &host, i, &error));
+        if (i != 2)
+            CHANGE(database, registry_host_fail(database, host.host, "", 1, 1000, 10, &cordoned, &error));
+        if (i == 3)
+            CHANGE(database, registry_host_resume(database, host.host, "root", 20, &error));
+        if (i != 1)
+            CHANGE(database, registry_host_drain(database, host.host, "root", "", 30, &error));
+        CHANGE(database, registry_host_lose(database, host.host, "", 40, &error));
+        if (i != 3)
+            CHANGE(database, registry_host_heard(database, host.host, 50, &error));
+    }
+    execute(database, "UPDATE hosts SET state = replace(state, 'cordoned', 'drained')");
+    execute(database, "UPDATE host_events SET from_state = replace(from_state, 'cordoned', 'drained'), "
+                      "to_state = replace(to_state, 'cordoned', 'drained')");
+    database_close(database);
+    if (database_open(path, &registry_schema, DATABASE_WRITER, &database, &opening) != WEFT_OK)
+        fail_msg("%s", opening.text);
+    assert_int_equal(host_state(database, "n1"), REGISTRY_HOST_CORDONED);
+    assert_int_equal(host_state(database, "n2"), REGISTRY_HOST_DRAINED);
+    assert_int_equal(host_state(database, "n3"), REGISTRY_HOST_LOST_DRAINED);
+    static const enum registry_host_state first[] = {REGISTRY_HOST_CORDONED, REGISTRY_HOST_LOST_CORDONED,
+                                                     REGISTRY_HOST_CORDONED, REGISTRY_HOST_UP, REGISTRY_HOST_UP};
+    assert_int_equal(registry_host_events(database, "n1", 5, &events, &count, NULL), WEFT_OK);
+    for (size_t i = 0; i < count; i++) /* heard, lost, cordoned, failure, registered */
+        assert_int_equal(events[i].to, first[i]);
+    assert_true(events[0].from == REGISTRY_HOST_LOST_CORDONED && events[1].from == REGISTRY_HOST_CORDONED);
+    free(events);
+    assert_int_equal(registry_host_events(database, "n3", 5, &events, &count, NULL), WEFT_OK);
+    assert_true(events[2].from == REGISTRY_HOST_CORDONED && events[2].to == REGISTRY_HOST_UP);          /* resumed */
+    assert_true(events[0].from == REGISTRY_HOST_DRAINED && events[0].to == REGISTRY_HOST_LOST_DRAINED); /* lost */
+    free(events);
+    database_close(database);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +295,8 @@ int main(void)
         registry_test(lists),
         registry_test(hosts_come_and_go),
         registry_test(a_host_that_fails_repeatedly_is_cordoned),
+        registry_test(a_cordoned_host_is_no_drained_one),
+        registry_test(what_was_cordoned_by_an_older_version_is_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@ import { moment, slots } from "./format.js";
 
 export function openHost(host, administrator) {
     const path = `/nodes/${encodeURIComponent(host.host)}`;
-    const drained = host.state.includes("drained");
+    const closed = ["drained", "cordoned"].some((state) => host.state.includes(state));
     const events = make("div.soft.small", {}, "…");
     get(`${path}/events`).then(
         (answer) =>
@@ -47,14 +47,14 @@ export function openHost(host, administrator) {
     return dialog({
         title: host.host,
         dismiss: "Close",
-        confirm: administrator && !drained ? "Drain it" : null,
+        confirm: administrator && !closed ? "Drain it" : null,
         content: [
             make(
                 "p",
                 {},
                 `${slots(host.slots, host.slot_kind)}, `,
                 make("b", { style: { "font-weight": 550 } }, host.state),
-                host.detail && host.state !== "up" ? `: ${host.detail}` : "",
+                host.state !== "up" && [" since ", moment(host.changed), host.detail && `: ${host.detail}`],
             ),
             make(
                 "div",
@@ -78,9 +78,9 @@ export function openHost(host, administrator) {
             ),
             make("div", {}, make("h3", {}, "What happened to it"), events),
             administrator &&
-                !drained &&
+                !closed &&
                 labelled("Drain it: nothing new starts on it, and what can give way goes elsewhere. Reason:", reason),
-            administrator && drained && resume,
+            administrator && closed && resume,
         ],
         act: async (form) => {
             await post(`${path}/drain`, { reason: form.get("reason") ?? "" });

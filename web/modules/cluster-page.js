@@ -123,12 +123,12 @@ function hostsOf({ pods }) {
 function drawCluster() {
     const hosts = hostsOf(cluster);
     const up = hosts.filter((host) => host.state === "up");
-    const count = (state) =>
+    const count = (...states) =>
         hosts
-            .filter((host) => host.state === state)
+            .filter((host) => states.includes(host.state))
             .reduce((sum, host) => sum + Math.max(0, host.slots - takenOf(host)), 0);
     const free = count("up");
-    const away = count("drained");
+    const away = count("drained", "cordoned");
     const figures = [
         [
             "Taken",

@@ -63,7 +63,7 @@ function hostRow(host, open) {
     const away = host.state !== "up";
     return make(
         "div.host",
-        { class: `${away ? "away" : ""} ${host.state.startsWith("lost") ? "lost" : ""}` },
+        { class: `${away ? "away" : ""} ${host.state.split(", ")[0]}` },
         make(
             "button.mono.cut",
             { type: "button", "data-host": host.host, title: `${host.host}: ${host.state}`, onclick: () => open(host) },
@@ -153,7 +153,7 @@ export function slotKeys(cluster) {
                 "span.host.away",
                 { style: { display: "inline-flex" } },
                 make("span.slots", {}, make("i", { style: { width: "12px", height: "12px" } })),
-                "drained or lost",
+                "drained, cordoned or lost",
             ),
     );
 }
