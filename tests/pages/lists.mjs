@@ -249,6 +249,30 @@ export async function outOfUse(page, platform) {
     await until("it is used again", async () => (await figures()).every((text) => !/^Out of use/.test(text)));
 }
 
+/** What the platform has taken out of use is called so, tells since when and why, and can be used again. */
+export async function cordoned(page, platform) {
+    const changed = Date.now() - 3600e3;
+    const change = (cluster) => {
+        const host = cluster.pods[0].hosts[0];
+        Object.assign(host, { state: "cordoned", detail: "failed 3 times: see …", changed, taken: [] });
+        return cluster;
+    };
+    const answer = async (route) => route.fulfill({ json: change(await (await route.fetch()).json()) });
+    await page.route("**/api/v1/cluster", answer);
+    await page.goto(`${platform.address}/cluster.html`);
+    const host = page.locator(".host.cordoned.away");
+    await host.waitFor();
+    assert.match(await host.locator("button").getAttribute("title"), /: cordoned$/);
+    await page.locator(".keys", { hasText: "drained, cordoned or lost" }).waitFor();
+    await page.locator(".figures", { hasText: "Out of use" }).waitFor();
+    await host.locator("button").click();
+    const opened = page.getByRole("dialog");
+    await opened.getByText(/cordoned since .*: failed 3 times/).waitFor();
+    await opened.getByRole("button", { name: "Use it again" }).waitFor();
+    assert.equal(await opened.getByRole("button", { name: "Drain it" }).count(), 0);
+    await page.unroute("**/api/v1/cluster", answer);
+}
+
 /** Of a long queue the beginning is shown; places of two digits and expectations are read whole. */
 export async function longQueue(page, platform) {
     const { queue } = await platform.get("/queue");

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
-import { cancelledRun, curvesSay, failedRun, liveLogs, narrowParts, noRun, savedLog } from "./run.mjs";
+import { cancelledRun, curvesSay, failedRun, liveLogs, narrowParts, noRun, pausingRun, savedLog } from "./run.mjs";
 import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
 
 /* ---- what a newcomer sees ---------------------------------------------------------------------------------------- */
@@ -456,6 +456,7 @@ async function main() {
         await perform("curves say", () => curvesSay(page, platform, known));
         await perform("numbers of curves", () => numbersOfCurves(page, platform, known));
         await perform("a failed run", () => failedRun(page, platform));
+        await perform("a pausing run", () => pausingRun(page, platform));
         await perform("a cancelled run", () => cancelledRun(page, platform, known));
         await perform("no run", () => noRun(page, platform));
         await perform("a saved log", () => savedLog(page, platform));
@@ -468,6 +469,7 @@ async function main() {
         await perform("viewer", () => lists.viewer(platform, known));
         await perform("ledger", () => lists.ledger(page, platform, known));
         await perform("out of use", () => lists.outOfUse(page, platform));
+        await perform("cordoned", () => lists.cordoned(page, platform));
         await perform("time goes by", () => lists.timeGoesBy(platform));
         await perform("not there", () => lists.notThere(page, platform));
         await perform("everywhere", () => everywhere(platform, known));

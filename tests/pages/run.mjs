@@ -111,6 +111,20 @@ export async function failedRun(page, platform) {
     await page.setViewportSize(wide);
 }
 
+/** Before a run that has failed is tried again, one reads how long that takes: it gets shorter while one looks. */
+export async function pausingRun(page, platform) {
+    const run = await platform.submit("speech", { command: ["sh", "-c", "exit 3"], retries: 5 });
+    const told = async () => (await platform.get(`/runs/${run}/why`)).why;
+    await page.goto(`${platform.address}/run.html?run=${run}`);
+    const notice = page.locator(".notice", { hasText: "times, last: its program ended with exit code 3" });
+    await notice.filter({ hasText: /Waits 8 s before it is tried again, because it has failed 4 times/ }).waitFor();
+    assert.match(await told(), /^waits [78] s before it is tried again/);
+    await notice.filter({ hasText: /Waits [1-6] s before it is tried again/ }).waitFor();
+    assert.match(await notice.locator(".expected").textContent(), /Expected to start/);
+    await platform.ask("POST", `/runs/${run}/stop`);
+    await platform.wait(run, "cancelled");
+}
+
 /** Who has cancelled it, and how long it had waited. */
 export async function cancelledRun(page, platform, known) {
     const run = await platform.submit("vision", { command: ["true"], nodes: 4, slots: 4 });
