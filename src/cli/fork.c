@@ -17,6 +17,7 @@ static const struct cli_option options[] = {
              "begin from this checkpoint of RUN, or from its newest or best; usually from the start"),
     CLI_FLAG("code", 0, &chosen.code, "with the code of the working folder in place of that of RUN"),
     RUN_OPTIONS(chosen.run),
+    RUN_CHILD_OPTIONS(chosen.run),
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 

@@ -15,6 +15,7 @@ static struct {
 
 static const struct cli_option options[] = {
     RUN_OPTIONS(chosen.run),
+    RUN_CHILD_OPTIONS(chosen.run),
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 

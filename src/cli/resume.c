@@ -7,10 +7,14 @@
 #include <stdio.h>
 
 static struct {
+    struct run_options run; /* only how it stands to others: what it computes is RUN's */
     struct run_submit_shown shown;
 } chosen;
 
 static const struct cli_option options[] = {
+    RUN_PREEMPTIBLE_OPTION(chosen.run),
+    RUN_SPAN_PODS_OPTION(chosen.run),
+    RUN_CHILD_OPTIONS(chosen.run),
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 
@@ -38,7 +42,8 @@ static weft_status write(struct command_call *call, struct platform *platform, c
 
 static weft_status run(struct command_call *call, struct error *error)
 {
-    static const struct run_child child = {.route = "fork", .shown = &chosen.shown, .write = write};
+    static const struct run_child child = {
+        .route = "fork", .options = &chosen.run, .shown = &chosen.shown, .write = write};
     return run_child_make(call, &child, error);
 }
 
@@ -47,11 +52,12 @@ const struct command command_resume = {
     .group = COMMAND_PLATFORM,
     .summary = "go on with a run that was stopped or failed",
     .description =
-        "Makes a new run with everything of RUN, which begins from RUN's newest checkpoint. For a program to go on "
+        "Makes a new run with everything of RUN but what is given here, which begins from RUN's newest checkpoint. For "
+        "a "
         "from "
         "there, it has to look for a checkpoint in WEFT_CHECKPOINT_DIR, as weft train does. A run that was preempted "
         "needs nobody: it goes on by itself. While the new run waits or runs, RUN is not resumed again.",
-    .examples = "weft resume 12\n",
+    .examples = "weft resume 12\nweft resume 12 --no-preemptible\n",
     .words = "RUN",
     .least_words = 1,
     .most_words = 1,

@@ -61,6 +61,11 @@ weft_status run_options_check(const char *command, const struct run_options *cho
     if (chosen->gpus && chosen->slots)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "%s: --gpus and --slots both say how many slots a node has; give one", command);
+    if ((chosen->preemptible && chosen->no_preemptible) || (chosen->span_pods && chosen->no_span_pods)) {
+        const char *name = chosen->preemptible && chosen->no_preemptible ? "preemptible" : "span-pods";
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s: --%s and --no-%s contradict each other; give one", command,
+                         name, name);
+    }
     return check_environment(command, &chosen->environment, error);
 }
 
@@ -126,10 +131,10 @@ void run_options_write(const struct run_options *chosen, const cJSON *parent, st
         json_put_integer(body, "processors", chosen->processors);
     if (chosen->memory)
         json_put_unsigned(body, "memory", chosen->memory);
-    if (chosen->preemptible)
-        json_put_bool(body, "preemptible", true);
-    if (chosen->span_pods)
-        json_put_bool(body, "may_span_pods", true);
+    if (chosen->preemptible || chosen->no_preemptible)
+        json_put_bool(body, "preemptible", chosen->preemptible);
+    if (chosen->span_pods || chosen->no_span_pods)
+        json_put_bool(body, "may_span_pods", chosen->span_pods);
     if (chosen->interactive)
         json_put_bool(body, "interactive", true);
     write_environment(&chosen->environment, parent, body);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The options that say what a run is, for the commands that make one: submit, fork, promote. What was not given is left
- * to the server: its defaults for a new run, the parent's values for a fork.
+ * The options that say what a run is, for the commands that make one: submit, fork, resume, promote. What was not given
+ * is left to the server: its defaults for a new run, the parent's values for a fork.
  *
  *     static struct run_options chosen;
  *     static const struct cli_option options[] = {RUN_OPTIONS(chosen), CLI_FLAG(...)};
@@ -21,11 +21,22 @@ struct run_options {
     int64_t nodes, gpus, slots, processors;
     uint64_t memory;
     bool preemptible, span_pods, interactive;
+    bool no_preemptible, no_span_pods; /**< of those made from another run, which has it: RUN_CHILD_OPTIONS */
     struct cli_list environment;
 };
 
 /** How the command is started, as --launch names it (run_specification.h). */
 extern const char *const run_option_launches[];
+
+#define RUN_PREEMPTIBLE_OPTION(chosen)                                                                                 \
+    CLI_FLAG("preemptible", 0, &(chosen).preemptible, "may be stopped at a checkpoint and run again later")
+#define RUN_SPAN_PODS_OPTION(chosen)                                                                                   \
+    CLI_FLAG("span-pods", 0, &(chosen).span_pods, "it may run on hosts of several Pods at once")
+
+/** What takes back what the run has that the new one is made from. */
+#define RUN_CHILD_OPTIONS(chosen)                                                                                      \
+    CLI_FLAG("no-preemptible", 0, &(chosen).no_preemptible, "not to be stopped for others, even if RUN may be"),       \
+        CLI_FLAG("no-span-pods", 0, &(chosen).no_span_pods, "on hosts of one Pod, even if RUN may be on several")
 
 #define RUN_OPTIONS(chosen)                                                                                            \
     CLI_TEXT("name", 0, "TEXT", &(chosen).name, NULL, "what people call the run; RUN in other commands may be it"),    \
@@ -45,12 +56,12 @@ extern const char *const run_option_launches[];
                  "run so long at a time, stop at a checkpoint, and go on when others have had their turn"),            \
         CLI_TEXT("class", 0, "NAME", &(chosen).class_name, NULL,                                                       \
                  "the class of run, by which limits are set; usually batch"),                                          \
-        CLI_FLAG("preemptible", 0, &(chosen).preemptible, "may be stopped at a checkpoint and run again later"),       \
+        RUN_PREEMPTIBLE_OPTION(chosen),                                                                                \
         CLI_TEXT("retries", 0, "N", &(chosen).retries, NULL,                                                           \
                  "run it again so often when its own program fails, each time after a longer pause; usually 0"),       \
         CLI_TEXT("priority", 0, "N", &(chosen).priority, NULL,                                                         \
                  "from -100 to 100; larger goes first within its project; usually 0"),                                 \
-        CLI_FLAG("span-pods", 0, &(chosen).span_pods, "it may run on hosts of several Pods at once"),                  \
+        RUN_SPAN_PODS_OPTION(chosen),                                                                                  \
         CLI_LIST("env", 'e', "NAME=VALUE", &(chosen).environment,                                                      \
                  "an environment variable for it; NAME alone: with the value that it has here")
 

@@ -2,8 +2,9 @@
 /* Runs that would do the same work twice. */
 #include "platform/registry_runs.h"
 
-/* What two runs have in common that go on with the same one from the same place. */
-#define SETTINGS(specification) "json_remove(" specification ", '$.owner')"
+/* What two runs have in common that go on with the same one from the same place: neither whose they are nor how they
+ * stand to others changes what they compute. */
+#define SETTINGS(specification) "json_remove(" specification ", '$.owner', '$.preemptible', '$.may_span_pods')"
 
 weft_status registry_run_twin(struct database *database, int64_t run, int64_t *twin, struct error *error)
 {

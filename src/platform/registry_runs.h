@@ -101,8 +101,8 @@ weft_status registry_run_get(struct database *database, int64_t run, struct regi
 weft_status registry_run_specification(struct database *database, int64_t run, struct run_specification *specification,
                                        struct error *error);
 
-/** Another run that has not ended and asks for the same as `run`, made of the same one and from the same checkpoint,
- * whoever asks. 0: there is none. */
+/** Another run that has not ended and does the same as `run`, made of the same one and from the same checkpoint,
+ * whoever asks, and whether or not it is preemptible or may span Pods. 0: there is none. */
 weft_status registry_run_twin(struct database *database, int64_t run, int64_t *twin, struct error *error);
 
 /**
