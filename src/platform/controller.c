@@ -88,38 +88,6 @@ void controller_close(struct controller *controller)
     free(controller);
 }
 
-/* ---- a step: the clock
- * ------------------------------------------------------------------------------------------------ */
-
-/* What was due at a moment of before is due now, and what is waited for is waited for from now on: otherwise all of it
- * would come later by as much. */
-static void set_back(struct controller *controller, int64_t now)
-{
-    scheduler_set_clock(controller->scheduler, controlled_seconds(now - controller->stepped_at));
-    controller->plan_stale = true;
-    controller->heard_at = controller->passed_at = controller->exhausts_at = 0;
-    controller->accrued_at = controller->accrued_all_at = 0;
-    for (uint32_t i = 0; i < controller->run_count; i++) {
-        struct controlled_run *run = controller->runs[i];
-        run->start_due = run->stop_due = 0;
-        run->start_failed = run->start_failed ? now : 0;
-        pause_set_back(run, now);
-        if (run->slice_end != INT64_MAX && run->slice_end > now + run->time_slice)
-            run->slice_end = now + run->time_slice;
-        for (uint32_t node = 0; run->node && node < run->nodes; node++) {
-            run->node[node].noted_at = 0;
-            run->node[node].missed = run->node[node].missed ? now : 0;
-        }
-    }
-}
-
-void controlled_clock(struct controller *controller, int64_t now)
-{
-    if (now < controller->stepped_at)
-        set_back(controller, now);
-    controller->stepped_at = now;
-}
-
 /* ---- a step: hear
  * ----------------------------------------------------------------------------------------------------- */
 

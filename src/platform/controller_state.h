@@ -160,7 +160,7 @@ static inline bool controlled_waits(const struct controlled_run *run)
     return run->place == CONTROLLED_IN_QUEUE;
 }
 
-/** It is `now`: if the clock was set back, nothing is to come later for it. (controller.c) */
+/** It is `now`: if the clock was set back, nothing is to come later for it. (controller_clock.c) */
 void controlled_clock(struct controller *controller, int64_t now);
 
 /** The attempt of a run that is under way, as engines know it. */

@@ -3,8 +3,10 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "platform/registry_runs.h"
 #include "service/announcements.h"
+#include "service/clock_watch.h"
 #include "service/collector.h"
 #include "service/complaint.h"
 #include "service/idle_runs.h"
@@ -50,7 +52,9 @@ struct keeper {
     struct collector *collector;
     struct controller *controller; /* NULL: in trouble */
     struct complaint trouble;
-    struct error doubt; /* its status is WEFT_OK: there is none */
+    struct clock_watch clock;
+    int64_t set_forward; /* milliseconds that the controller has not heard of yet */
+    struct error doubt;  /* its status is WEFT_OK: there is none */
     struct keeper_counts counts;
     struct announcements announcements;
     struct http_server *server;
@@ -361,6 +365,31 @@ static void do_works(struct keeper *keeper, struct work *works)
 
 /* ---- the thread ------------------------------------------------------------------------------------------------- */
 
+static int64_t clock_milliseconds(void)
+{
+    return (int64_t)(clock_now() / 1000000);
+}
+
+/* Where the clock was set forward, what waits and runs goes on as if it had not been. To be called before anything is
+ * done by the new time. */
+static void heed_clock(struct keeper *keeper)
+{
+    struct error error = {0};
+    char span[32];
+    const int64_t before = clock_milliseconds(), now = keeper_now();
+    const int64_t by = clock_watch_look(&keeper->clock, before, now, clock_milliseconds());
+    if (by)
+        fprintf(stderr, "weft: the clock was set forward by %s: no run is charged for that time, or older for it\n",
+                text_seconds((double)by / 1000, span, sizeof span));
+    keeper->set_forward += by;
+    if (!keeper->set_forward || !keeper->controller)
+        return;
+    if (controller_set_forward(keeper->controller, keeper->set_forward, now, &error) == WEFT_OK)
+        keeper->set_forward = 0;
+    else
+        give_up_controller(keeper, &error);
+}
+
 /* One step of the controller, or an attempt to open one. Returns in how many milliseconds from its beginning the next
  * is due: whatever becomes of the clock meanwhile. */
 static int64_t step(struct keeper *keeper)
@@ -408,11 +437,6 @@ static bool is_stopping(struct keeper *keeper)
     return stopping;
 }
 
-static int64_t clock_milliseconds(void)
-{
-    return (int64_t)(clock_now() / 1000000);
-}
-
 /* When a step is due again that began and ended at these moments, where something has happened since: it rests as long
  * as it took, up to REST_MOST, so that what is asked for meanwhile waits for one step at most, as steps are long where
  * thousands of runs have something to tell. What was `asked` for is seen to sooner than what agents tell. */
@@ -431,6 +455,7 @@ static void *keep(void *context)
     bool told = false, asked = true;       /* something may have changed since the last step */
     while (!is_stopping(keeper)) {
         bool more;
+        heed_clock(keeper);
         struct work *works = take_works(keeper, &more);
         if (works)
             do_works(keeper, works);
