@@ -78,6 +78,16 @@ static int stay(struct control *control, uint32_t rank)
     return 5;
 }
 
+/* Go away without a farewell to anybody. */
+static int vanish(struct meeting *meeting, struct control *control, struct card *cards, int code)
+{
+    control_abandon(control);
+    meeting_abandon(meeting);
+    meeting_close(meeting);
+    free(cards);
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     const char *limit = getenv("WEFT_MEETING_LIMIT");
@@ -90,17 +100,17 @@ int main(int argc, char **argv)
         return complain(&error);
     uint32_t rank = meeting_rank(meeting), ranks = meeting_ranks(meeting);
     if ((int)rank == wanted.absent)
-        return 0;
+        return vanish(meeting, NULL, NULL, 0);
     struct card card, *cards = NULL;
     struct control *control = NULL;
     const struct control_config settings = {.rank = rank, .ranks = ranks, .liveness_limit = wanted.liveness};
     const char *hint = meeting_interface_hint(meeting);
     if (card_begin(&card, rank, NULL, &error) != WEFT_OK)
-        return complain(&error);
+        return vanish(meeting, NULL, NULL, complain(&error));
     snprintf((char *)card.extra, sizeof card.extra, "extra of %u", rank);
     if (control_open(&settings, hint, &control, &card, &error) != WEFT_OK ||
         meeting_exchange(meeting, &card, &cards, &error) != WEFT_OK)
-        return complain(&error);
+        return vanish(meeting, control, NULL, complain(&error));
     int code = check_cards(cards, ranks);
     printf("rank %u of %u by %s on %s at %s process %d key %02x%02x%02x\n", rank, ranks, meeting_launcher(meeting),
            cards[rank].host, hint ? hint : "-", (int)getpid(), meeting_secret(meeting)[0], meeting_secret(meeting)[1],
@@ -108,7 +118,7 @@ int main(int argc, char **argv)
     fflush(stdout);
     if (code == 0 && wanted.stay > 0) {
         if (control_connect(control, cards, meeting_secret(meeting), &error) != WEFT_OK)
-            return complain(&error);
+            return vanish(meeting, control, cards, complain(&error));
         code = stay(control, rank);
     }
     control_close(control);
