@@ -46,6 +46,8 @@ weft_status collector_open(const struct collector_config *config, struct collect
     if (status == WEFT_OK)
         status = metric_store_open(path, &(struct metric_options){0}, &made->store, error);
     if (status == WEFT_OK)
+        status = database_checkpoint_apart(metric_store_database(made->store), error);
+    if (status == WEFT_OK)
         status = run_use_open(&(struct run_use_config){config->registry, made->store, config->idle, config->context},
                               &made->use, error);
     const struct run_metrics_config runs = {.store = made->store,

@@ -190,6 +190,8 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     if (status == WEFT_OK)
         status = registry_open_cached(config->cache, made->folder, DATABASE_WRITER, &made->registry, error);
     if (status == WEFT_OK)
+        status = database_checkpoint_apart(made->registry, error);
+    if (status == WEFT_OK)
         status = collector_open(
             &(struct collector_config){made->folder, made->registry, config->engine, config->events, limit_idle, made},
             &made->collector, error);

@@ -194,7 +194,9 @@ static weft_status open_access(struct service *service, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     weft_status status = file_join(path, service->folder, "access.db", error);
-    return status == WEFT_OK ? access_open(service->cache, path, &service->access, error) : status;
+    if (status == WEFT_OK)
+        status = access_open(service->cache, path, &service->access, error);
+    return status == WEFT_OK ? database_checkpoint_apart(service->access, error) : status;
 }
 
 /* The first administrator's token. After all that may fail, for it is shown but once. */

@@ -53,6 +53,10 @@
  *     ... handlers of requests; their answers are kept back ...
  *     status = database_group_end(database, error);      then all answers go out, or, if it failed, one error to all
  *
+ * The log: what is committed goes to a write-ahead log (PATH-wal) first, and once that has 1,000 pages back into the
+ * database, with a sync of both: a checkpoint. That commit takes as long as the disk does for it, some 10 ms to many
+ * times that. Where others wait for the writer's thread, database_checkpoint_apart() has another thread do it.
+ *
  * A handle and its statements belong to one thread at a time; another thread of the process, or another process, may
  * open DATABASE_READERs of its own. A child that forks without exec must not use the handle, and keeps the lock for as
  * long as it lives.
@@ -105,6 +109,14 @@ weft_status database_open(const char *path, const struct database_schema *schema
 /** The same, through a cache of pages, whose rule is to be kept (page_cache.h); NULL: through none. */
 weft_status database_open_cached(struct page_cache *cache, const char *path, const struct database_schema *schema,
                                  enum database_access access, struct database **database, struct error *error);
+
+/**
+ * Have a thread of its own write the log back from now on; commits go on meanwhile. Only where they come so fast that
+ * it has grown to 32 MiB does the writer do it as before. What cannot be written back (a full disk) stays in the log,
+ * which a process that opens the database after a crash finds as it does any. database_close() ends the thread. Errors:
+ * STATE for a reader, and the second time; SYSTEM, MEMORY.
+ */
+weft_status database_checkpoint_apart(struct database *database, struct error *error);
 
 /** Close the handle, undoing a transaction that is open; NULL is harmless. No statement may be used afterwards. */
 void database_close(struct database *database);

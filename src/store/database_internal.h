@@ -36,6 +36,8 @@ struct database {
     int64_t changes_waiting;       /**< and in it, by statements that can wait */
     struct statement **statements; /**< kept ones, an open hash table of 2 x STATEMENTS_MOST places */
     size_t statement_count;
+    struct page_cache *cache;          /**< that it was opened through, or NULL */
+    struct checkpointer *checkpointer; /**< NULL: the log is written back by its writer */
     char path[FILE_PATH_BYTES];
 };
 
@@ -44,6 +46,9 @@ weft_status database_error(struct database *database, int code, const char *acti
 
 /** Run SQL text without values. */
 weft_status database_script(struct database *database, const char *sql, const char *action, struct error *error);
+
+/** End the thread of database_checkpoint_apart(), if there is one, after what it is at. */
+void database_checkpoint_stop(struct database *database);
 
 /** Free all compiled statements. */
 void database_free_statements(struct database *database);

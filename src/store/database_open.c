@@ -265,6 +265,7 @@ weft_status database_open_cached(struct page_cache *cache, const char *path, con
     if (!opened)
         return error_memory(error, sizeof *opened, "a database");
     opened->lock = opened->synchronous = -1;
+    opened->cache = cache;
     weft_status status = WEFT_OK;
     /* With room for the endings of the files beside it. */
     if (snprintf(opened->path, sizeof opened->path, "%s", path) >= FILE_PATH_BYTES - 16)
@@ -297,6 +298,7 @@ void database_close(struct database *database)
 {
     if (!database)
         return;
+    database_checkpoint_stop(database);
     database_free_statements(database);
     sqlite3_close_v2(database->handle);
     if (database->lock >= 0)
