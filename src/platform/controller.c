@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/controller_state.h"
 
+#include "base/clock.h"
 #include "platform/registry_run_list.h"
 
 #include <inttypes.h>
@@ -11,6 +12,12 @@
 #define STEP_PERIOD 1000  /* milliseconds: the engine is asked at least so often while something runs */
 #define PASS_PERIOD 30000 /* the scheduler, while something waits: ages and waits have grown */
 #define IDLE_PERIOD 60000
+
+/* What a step does at most, as nobody is answered meanwhile; the rest of it comes in steps that follow soon. */
+#define TURNS_MOST  64                 /* runs that the engine is asked about though it tells nothing of them */
+#define TURN_PERIOD 20                 /* milliseconds from one such step to the next */
+#define ACTS_LEAST  4                  /* attempts that are started or told to end, however long that takes */
+#define ACTS_TIME   UINT64_C(20000000) /* nanoseconds after which no further one is */
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
@@ -134,16 +141,37 @@ static bool note_heard(void *context, const struct attempt *attempt, uint32_t no
     return true;
 }
 
-/* Those that the engine has something to tell of; all of them once a second, for what it does not know by itself. */
+/* Everybody has a turn once a second, for what the engine does not know by itself: TURNS_MOST of them in one step. */
+static void note_turns(struct controller *controller, int64_t now)
+{
+    if (!controller->round && now - controller->round_at >= STEP_PERIOD) {
+        controller->round = true;
+        controller->round_at = now;
+        controller->next_turn = 0;
+    }
+    if (!controller->round)
+        return;
+    uint32_t at = runs_place(controller, controller->next_turn), turns = 0;
+    for (; at < controller->run_count && turns < TURNS_MOST; at++)
+        if (controller->runs[at]->node) {
+            controller->runs[at]->heard = true;
+            turns++;
+        }
+    controller->round = at < controller->run_count;
+    if (controller->round)
+        controller->next_turn = controller->runs[at]->run;
+}
+
+/* Those that the engine has something to tell of, and those whose turn it is. */
 static weft_status hear_all(struct controller *controller, int64_t now, struct error *error)
 {
     struct engine *engine = controller->config.engine;
-    bool all = !engine->heard || now - controller->heard_at >= STEP_PERIOD;
+    const bool all = !engine->heard;
     weft_status status = WEFT_OK;
-    if (all)
-        controller->heard_at = now;
-    else
+    if (!all)
         status = engine->heard(engine, note_heard, controller, error);
+    if (!all && status == WEFT_OK)
+        note_turns(controller, now);
     for (uint32_t i = controller->run_count; i-- && status == WEFT_OK;) {
         struct controlled_run *run = controller->runs[i];
         if (!run->node || (!all && !run->heard && (run->started || run->to_start)))
@@ -255,25 +283,65 @@ int controller_descriptor(const struct controller *controller)
     return run_folders_descriptor(controller->folders);
 }
 
+/* Start and end what is to be. `*more`: of what is to be, or something has failed to start. */
+static weft_status act(struct controller *controller, int64_t now, bool *more, struct error *error)
+{
+    const uint64_t end = clock_now() + ACTS_TIME;
+    const uint32_t first = runs_place(controller, controller->next_act);
+    uint32_t acts = 0;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++) {
+        struct controlled_run *run = controller->runs[(first + i) % controller->run_count];
+        const bool starts = run->to_start && run->start_due <= now;
+        const bool stops = run->to_stop && !run->to_start && run->stop_due <= now;
+        if (!starts && !stops)
+            continue;
+        if (acts >= ACTS_LEAST && clock_now() >= end) {
+            controller->next_act = run->run; /* it is the first one then, whatever others have to do again */
+            *more = true;
+            break;
+        }
+        acts++;
+        if (starts) {
+            status = attempt_start(controller, run, now, error);
+            *more = *more || (!run->started && !run->to_start);
+        }
+        if (status == WEFT_OK && run->to_stop && !run->to_start && run->stop_due <= now)
+            status = attempt_stop(controller, run, now, error);
+    }
+    return status;
+}
+
+/* The same, with one sync of the disk for all that is written down meanwhile. */
+static weft_status act_together(struct controller *controller, int64_t now, bool *more, struct error *error)
+{
+    struct database *registry = controller->config.registry;
+    struct error failure = {0};
+    database_group_begin(registry, DATABASE_DURABLE);
+    weft_status status = act(controller, now, more, error), ended = database_group_end(registry, &failure);
+    return status == WEFT_OK && ended != WEFT_OK ? error_set(error, ended, "%s", failure.text) : status;
+}
+
+static bool is_busy(const struct controller *controller)
+{
+    for (uint32_t i = 0; i < controller->run_count; i++)
+        if (controller->runs[i]->node || controller->runs[i]->promised)
+            return true;
+    return false;
+}
+
 weft_status controller_step(struct controller *controller, int64_t now, int64_t *next, struct error *error)
 {
     run_folders_hear(controller->folders); /* before looking: what is made later tells again */
     controlled_clock(controller, now);
+    bool at_once = false;
     weft_status status = write_down(controller, now, error);
-    bool busy = false, at_once = false;
-    for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++) {
-        struct controlled_run *run = controller->runs[i];
-        if (run->to_start && run->start_due <= now) {
-            status = attempt_start(controller, run, now, error);
-            at_once = at_once || (!run->started && !run->to_start);
-        }
-        if (status == WEFT_OK && run->to_stop && !run->to_start && run->stop_due <= now)
-            status = attempt_stop(controller, run, now, error);
-        busy = busy || run->node || run->promised;
-    }
+    if (status == WEFT_OK)
+        status = act_together(controller, now, &at_once, error);
     bool queued = scheduler_queued(controller->scheduler) != 0, waits = queued || controller->parked;
     *next = now + (at_once || (controller->changed && waits) ? 0
-                   : busy                                    ? STEP_PERIOD
+                   : controller->round                       ? TURN_PERIOD
+                   : is_busy(controller)                     ? STEP_PERIOD
                    : queued                                  ? PASS_PERIOD
                                                              : IDLE_PERIOD);
     if (controller->parked && *next > controller->accrued_at + BUDGET_PERIOD)

@@ -149,6 +149,9 @@ weft_status controller_set_forward(struct controller *controller, int64_t by, in
  * One step: hear what the engine tells, decide, act. `*next` is when the next one is due at the latest; one is due at
  * once when the engine's descriptor or controller_descriptor() becomes readable, or after a submission. After an error
  * the controller knows less than the registry: close it and open another one.
+ *
+ * Nobody is answered meanwhile, so a step is short, however many runs there are: where there is more to start, to end
+ * or to ask the engine about than some 20 ms of it, the rest comes with steps that are due at once, or soon.
  */
 weft_status controller_step(struct controller *controller, int64_t now, int64_t *next, struct error *error);
 

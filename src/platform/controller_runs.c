@@ -14,8 +14,7 @@
 /* ---- by number ------------------------------------------------------------------------------------------------------
  */
 
-/* Where a run of that number is, or belongs. */
-static uint32_t place_of(const struct controller *controller, int64_t number)
+uint32_t runs_place(const struct controller *controller, int64_t number)
 {
     uint32_t from = 0, to = controller->run_count;
     while (from < to) {
@@ -30,7 +29,7 @@ static uint32_t place_of(const struct controller *controller, int64_t number)
 
 struct controlled_run *runs_find(const struct controller *controller, int64_t number)
 {
-    uint32_t at = place_of(controller, number);
+    uint32_t at = runs_place(controller, number);
     return at < controller->run_count && controller->runs[at]->run == number ? controller->runs[at] : NULL;
 }
 
@@ -45,7 +44,7 @@ static void free_run(struct controller *controller, struct controlled_run *run)
 
 void runs_remove(struct controller *controller, struct controlled_run *run)
 {
-    uint32_t at = place_of(controller, run->run);
+    uint32_t at = runs_place(controller, run->run);
     controller->run_count--;
     memmove(&controller->runs[at], &controller->runs[at + 1],
             (controller->run_count - at) * sizeof(struct controlled_run *));
@@ -79,7 +78,7 @@ static weft_status make_room(struct controller *controller, struct error *error)
 
 static void insert(struct controller *controller, struct controlled_run *run)
 {
-    uint32_t at = place_of(controller, run->run);
+    uint32_t at = runs_place(controller, run->run);
     memmove(&controller->runs[at + 1], &controller->runs[at],
             (controller->run_count - at) * sizeof(struct controlled_run *));
     controller->runs[at] = run;

@@ -125,7 +125,10 @@ struct controller {
     bool changed;           /**< something has happened that a pass should look at */
     int64_t stepped_at;     /**< the last moment that it was told */
     int64_t passed_at;      /**< of the last pass */
-    int64_t heard_at;       /**< when the engine was asked about all of them */
+    bool round;             /**< the engine is being asked about all of them, some in each step: */
+    int64_t round_at;       /**< since when, or when that was so last */
+    int64_t next_turn;      /**< the run that comes next, by number, */
+    int64_t next_act;       /**< and the one whose attempt is started or ended first */
     uint32_t parked;        /**< runs that wait for something else than slots */
     int64_t pause_ends;     /**< when the first one may be tried again that pauses; 0: none does */
     int64_t accrued_at;     /**< when budgets that runs wait for were posted last */
@@ -190,6 +193,9 @@ weft_status hosts_check(const struct controller *controller, uint32_t nodes, uin
 
 /* ---- controller_runs.c: the runs that have not ended ----------------------------------------------------------------
  */
+
+/** Where the run of that number is among all of them, or would be. */
+uint32_t runs_place(const struct controller *controller, int64_t number);
 
 /** The run of that number, or NULL. */
 struct controlled_run *runs_find(const struct controller *controller, int64_t number);

@@ -10,6 +10,10 @@
  * what they decide, and what has begun and ended; those that only hear heartbeats and output do not
  * (platform/controller.h).
  *
+ * What takes long is done elsewhere, or in pieces: logs of databases are written back by threads of their own
+ * (store/database.h), folders of runs are made by others (platform/run_folder.h) and removed by another (retention.h),
+ * and a step of the controller does no more than some 20 ms of what there is to do.
+ *
  * When the registry cannot be written (a full disk), what is under way goes on: the keeper gives up its controller,
  * answers requests that need it with the sentence, and opens another one a second later.
  */
