@@ -14,7 +14,8 @@
 
 #define TOUCHED_MOST 4096
 
-#define AT_ONCE 20000 /* records that are read again at a tick: some 50 ms */
+#define AT_ONCE    20000 /* records that are read again at a tick: some 50 ms; */
+#define NODES_MOST 500   /* and nodes, some of which have no journals any more: 10 ms */
 
 /* A node of whose records the store lacks some. */
 struct behind {
@@ -319,7 +320,7 @@ weft_status run_metrics_tick(struct run_metrics *metrics, uint64_t now, uint32_t
 {
     uint32_t left = AT_ONCE;
     weft_status status = metric_store_tick(metrics->config.store, now, error);
-    while (status == WEFT_OK && metrics->count > 0 && left > 0) {
+    for (int nodes = 0; status == WEFT_OK && metrics->count > 0 && left > 0 && nodes < NODES_MOST; nodes++) {
         bool done;
         struct behind *last = &metrics->behind[metrics->count - 1], tried = *last;
         status = catch_up(metrics, last, &left, &done, error);

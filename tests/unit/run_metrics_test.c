@@ -474,6 +474,35 @@ static void a_journal_that_is_gone_is_given_up_once(void **state)
     close_world(&world);
 }
 
+/* A server that comes back without its metrics may lack those of a long history: it is not away for all of it. */
+static void a_thousand_journals_that_are_gone_take_several_ticks(void **state)
+{
+    enum { GONE = 1000, MOST = 500 };
+    static struct registry_node nodes[GONE];
+    struct world world;
+    int64_t run, epoch;
+    struct registry_outcome outcome;
+    struct error trouble = {0};
+    uint32_t behind = 0;
+    open_world(&world);
+    run = submit(world.registry,
+                 "{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"x\"],\"nodes\":1000,\"slots\":1}", NOW);
+    for (uint32_t i = 0; i < GONE; i++)
+        nodes[i] = (struct registry_node){.node = i, .host = "b", .slots = "0"};
+    CHANGE(world.registry,
+           registry_run_place(world.registry, run, "pod", nodes, GONE, "", NOW, &epoch, &outcome, &error));
+    for (uint32_t i = NODES; i < GONE; i++) /* the first two have the journals of the other run's nodes here */
+        CHANGE(world.registry, registry_node_dealt(world.registry, run, epoch, i, 7, &error));
+    close_metrics(&world);
+    open_metrics(&world);
+    if (run_metrics_tick(world.metrics, clock_now(), &behind, &trouble) != WEFT_OK)
+        fail_msg("%s", trouble.text);
+    assert_int_equal(behind, GONE - NODES - MOST);
+    tick_all(&world);
+    assert_int_equal(run_metrics_counts(world.metrics).lost, GONE - NODES);
+    close_world(&world);
+}
+
 /* The others' metrics do not wait for one whose journal cannot be read; and its own come when it can. */
 static void a_journal_that_cannot_be_read_keeps_nobody_waiting(void **state)
 {
@@ -553,6 +582,7 @@ int main(void)
         cmocka_unit_test(no_kill_loses_or_doubles_a_point),
         cmocka_unit_test(a_store_that_was_lost_is_made_again),
         cmocka_unit_test(a_journal_that_is_gone_is_given_up_once),
+        cmocka_unit_test(a_thousand_journals_that_are_gone_take_several_ticks),
         cmocka_unit_test(a_journal_that_cannot_be_read_keeps_nobody_waiting),
         cmocka_unit_test(a_full_disk_of_metrics_stops_nothing_and_loses_nothing),
     };
