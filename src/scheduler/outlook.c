@@ -126,6 +126,17 @@ static uint32_t hosts_that_fit(const struct pool *pool, struct gang gang)
     return most;
 }
 
+/* How many hosts that are claimed fit. */
+static uint32_t claimed_that_fit(const struct scheduler *scheduler, struct gang gang)
+{
+    uint32_t fit = 0;
+    for (uint32_t i = 0; scheduler->claimant != POOL_NOBODY && i < scheduler->held_count; i++) {
+        const struct pool_host *host = &scheduler->pool.hosts[scheduler->held[i]];
+        fit += host->claimed && host->open && host->free >= gang.slots;
+    }
+    return fit;
+}
+
 /* Whether a run could start if all others had ended: hosts may be out of use. */
 static bool could_start(const struct scheduler *scheduler, const struct scheduled_run *run)
 {
@@ -155,8 +166,8 @@ static void expect_held(const struct scheduler *scheduler, double now, double *r
         const struct pool_host *host = &scheduler->pool.hosts[scheduler->held[i]];
         if (host->held_for == POOL_NOBODY)
             continue;
-        double when = now;
-        for (uint32_t k = 0; k < host->occupants; k++)
+        double when = host->claimed ? scheduler->claim_ready : now;
+        for (uint32_t k = 0; k < host->occupants && !host->claimed; k++)
             when = fmax(when, scheduler->runs[host->occupant[k]].since + scheduler->policy.least_age);
         ready[host->held_for] = fmax(ready[host->held_for], when);
     }
@@ -176,15 +187,18 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
 {
     uint64_t before = 0;
     struct gang last = {0};
-    uint32_t fit = 0;
+    uint32_t fit = 0, claimed = 0;
     const bool all_open = scheduler->pool.slots == all_slots(&scheduler->pool);
     for (uint32_t i = 0; i < scheduler->queued; i++) {
         const struct scheduled_run *run = &scheduler->runs[scheduler->order[i]];
         struct gang gang = run->request.gang;
         uint64_t asked = run_slots(run);
-        if (!gang_equal(gang, last))
+        if (!gang_equal(gang, last)) {
             fit = hosts_that_fit(&scheduler->pool, gang);
+            claimed = claimed_that_fit(scheduler, gang);
+        }
         last = gang;
+        const bool claims = scheduler->order[i] == scheduler->claimant;
         const bool closed = !all_open && !could_start(scheduler, run);
         double held = ready[scheduler->order[i]];
         struct outlook *outlook = &outlooks[i];
@@ -193,18 +207,20 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
                                     .gang = gang,
                                     .free = scheduler->pool.free,
                                     .kept = kept_of(scheduler, scheduler->pool.slots),
-                                    .fit = fit,
-                                    .lacking = fit < gang.nodes ? gang.nodes - fit : 0,
+                                    .fit = claims ? claimed : fit,
                                     .slots_before = before,
                                     .expected_start = closed ? INFINITY : go_on(scheduler, course, run, held, now)};
+        outlook->lacking = outlook->fit < gang.nodes ? gang.nodes - outlook->fit : 0;
         if (closed)
             outlook->reason = OUTLOOK_CLOSED;
         else if (scheduler->pool.free < asked)
             outlook->reason = OUTLOOK_TOO_FEW;
         else if (run_is_beyond_share(scheduler, run, 0))
             outlook->reason = OUTLOOK_KEPT;
-        else if (fit >= gang.nodes)
+        else if (outlook->fit >= gang.nodes)
             outlook->reason = OUTLOOK_NEXT_PASS;
+        else if (!claims && fit + claimed >= gang.nodes)
+            outlook->reason = OUTLOOK_CLAIMED;
         else
             outlook->reason = held > 0 ? OUTLOOK_HELD : OUTLOOK_SCATTERED;
         before += asked;
@@ -297,6 +313,9 @@ char *outlook_say(const struct outlook *outlook, double now, char *text, size_t 
         snprintf(why, sizeof why,
                  "%s, but %" PRIu64 " of all %s kept for small personal runs and those that can give way", left,
                  outlook->kept, outlook->kept == 1 ? "is" : "are");
+        break;
+    case OUTLOOK_CLAIMED:
+        snprintf(why, sizeof why, "%s, on hosts that are kept for a larger run which has waited for long", left);
         break;
     case OUTLOOK_SCATTERED:
         snprintf(why, sizeof why, "%s, but not together: %u more %s%s must empty", left, outlook->lacking, more,

@@ -16,6 +16,7 @@ enum outlook_reason {
     OUTLOOK_TOO_FEW,   /**< fewer slots are free than it asks for */
     OUTLOOK_SCATTERED, /**< slots enough are free, but not together on a host, or on hosts of one Pod */
     OUTLOOK_HELD,      /**< the same; hosts are being emptied for it */
+    OUTLOOK_CLAIMED,   /**< slots enough are free, but on hosts that are kept for another run (hold.h) */
     OUTLOOK_CLOSED,    /**< it could start on no host that is in use, were they all empty */
     OUTLOOK_KEPT, /**< slots enough are free, but not for runs without checkpoints: some are kept for personal runs */
 };
@@ -24,10 +25,11 @@ struct outlook {
     uint32_t run;
     uint32_t position; /**< in the queue, from 0 */
     enum outlook_reason reason;
-    struct gang gang;      /**< that it asks for */
-    uint64_t free;         /**< slots free in all */
-    uint64_t kept;         /**< slots that runs without checkpoints leave to others */
-    uint32_t fit, lacking; /**< the best Pod has so many hosts that fit, and lacks so many */
+    struct gang gang; /**< that it asks for */
+    uint64_t free;    /**< slots free in all */
+    uint64_t kept;    /**< slots that runs without checkpoints leave to others */
+    uint32_t fit,
+        lacking; /**< the best Pod, or what is claimed for it, has so many hosts that fit, and lacks so many */
     uint64_t slots_before; /**< asked for by the runs before it */
     double expected_start; /**< by the caller's clock; now at the earliest; INFINITY: nobody knows (OUTLOOK_CLOSED) */
 };

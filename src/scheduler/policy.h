@@ -19,9 +19,12 @@ struct scheduler_policy {
     double wide_patience; /**< after so long in the queue such a run may have of that share */
     double longest_wide_wait; /**< after so long in the queue, in all, such a run goes before all others */
     double longest_wait;      /**< and so does any other after so long */
-    double learning_period;   /**< estimates are renewed so often */
-    double fairness;          /**< the rank of a queued run grows by this power of what its project has of its share */
-    double kept_share;        /**< share of all slots that is kept for personal runs (scheduler.h); 0: none */
+    double claim_wait;        /**< after so long in the queue hosts are kept for such a run from all others */
+    double claim_share;     /**< but runs that came to their hosts so have no more than this share of all slots' time */
+    double drain_share;     /**< the same, where they had to wait for runs that cannot be displaced, after `patience` */
+    double learning_period; /**< estimates are renewed so often */
+    double fairness;        /**< the rank of a queued run grows by this power of what its project has of its share */
+    double kept_share;      /**< share of all slots that is kept for personal runs (scheduler.h); 0: none */
 };
 
 /** The values that docs/scheduling.md explains and measures. */
@@ -30,7 +33,8 @@ struct scheduler_policy {
         .least_age = 3600, .displace_often = 4, .restart_cost = 300, .move_limit = 2, .patience = 600,                 \
         .displace_ratio = 128, .displace_price = 2100, .displace_limit = 10000, .waiting_scale = 3600,                 \
         .least_rank = 600, .wide_share = 0.5, .wide_patience = 3600, .longest_wide_wait = 43200,                       \
-        .longest_wait = 345600, .learning_period = 1800, .fairness = 0.5, .kept_share = 0                              \
+        .longest_wait = 345600, .claim_wait = 86400, .claim_share = 0.15, .drain_share = 0.5, .learning_period = 1800, \
+        .fairness = 0.5, .kept_share = 0                                                                               \
     }
 
 #endif

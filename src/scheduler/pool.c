@@ -14,7 +14,8 @@ static void count(struct pool *pool, const struct pool_host *host, int by)
         return;
     struct pool_pod *pod = &pool->pods[host->pod];
     uint32_t *counts = host->held_for == POOL_NOBODY ? pod->with_free : pod->held_free;
-    counts[host->free] += (uint32_t)by;
+    if (!host->claimed)
+        counts[host->free] += (uint32_t)by;
     pool->free += (uint64_t)(int64_t)(by * host->free);
     pool->slots += (uint64_t)(int64_t)(by * host->slots);
 }
@@ -85,6 +86,15 @@ void pool_hold(struct pool *pool, uint32_t host, uint32_t run)
         return;
     count(pool, that, -1);
     that->held_for = run;
+    that->claimed = false;
+    count(pool, that, 1);
+}
+
+void pool_claim(struct pool *pool, uint32_t host, bool claimed)
+{
+    struct pool_host *that = &pool->hosts[host];
+    count(pool, that, -1);
+    that->claimed = claimed;
     count(pool, that, 1);
 }
 
@@ -112,7 +122,7 @@ const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, st
 /* Whether `run` may have `host` at this stage: held hosts of others come second. */
 static bool may_have(const struct pool_host *host, uint32_t run, bool at_need)
 {
-    return host->open && (at_need || host->held_for == POOL_NOBODY || host->held_for == run);
+    return host->open && (host->held_for == POOL_NOBODY || host->held_for == run || (at_need && !host->claimed));
 }
 
 /* How many hosts of a Pod have `slots` free, and the least that one has. Hosts held for `run` itself are among the held

@@ -24,6 +24,7 @@ struct pool_host {
     uint16_t slots, free;
     bool open;          /**< takes new runs; a drained host does not */
     uint32_t held_for;  /**< the run for which it is being emptied, or POOL_NOBODY: others take it only at need */
+    bool claimed;       /**< and not even then */
     uint32_t occupants; /**< nodes of runs on it */
     uint32_t occupant[POOL_SLOTS_MOST];       /**< whose they are */
     uint16_t occupant_slots[POOL_SLOTS_MOST]; /**< and how many slots each has */
@@ -32,7 +33,7 @@ struct pool_host {
 struct pool_pod {
     uint32_t first, count;                   /**< its hosts, one after another */
     uint32_t with_free[POOL_SLOTS_MOST + 1]; /**< open hosts that are not held, by free slots */
-    uint32_t held_free[POOL_SLOTS_MOST + 1]; /**< the held ones */
+    uint32_t held_free[POOL_SLOTS_MOST + 1]; /**< the held ones, without those that are claimed */
 };
 
 struct pool {
@@ -73,6 +74,9 @@ void pool_open(struct pool *pool, uint32_t host, bool open);
 
 /** Hold a host for a run, or (POOL_NOBODY) for nobody. */
 void pool_hold(struct pool *pool, uint32_t host, uint32_t run);
+
+/** Keep a host that is held from all others, or leave it to them at need again. */
+void pool_claim(struct pool *pool, uint32_t host, bool claimed);
 
 /**
  * Where a gang of `run` fits now: its hosts into `hosts[gang.nodes]`. A host that is held for another run is taken only

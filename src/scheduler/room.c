@@ -84,6 +84,8 @@ static bool may_be_displaced(const struct room_search *search, const struct ques
         return false;
     if (question->means == ROOM_KEPT_AT_ONCE)
         return run->place == RUN_RUNNING && !run->request.fixed && !run->request.personal && !run->leaving;
+    if (question->name == search->scheduler->claimant)
+        return run_may_move(search->scheduler, run, question->now) && run_gives_way(run, question->run);
     return run_may_be_displaced(search->scheduler, run, question->now) &&
            (question->means == ROOM_KEPT ||
             run->rank >= question->run->rank * search->scheduler->policy.displace_ratio);

@@ -22,7 +22,8 @@ struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct er
         return NULL;
     }
     scheduler->policy = *policy;
-    scheduler->learned_at = -INFINITY;
+    scheduler->learned_at = scheduler->claim_next = -INFINITY;
+    scheduler->claimant = POOL_NOBODY;
     scheduler->history = history_new(error);
     if (!scheduler->history) {
         free(scheduler);
@@ -247,18 +248,36 @@ weft_status scheduler_take_up(struct scheduler *scheduler, const struct schedule
     return WEFT_OK;
 }
 
+/* What a run has of all slots. */
+static double share_of(const struct scheduler *scheduler, const struct scheduled_run *run)
+{
+    return (double)run_slots(run) / (double)(scheduler->pool.slots + 1);
+}
+
 /* Let go of the hosts that were held for a run: it needs them no more, or has them. */
 static void release_hold(struct scheduler *scheduler, uint32_t name)
 {
     for (uint32_t i = 0; i < scheduler->held_count; i++)
         if (scheduler->pool.hosts[scheduler->held[i]].held_for == name)
             pool_hold(&scheduler->pool, scheduler->held[i], POOL_NOBODY);
+    if (scheduler->claimant == name)
+        scheduler->claimant = POOL_NOBODY;
+}
+
+/* A run that has claimed its hosts gives them back after `seconds`: others have their turn, before hosts are claimed
+ * again. */
+static void end_claim(struct scheduler *scheduler, struct scheduled_run *run, double now, double seconds)
+{
+    if (run->claimed > 0)
+        scheduler->claim_next = now + seconds * fmax(0, share_of(scheduler, run) / run->claimed - 1);
+    run->claimed = 0;
 }
 
 void scheduler_withdraw(struct scheduler *scheduler, uint32_t name)
 {
     struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place != RUN_NONE);
+    end_claim(scheduler, run, -INFINITY, 0);
     if (run->place == RUN_RUNNING)
         give_back(scheduler, name);
     else if (run->place == RUN_QUEUED)
@@ -272,9 +291,10 @@ void scheduler_withdraw(struct scheduler *scheduler, uint32_t name)
 
 weft_status scheduler_finish(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
 {
-    const struct scheduled_run *run = &scheduler->runs[name];
+    struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place == RUN_RUNNING);
     weft_status status = history_add(scheduler->history, run_kind(run), run_attained(run, now), error);
+    end_claim(scheduler, run, now, run_age(run, now));
     scheduler_withdraw(scheduler, name);
     return status;
 }
@@ -291,6 +311,7 @@ static void stop(struct scheduler *scheduler, uint32_t name, double now)
     struct scheduled_run *run = &scheduler->runs[name];
     assert(run->place == RUN_RUNNING);
     give_back(scheduler, name);
+    end_claim(scheduler, run, now, run_age(run, now));
     run->attained = run_attained(run, now);
     run->lost = scheduler->policy.restart_cost;
     run->place = RUN_QUEUED;
@@ -334,6 +355,8 @@ void scheduler_unpark(struct scheduler *scheduler, uint32_t name, double now)
 void scheduler_set_clock(struct scheduler *scheduler, double by)
 {
     scheduler->learned_at += by;
+    scheduler->claim_next += by;
+    scheduler->claim_ready += by;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
         scheduler->runs[i].since += by;
         scheduler->runs[i].parked += by;
@@ -362,6 +385,10 @@ static weft_status decide(struct scheduler *scheduler, struct scheduler_decision
 static void begin(struct scheduler *scheduler, uint32_t name, double now)
 {
     struct scheduled_run *run = &scheduler->runs[name];
+    if (name == scheduler->claimant) {
+        run->claimed = scheduler->claim_share;
+        scheduler->claim_next = share_of(scheduler, run) > run->claimed ? INFINITY : now;
+    }
     run->waited += run_age(run, now);
     run->place = RUN_RUNNING;
     run->since = now;
@@ -429,7 +456,7 @@ struct pass {
     struct scheduler *scheduler;
     struct room_search *search;
     double now;
-    struct failures placing, moving, displacing, keeping;
+    struct failures placing, filling, moving, displacing, keeping;
     uint64_t fixed_due; /* slots that runs which go first want, and that those behind them leave to them */
 };
 
@@ -479,6 +506,28 @@ static bool place(struct scheduler *scheduler, uint32_t name)
     return placed || (count && pool_place(&scheduler->pool, run->request.gang, name, run->hosts));
 }
 
+/*
+ * Where a run fits on hosts that are claimed by another: it must have ended when these can be empty. The claims are let
+ * go while it is looked for.
+ */
+static bool fill(struct pass *pass, uint32_t name)
+{
+    struct scheduler *scheduler = pass->scheduler;
+    const struct scheduled_run *run = &scheduler->runs[name];
+    const uint32_t claimant = scheduler->claimant;
+    if (claimant == POOL_NOBODY || run->request.limit <= 0 || pass->now + run->request.limit > scheduler->claim_ready ||
+        failed_before(&pass->filling, run->request.gang))
+        return false;
+    for (int claimed = 0; claimed < 2; claimed++) {
+        for (uint32_t i = 0; i < scheduler->held_count; i++)
+            if (scheduler->pool.hosts[scheduler->held[i]].held_for == claimant)
+                pool_claim(&scheduler->pool, scheduler->held[i], claimed);
+        if (!claimed && !place(scheduler, name))
+            note_failure(&pass->filling, run->request.gang);
+    }
+    return !failed_before(&pass->filling, run->request.gang);
+}
+
 /* Go through the queue once. */
 static weft_status walk(struct pass *pass, struct error *error)
 {
@@ -494,16 +543,20 @@ static weft_status walk(struct pass *pass, struct error *error)
             pass->fixed_due += run->served_by_wait ? run_slots(run) : 0;
             continue;
         }
-        if (!failed_before(&pass->placing, gang)) {
+        if (name == scheduler->claimant || !failed_before(&pass->placing, gang)) {
             if (place(scheduler, name)) {
                 status = start(scheduler, name, pass->now, error);
                 continue;
             }
             note_failure(&pass->placing, gang);
         }
+        if (fill(pass, name)) {
+            status = start(scheduler, name, pass->now, error);
+            continue;
+        }
         if (find_room(pass, name, &plan)) {
             status = make_room(scheduler, name, &plan, pass->now, error);
-            pass->placing.count = 0; /* what left may have left more than was needed */
+            pass->placing.count = pass->filling.count = 0; /* what left may have left more than was needed */
         }
     }
     return status;
@@ -515,6 +568,8 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
     scheduler->decision_count = 0;
     struct pass pass = {.scheduler = scheduler, .now = now};
     weft_status status = rank_all(scheduler, now, error);
+    if (status == WEFT_OK)
+        status = hold_claimed(scheduler, now, error);
     if (status != WEFT_OK)
         return status;
     if (scheduler->queued) {

@@ -9,7 +9,8 @@
  *  1. starts it where it fits tightest (pool.h);
  *  2. else moves runs that have checkpoints out of its way, where slots enough are free but scattered (room.h);
  *  3. else displaces runs that are worse off to wait by far (room.h);
- *  4. else lets it wait. For the first of those that need whole hosts, hosts are held and emptied (hold.h).
+ *  4. else lets it wait. For the first of those that need whole hosts, hosts are held and emptied, and in the end kept
+ *     from all others (hold.h).
  *
  * Everything behind a run in the queue may start before it where that takes nothing from it: backfilling.
  *

@@ -20,6 +20,7 @@ struct scheduled_run {
     double parked;       /**< since when, if it is parked */
     unsigned displaced;  /**< how often it was, so far */
     bool served_by_wait; /**< started, or to be started, for having waited: displaced for nobody */
+    double claimed;      /**< it has got its hosts by claiming them: the share that such runs have; or 0 */
     bool leaving;        /**< a plan under way takes it from where it is */
     double rank;         /**< as of this pass; less is better */
     uint32_t *hosts;     /**< of its gang */
@@ -53,6 +54,10 @@ struct scheduler {
     uint32_t queued;
     uint32_t *held; /**< hosts that are held */
     uint32_t held_count;
+    uint32_t claimant;  /**< the queued run whose held hosts are claimed, or POOL_NOBODY */
+    double claim_ready; /**< when they can be empty at the latest */
+    double claim_share; /**< what such runs have at most of all slots' time (policy.h) */
+    double claim_next;  /**< there is no other claimant before; INFINITY: not while the last one runs */
 
     struct scheduler_decision *decisions;
     size_t decision_count, decision_room;
@@ -142,6 +147,13 @@ static inline bool run_may_be_displaced(const struct scheduler *scheduler, const
     double safe = policy->least_age * exp2(fmax(0, (double)run->displaced - policy->displace_often));
     return run_may_move(scheduler, run, now) && !run->served_by_wait && !run->request.personal &&
            run_age(run, now) >= safe;
+}
+
+/** Whether a run makes room for one that has claimed its host, once it is `least_age` old: only smaller ones do, so
+ * that this has an end. */
+static inline bool run_gives_way(const struct scheduled_run *run, const struct scheduled_run *claimant)
+{
+    return !run->request.fixed && !run->request.personal && run->request.slots < claimant->request.slots;
 }
 
 #endif

@@ -180,6 +180,7 @@ static void whatever_comes(uint64_t seed)
             struct scheduler_request request = {.weight = 1};
             request.project = (uint32_t)DRAW(3);
             request.fixed = DRAW(5) == 0;
+            request.limit = DRAW(2) ? 0 : 60 + (double)DRAW(40000);
             bool wide = DRAW(4) == 0;
             const bool spans = wide && DRAW(3) == 0;
             uint32_t nodes = wide ? 1 + (uint32_t)DRAW(spans ? world.hosts : hosts) : 1;
