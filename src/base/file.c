@@ -251,9 +251,8 @@ void file_writer_discard(struct file_writer *writer)
     unlink(writer->path);
 }
 
-/* Open a file of a new name beside `path`: ".NAME.partial-" and random digits. */
-static weft_status writer_create_beside(struct file_writer *writer, const char *path, uint64_t expected,
-                                        struct error *error)
+weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
+                                    struct error *error)
 {
     int folder_bytes = (int)(file_name(path) - path);
     for (int attempt = 0; attempt < 100; attempt++) {
@@ -286,10 +285,25 @@ static void folder_of(const char *path, char folder[FILE_PATH_BYTES])
     folder[length > 1 ? length - 1 : 1] = '\0';
 }
 
+weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error)
+{
+    weft_status result = file_writer_close(writer, error);
+    if (result != WEFT_OK)
+        return result;
+    if (rename(writer->path, path) != 0) {
+        error_system(error, "cannot rename '%s' to '%s'", writer->path, path);
+        unlink(writer->path);
+        return WEFT_ERROR_SYSTEM;
+    }
+    char folder[FILE_PATH_BYTES];
+    folder_of(path, folder);
+    return file_sync_folder(folder, error);
+}
+
 weft_status file_write(const char *path, const void *content, size_t size, struct error *error)
 {
     struct file_writer writer = {.descriptor = -1};
-    weft_status result = writer_create_beside(&writer, path, size, error);
+    weft_status result = file_writer_open_beside(&writer, path, size, error);
     if (result != WEFT_OK)
         return result;
     result = file_writer_append(&writer, content, size, error);
@@ -297,17 +311,7 @@ weft_status file_write(const char *path, const void *content, size_t size, struc
         file_writer_discard(&writer);
         return result;
     }
-    result = file_writer_close(&writer, error);
-    if (result != WEFT_OK)
-        return result;
-    if (rename(writer.path, path) != 0) {
-        error_system(error, "cannot rename '%s' to '%s'", writer.path, path);
-        unlink(writer.path);
-        return WEFT_ERROR_SYSTEM;
-    }
-    char folder[FILE_PATH_BYTES];
-    folder_of(path, folder);
-    return file_sync_folder(folder, error);
+    return file_writer_close_as(&writer, path, error);
 }
 
 weft_status file_make_folder(const char *path, struct error *error)

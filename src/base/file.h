@@ -82,11 +82,18 @@ struct file_writer {
 /** Create or empty the file at `path`. It is not atomic by itself: give a name that no reader looks for, and rename. */
 weft_status file_writer_open(struct file_writer *writer, const char *path, uint64_t expected, struct error *error);
 
+/** Create a file of a name that nothing has (".NAME.partial-" and random digits) in the folder of `path`. */
+weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
+                                    struct error *error);
+
 /** Append `size` bytes. After an error only file_writer_discard() is of use. */
 weft_status file_writer_append(struct file_writer *writer, const void *bytes, size_t size, struct error *error);
 
 /** Sync to disk and close; on an error the file is removed. */
 weft_status file_writer_close(struct file_writer *writer, struct error *error);
+
+/** The same, and what was written takes the name `path` in the same folder, and the place of what has it. */
+weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error);
 
 /** Close and remove the file; harmless after close. */
 void file_writer_discard(struct file_writer *writer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft metrics`: what a run of the platform has reported and used, as a list, as curves, as points. */
-#include "base/file.h"
 #include "base/json.h"
+#include "base/named_output.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/command.h"
@@ -37,7 +37,7 @@ static const struct cli_option options[] = {
     CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1e15,
                 "of this attempt alone; 0: of all, where the newest has each step"),
     CLI_FLAG("times", 't', &chosen.times, "draw over time rather than over steps, as what is measured always is"),
-    CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "write the curves to FILE as a picture"),
+    CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "write the curves to FILE as a picture; -: to standard output"),
     CLI_FLAG("log", 'l', &chosen.log, "with --svg: a logarithmic axis"),
     CLI_FLAG("csv", 0, &chosen.csv, "print every point: rank, attempt, step, time in seconds since 1970, value"),
     CLI_FLAG("json", 0, &chosen.json, "print what the server answers: the list, or a curve a line"),
@@ -298,8 +298,8 @@ static weft_status write_picture(const struct curve *curves, size_t count, int64
                                 .panel_count = count};
     weft_status status = chart_draw(&chart, &svg, &size, error);
     if (status == WEFT_OK)
-        status = file_write(chosen.svg, svg, size, error);
-    if (status == WEFT_OK)
+        status = named_output_write(chosen.svg, svg, size, error);
+    if (status == WEFT_OK && !named_output_is_standard(chosen.svg))
         fprintf(output, "%s\n", chosen.svg);
     free(svg);
     return status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft plot`: the curves of training runs, as a picture. */
 #include "base/file.h"
+#include "base/named_output.h"
 #include "base/text.h"
 #include "cli/command.h"
 #include "insight/run_chart.h"
@@ -82,19 +83,6 @@ static weft_status read_runs(struct command_call *call, struct runs *runs, struc
     return WEFT_OK;
 }
 
-static weft_status write_picture(struct command_call *call, const char *svg, size_t size, struct error *error)
-{
-    if (strcmp(chosen.output, "-") != 0) {
-        weft_status status = file_write(chosen.output, svg, size, error);
-        if (status == WEFT_OK)
-            fprintf(call->output, "%s\n", chosen.output);
-        return status;
-    }
-    if (fwrite(svg, 1, size, call->output) != size || fflush(call->output) != 0)
-        return error_system(error, "cannot write the picture to standard output");
-    return WEFT_OK;
-}
-
 static weft_status run(struct command_call *call, struct error *error)
 {
     struct runs *runs = calloc(1, sizeof *runs);
@@ -112,7 +100,9 @@ static weft_status run(struct command_call *call, struct error *error)
                                                     .smooth = chosen.smooth},
                                 &svg, &size, error);
     if (status == WEFT_OK)
-        status = write_picture(call, svg, size, error);
+        status = named_output_write(chosen.output, svg, size, error);
+    if (status == WEFT_OK && !named_output_is_standard(chosen.output))
+        fprintf(call->output, "%s\n", chosen.output);
     for (size_t i = 0; i < runs->count; i++)
         metrics_free(&runs->metrics[i]);
     free(runs);

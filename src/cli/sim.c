@@ -3,15 +3,12 @@
 #include "cli/command.h"
 #include "cli/pod_shape.h"
 
-#include "base/file.h"
 #include "base/json.h"
+#include "base/named_output.h"
 #include "base/text.h"
 #include "scheduler/simulation.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static struct {
@@ -25,7 +22,7 @@ static const struct cli_option options[] = {
     CLI_TEXT("pods", 'p', "PxHxG", &chosen.pods, "4x16x8", "Pods, hosts of a Pod, GPUs (or slots) of a host"),
     CLI_FLAG("json", 0, &chosen.json, "the summary as one line of JSON"),
     CLI_TEXT("events", 'e', "FILE", &chosen.events, NULL,
-             "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ..."),
+             "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ...; -: to standard output"),
 };
 
 static weft_status print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
@@ -74,58 +71,53 @@ static void print(const struct simulation_summary *summary, FILE *output)
             summary->decisions, summary->passes, summary->pass_mean_ms, summary->pass_max_ms);
 }
 
-static weft_status simulate(const struct simulation_cluster *cluster, FILE *events, FILE *output, struct error *error)
-{
-    const struct scheduler_policy policy = SCHEDULER_POLICY_DEFAULT;
-    struct simulation_summary summary;
-    struct trace trace;
-    weft_status status = trace_read(chosen.trace, &trace, error);
-    if (status != WEFT_OK)
-        return status;
-    status = simulation_run(&trace, cluster, &policy, events, &summary, error);
-    trace_free(&trace);
-    if (status == WEFT_OK && chosen.json)
-        status = print_json(&summary, output, error);
-    else if (status == WEFT_OK)
-        print(&summary, output);
-    return status;
-}
-
-/* Whether both names are of one file, which is there. */
+/* Whether both names are of one regular file, which is there. */
 static bool same_file(const char *one, const char *other)
 {
     struct stat a, b;
-    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
 }
 
-/* The events go to a file of another name first: what has that name at the end is whole. */
+static weft_status simulate(const struct trace *trace, const struct simulation_cluster *cluster,
+                            struct simulation_summary *summary, struct error *error)
+{
+    const struct scheduler_policy policy = SCHEDULER_POLICY_DEFAULT;
+    struct named_output events;
+    if (!chosen.events)
+        return simulation_run(trace, cluster, &policy, NULL, summary, error);
+    if (same_file(chosen.trace, chosen.events))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--events '%s' would overwrite the trace '%s': give another name",
+                         chosen.events, chosen.trace);
+    weft_status status = named_output_open(&events, chosen.events, error);
+    if (status != WEFT_OK)
+        return status;
+    status = simulation_run(trace, cluster, &policy, events.stream, summary, error);
+    if (status == WEFT_OK)
+        return named_output_close(&events, error);
+    named_output_discard(&events);
+    return status;
+}
+
 static weft_status run_cluster(struct command_call *call, struct error *error)
 {
     struct pod_shape shape;
+    struct trace trace;
+    struct simulation_summary summary;
     if (!chosen.trace)
         return error_set(error, WEFT_ERROR_ARGUMENT, "give the trace: --trace FILE");
     weft_status status = pod_shape_parse(chosen.pods, &shape, error);
+    if (status == WEFT_OK)
+        status = trace_read(chosen.trace, &trace, error);
     if (status != WEFT_OK)
         return status;
-    struct simulation_cluster cluster = {shape.pods, shape.hosts, shape.slots};
-    if (!chosen.events)
-        return simulate(&cluster, NULL, call->output, error);
-    char part[FILE_PATH_BYTES];
-    if ((size_t)snprintf(part, sizeof part, "%s.part", chosen.events) >= sizeof part)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--events: the name is too long");
-    if (same_file(chosen.trace, chosen.events) || same_file(chosen.trace, part))
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--events '%s' would overwrite the trace '%s': give another name",
-                         chosen.events, chosen.trace);
-    FILE *events = fopen(part, "w");
-    if (!events)
-        return error_system(error, "cannot write the events to '%s'", part);
-    status = simulate(&cluster, events, call->output, error);
-    if (fclose(events) && status == WEFT_OK)
-        status = error_system(error, "cannot write the events to '%s'", part);
-    if (status == WEFT_OK && rename(part, chosen.events))
-        status = error_system(error, "cannot rename '%s' to '%s'", part, chosen.events);
-    if (status != WEFT_OK)
-        remove(part);
+    const struct simulation_cluster cluster = {shape.pods, shape.hosts, shape.slots};
+    status = simulate(&trace, &cluster, &summary, error);
+    trace_free(&trace);
+    if (status == WEFT_OK && chosen.json)
+        status = print_json(&summary, call->output, error);
+    else if (status == WEFT_OK)
+        print(&summary, call->output);
     return status;
 }
 

@@ -326,8 +326,6 @@ weft_status simulation_run(const struct trace *trace, const struct simulation_cl
         status = run(&simulation, policy, error);
     if (status == WEFT_OK)
         status = sum_up(&simulation, error);
-    if (status == WEFT_OK && events && (fflush(events) || ferror(events)))
-        status = error_system(error, "cannot write the events");
     scheduler_free(simulation.scheduler);
     for (size_t i = 0; simulation.jobs && i < trace->count; i++)
         free(simulation.jobs[i].hosts);

@@ -39,8 +39,8 @@ struct simulation_summary {
 /**
  * Run the whole trace. With `events` each start, preempt and finish is written to it as a line of CSV: time_s, job,
  * event, and the hosts as host:slots with spaces between; hosts are numbered through the Pods, from 0. A move is a
- * preempt and a start.
- * Errors: ARGUMENT if a job fits in no Pod; SYSTEM if `events` cannot be written; MEMORY.
+ * preempt and a start. Whether they could be written is for the caller to see.
+ * Errors: ARGUMENT if a job fits in no Pod; MEMORY.
  */
 weft_status simulation_run(const struct trace *trace, const struct simulation_cluster *cluster,
                            const struct scheduler_policy *policy, FILE *events, struct simulation_summary *summary,
