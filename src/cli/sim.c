@@ -31,6 +31,7 @@ static weft_status print_json(const struct simulation_summary *summary, FILE *ou
     json_begin(&line, JSON_LINE);
     json_open_object(&line, NULL);
     json_put_unsigned(&line, "jobs", summary->jobs);
+    json_put_unsigned(&line, "left_out", summary->left_out);
     json_put_number(&line, "mean_wait_h", summary->mean_wait_h);
     json_put_number(&line, "p99_wait_h", summary->p99_wait_h);
     json_put_number(&line, "max_wait_h", summary->max_wait_h);
@@ -56,16 +57,16 @@ static weft_status print_json(const struct simulation_summary *summary, FILE *ou
 
 static void print(const struct simulation_summary *summary, FILE *output)
 {
-    fprintf(output, "jobs                %zu, %zu of them larger than a host; the last ended after %.1f h\n",
-            summary->jobs, summary->large_jobs, summary->end_h);
+    fprintf(output, "jobs                %zu, %zu of them of more than %d GPUs; the last ended after %.1f h\n",
+            summary->jobs, summary->large_jobs, SIMULATION_LARGE, summary->end_h);
     fprintf(output, "wait                mean %.3f h, 99 of 100 below %.2f h, longest %.1f h\n", summary->mean_wait_h,
             summary->p99_wait_h, summary->max_wait_h);
-    fprintf(output, "  of large jobs     mean %.2f h, longest %.1f h\n", summary->large_mean_wait_h,
+    fprintf(output, "  of the large ones mean %.2f h, longest %.1f h\n", summary->large_mean_wait_h,
             summary->large_max_wait_h);
     fprintf(output, "bounded slowdown    %.2f\n", summary->bounded_slowdown);
     fprintf(output, "utilisation         %.1f %%\n", 100 * summary->utilisation);
     fprintf(output, "idle while queued   %.2f %%\n", 100 * summary->idle_while_queued);
-    fprintf(output, "displaced           %zu times, moved %zu times; restarts cost %.0f GPU-hours\n",
+    fprintf(output, "preempted           %zu times, %zu of them to move; the restarts cost %.0f GPU-hours\n",
             summary->preemptions, summary->moves, summary->preempted_gpu_h);
     fprintf(output, "decisions           %zu in %zu passes of %.2f ms on average, %.1f ms at most\n",
             summary->decisions, summary->passes, summary->pass_mean_ms, summary->pass_max_ms);
@@ -112,6 +113,11 @@ static weft_status run_cluster(struct command_call *call, struct error *error)
     if (status != WEFT_OK)
         return status;
     const struct simulation_cluster cluster = {shape.pods, shape.hosts, shape.slots};
+    if (trace.left_out)
+        fprintf(stderr,
+                "weft: %zu of the %zu jobs of '%s' are left out: their submission, run time or processors are not "
+                "known\n",
+                trace.left_out, trace.left_out + trace.count, chosen.trace);
     status = simulate(&trace, &cluster, &summary, error);
     trace_free(&trace);
     if (status == WEFT_OK && chosen.json)
@@ -127,9 +133,17 @@ static const struct command command_cluster = {
     .description =
         "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became "
         "of them. The scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get "
-        "GPUs of one host, larger ones whole hosts of one Pod. Those that have run for an hour may be displaced or "
-        "moved, which costs them five minutes. Waiting is all time not running; shares are of all GPUs from the first "
-        "submission to the last. Hosts are numbered through the Pods, from 0.",
+        "GPUs of one host, larger ones whole hosts of one Pod. Those that have run for an hour may be preempted, that "
+        "is displaced or moved, which costs them five minutes. Hosts are numbered through the Pods, from 0.\n\n"
+        "The summary can be computed again from the trace and the events, but what is said of passes. Waiting is all "
+        "time not running; shares are of all GPUs from the first submission to the last. idle_while_queued: the share "
+        "that no job used while one waited, of whole hosts also what a job has no use for. utilisation: the share that "
+        "computed; restarts do not. large_...: jobs of more than 8 GPUs, whatever the size of a host. preemptions: the "
+        "preempt lines of the events; moves: those of them after which the job starts at the same time again, "
+        "elsewhere; "
+        "preempted_gpu_h: the five minutes of each, times the job's GPUs. bounded_slowdown: the mean of (end - "
+        "submission) / duration, at least 1, where a duration of less than 10 minutes is taken for 10 (after Feitelson "
+        "et al., 1997). left_out: jobs of an SWF file whose submission, run time or processors are not known.",
     .examples = "weft sim cluster --trace philly_week.csv --pods 4x16x8\n"
                 "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n",
     .options = options,

@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PASS_PERIOD    300.0 /* seconds: while jobs wait there is a pass at least so often */
-#define SLOWDOWN_BOUND 600.0
-#define HOUR           3600.0
-#define NEVER          INFINITY
+#define PASS_PERIOD 300.0 /* seconds: while jobs wait there is a pass at least so often */
+#define HOUR        3600.0
+#define NEVER       INFINITY
 
 /* A job as it really is; the scheduler sees its request alone. */
 struct job {
@@ -23,9 +22,9 @@ struct job {
     double lost;   /* seconds at the begin of this start that compute nothing */
     double waited; /* in all, so far */
     double ended;
-    bool running;
-    size_t heap;     /* its place among the running ones */
-    uint32_t *hosts; /* of this start */
+    bool running, preempted; /* now; ever */
+    size_t heap;             /* its place among the running ones */
+    uint32_t *hosts;         /* of this start */
 };
 
 struct simulation {
@@ -37,6 +36,7 @@ struct simulation {
     struct job **heap;   /* running jobs, the one that ends first on top */
     size_t running;
     double now, first, last; /* submissions */
+    uint64_t unused;         /* slots that no job uses; those of whole hosts that a large one has no use for too */
     double idle, useful;     /* slot-seconds from the first submission to the last */
     FILE *events;
     struct simulation_summary *summary;
@@ -95,6 +95,11 @@ static void heap_remove(struct simulation *simulation, struct job *job)
 /* ---- what happens to a job
  * --------------------------------------------------------------------------------------------- */
 
+static uint64_t slots_of(const struct simulation_cluster *cluster)
+{
+    return (uint64_t)cluster->pods * cluster->hosts * cluster->slots;
+}
+
 static struct gang gang_of(const struct simulation_cluster *cluster, uint32_t slots)
 {
     if (slots <= cluster->slots)
@@ -126,9 +131,11 @@ static double within(const struct simulation *simulation, double from, double to
 
 static void start(struct simulation *simulation, struct job *job, const uint32_t *hosts)
 {
+    simulation->summary->moves += job->preempted && job->since == simulation->now;
     job->waited += simulation->now - job->since;
     job->since = simulation->now;
     job->running = true;
+    simulation->unused -= job->trace->slots;
     memcpy(job->hosts, hosts, gang_of(&simulation->cluster, job->trace->slots).nodes * sizeof *hosts);
     heap_add(simulation, job);
     tell(simulation, job, "start");
@@ -141,6 +148,7 @@ static void halt(struct simulation *simulation, struct job *job, const char *eve
     job->left -= fmax(0, simulation->now - computing);
     job->since = simulation->now;
     job->running = false;
+    simulation->unused += job->trace->slots;
     heap_remove(simulation, job);
     tell(simulation, job, event);
 }
@@ -149,6 +157,8 @@ static void preempt(struct simulation *simulation, struct job *job, double resta
 {
     halt(simulation, job, "preempt");
     job->lost = restart_cost;
+    job->preempted = true;
+    simulation->summary->preemptions++;
     simulation->summary->preempted_gpu_h += restart_cost * job->trace->slots / HOUR;
 }
 
@@ -158,8 +168,7 @@ static void preempt(struct simulation *simulation, struct job *job, double resta
 static void pass_time(struct simulation *simulation, double to)
 {
     if (scheduler_queued(simulation->scheduler))
-        simulation->idle +=
-            within(simulation, simulation->now, to) * (double)scheduler_pool(simulation->scheduler)->free;
+        simulation->idle += within(simulation, simulation->now, to) * (double)simulation->unused;
     simulation->now = to;
 }
 
@@ -214,8 +223,6 @@ static weft_status decide(struct simulation *simulation, const struct scheduler_
             preempt(simulation, job, policy->restart_cost);
         if (decisions[i].kind != SCHEDULER_DISPLACE)
             start(simulation, job, decisions[i].hosts);
-        summary->preemptions += decisions[i].kind == SCHEDULER_DISPLACE;
-        summary->moves += decisions[i].kind == SCHEDULER_MOVE;
     }
     return WEFT_OK;
 }
@@ -260,8 +267,8 @@ static weft_status sum_up(struct simulation *simulation, struct error *error)
         double hours = job->waited / HOUR;
         waits[i] = hours;
         wait += hours;
-        slowdown += fmax(1, (job->ended - job->trace->submit) / fmax(job->trace->duration, SLOWDOWN_BOUND));
-        if (job->trace->slots > simulation->cluster.slots) {
+        slowdown += fmax(1, (job->ended - job->trace->submit) / fmax(job->trace->duration, SIMULATION_SLOWDOWN_BOUND));
+        if (job->trace->slots > SIMULATION_LARGE) {
             summary->large_jobs++;
             large += hours;
             summary->large_max_wait_h = fmax(summary->large_max_wait_h, hours);
@@ -269,12 +276,13 @@ static weft_status sum_up(struct simulation *simulation, struct error *error)
     }
     qsort(waits, count, sizeof *waits, ascending);
     summary->jobs = count;
+    summary->left_out = simulation->trace->left_out;
     summary->mean_wait_h = wait / (double)count;
     summary->p99_wait_h = waits[(size_t)((double)count * 0.99)];
     summary->max_wait_h = waits[count - 1];
     summary->bounded_slowdown = slowdown / (double)count;
     summary->large_mean_wait_h = summary->large_jobs ? large / (double)summary->large_jobs : 0;
-    double whole = (double)scheduler_pool(simulation->scheduler)->slots * (simulation->last - simulation->first);
+    double whole = (double)slots_of(&simulation->cluster) * (simulation->last - simulation->first);
     summary->idle_while_queued = whole > 0 ? simulation->idle / whole : 0;
     summary->utilisation = whole > 0 ? simulation->useful / whole : 0;
     summary->pass_mean_ms /= summary->passes ? (double)summary->passes : 1;
@@ -317,6 +325,7 @@ weft_status simulation_run(const struct trace *trace, const struct simulation_cl
                                     .now = trace->jobs[0].submit,
                                     .first = trace->jobs[0].submit,
                                     .last = trace->jobs[trace->count - 1].submit,
+                                    .unused = slots_of(cluster),
                                     .events = events,
                                     .summary = &result};
     weft_status status = open(&simulation, policy, error);

@@ -18,22 +18,32 @@ struct simulation_cluster {
     uint32_t pods, hosts, slots; /**< Pods, hosts of a Pod, slots of a host */
 };
 
+#define SIMULATION_LARGE          8     /**< slots; a job of more is large, whatever the size of a host */
+#define SIMULATION_SLOWDOWN_BOUND 600.0 /**< seconds for which a shorter job is taken */
+
 /**
- * What became of the jobs. Waiting is all time not running from submission to end. `large`: jobs of more slots than a
- * host has. Shares are of the cluster's slots over the time from the first submission to the last.
+ * What became of the jobs: all of it can be computed from the trace and the events, but the last four, which are of
+ * this machine. Waiting is all time not running from submission to end. Shares are of the cluster's slots over the time
+ * from the first submission to the last.
+ *
+ * The bounded slowdown of a job is the time from its submission to its end over its duration, which is taken for
+ * SIMULATION_SLOWDOWN_BOUND if it is less, so that jobs of seconds do not outweigh all others; at least 1. The measure
+ * is that of D. Feitelson et al., "Theory and Practice in Parallel Job Scheduling", 1997; restarts are in the time.
  */
 struct simulation_summary {
     size_t jobs, large_jobs;
+    size_t left_out; /**< jobs of the trace that are not among them: see trace.h */
     double mean_wait_h, p99_wait_h, max_wait_h;
-    double bounded_slowdown; /**< mean of (wait + run) / run, with runs taken for 10 minutes at least, and at least 1 */
+    double bounded_slowdown; /**< the mean of all jobs */
     double large_mean_wait_h, large_max_wait_h;
-    double idle_while_queued; /**< slots free while a job waits */
+    double idle_while_queued; /**< slots that no job uses while one waits; of whole hosts those beyond its number too */
     double utilisation;       /**< slots that compute; restarts do not */
-    size_t preemptions, moves;
-    double preempted_gpu_h; /**< slot-hours that restarts cost */
+    size_t preemptions;       /**< displaced or moved: each a `preempt` among the events */
+    size_t moves;             /**< those of them that start again at the same time, elsewhere */
+    double preempted_gpu_h;   /**< slot-hours that the restarts after them cost */
+    double end_h;             /**< when the last job ended */
     size_t passes, decisions;
-    double pass_mean_ms, pass_max_ms; /**< of this machine's time */
-    double end_h;                     /**< when the last job ended */
+    double pass_mean_ms, pass_max_ms;
 };
 
 /**

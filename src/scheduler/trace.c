@@ -222,8 +222,10 @@ static weft_status parse_swf(struct reader *reader, struct trace *trace, struct 
         double slots = used > 0 ? used : requested;
         if (status != WEFT_OK)
             break;
-        if (run < 0 || slots < 1 || submit < 0)
+        if (run < 0 || slots < 1 || submit < 0) {
+            trace->left_out++;
             continue;
+        }
         struct trace_job job = {submit, run, (uint32_t)slots, 0, (uint64_t)name, reader->line};
         if (SWF_USER < reader->field_count)
             status = project_of(reader, reader->fields[SWF_USER], &job.project, error);
@@ -259,7 +261,11 @@ weft_status trace_parse(const char *path, const char *text, size_t size, struct 
         if (status == WEFT_OK)
             status = parse_swf(&reader, &read, error);
     }
-    if (status == WEFT_OK && !read.count)
+    if (status == WEFT_OK && !read.count && read.left_out)
+        status =
+            error_set(error, WEFT_ERROR_DATA,
+                      "%s: of none of its %zu jobs are submission, run time and processors known", path, read.left_out);
+    else if (status == WEFT_OK && !read.count)
         status = error_set(error, WEFT_ERROR_DATA, "%s: there is no job in it", path);
     read.projects = reader.project_count ? reader.project_count : 1;
     for (uint32_t i = 0; i < reader.project_count; i++)

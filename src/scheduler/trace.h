@@ -6,7 +6,8 @@
  *  - CSV with a header that names submit_s, duration_s and num_gpus, and vc (the project) if it is known; other columns
  *    are passed over;
  *  - the Standard Workload Format (SWF, version 2, D. Feitelson: 18 numbers a line, -1 for unknown, ';' begins a
- *    comment): processors are slots, the user is the project; jobs that never ran are left out.
+ *    comment): processors are slots, the user is the project. Jobs of which the submission, the run time or the
+ *    processors are not known (they never ran, most of them) are left out, and counted.
  *
  * Every line has as many fields as the first one. A byte order mark at the beginning is passed over.
  */
@@ -30,6 +31,7 @@ struct trace_job {
 struct trace {
     struct trace_job *jobs;
     size_t count;
+    size_t left_out; /**< jobs of the file that are not among them */
     uint32_t projects;
 };
 
