@@ -3,13 +3,16 @@
 
 #include "base/text.h"
 
+#include <inttypes.h>
 #include <string.h>
+
+#define HOSTS_MOST 65536 /* a week of jobs takes seconds with so many, minutes with a million */
 
 weft_status pod_shape_parse(const char *text, struct pod_shape *shape, struct error *error)
 {
     struct pod_shape read;
     uint32_t *parts[] = {&read.pods, &read.hosts, &read.slots};
-    const int64_t most[] = {4096, 65536, 64};
+    const int64_t most[] = {4096, HOSTS_MOST, 64};
     const char *at = text;
     for (int i = 0; i < 3; i++) {
         size_t length = strcspn(at, "x");
@@ -28,8 +31,10 @@ weft_status pod_shape_parse(const char *text, struct pod_shape *shape, struct er
         *parts[i] = (uint32_t)value;
         at += length + 1;
     }
-    if ((uint64_t)read.pods * read.hosts > 1 << 20)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "--pods is '%s': more than a million hosts", text);
+    const uint64_t hosts = (uint64_t)read.pods * read.hosts;
+    if (hosts > HOSTS_MOST)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--pods is '%s': these are %" PRIu64 " hosts, the most is %d",
+                         text, hosts, HOSTS_MOST);
     *shape = read;
     return WEFT_OK;
 }

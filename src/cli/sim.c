@@ -19,7 +19,8 @@ static struct {
 static const struct cli_option options[] = {
     CLI_TEXT("trace", 't', "FILE", &chosen.trace, NULL,
              "jobs: CSV with submit_s, duration_s, num_gpus and vc, or the Standard Workload Format; .gz is fine"),
-    CLI_TEXT("pods", 'p', "PxHxG", &chosen.pods, "4x16x8", "Pods, hosts of a Pod, GPUs (or slots) of a host"),
+    CLI_TEXT("pods", 'p', "PxHxG", &chosen.pods, "4x16x8",
+             "Pods, hosts of a Pod, GPUs (or slots) of a host; up to 65,536 hosts"),
     CLI_FLAG("json", 0, &chosen.json, "the summary as one line of JSON"),
     CLI_TEXT("events", 'e', "FILE", &chosen.events, NULL,
              "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ...; -: to standard output"),

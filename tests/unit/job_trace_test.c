@@ -47,6 +47,7 @@ static void the_standard_workload_format(void **state)
                                "  2  60  10   -1  -1 -1 -1   4 600 -1 0 7 1 1 1 1 -1 -1\n" /* never ran */
                                "  3  90   0   20  -1 -1 -1  16 600 -1 1 9 1 1 1 1 -1 -1\n");
     assert_int_equal(trace.count, 2);
+    assert_int_equal(trace.left_out, 1);
     assert_int_equal(trace.projects, 2);
     assert_int_equal(trace.jobs[0].slots, 4);
     assert_int_equal(trace.jobs[1].slots, 16); /* as requested: those used are not known */
