@@ -94,7 +94,7 @@ static bool is_there(const char *path, uint64_t size)
 static weft_status keep_object(struct taking *taking, int file, const char *path, const struct snapshot_entry *entry,
                                bool *same, struct error *error)
 {
-    char folder[FILE_PATH_BYTES], object[FILE_PATH_BYTES], partial[FILE_PATH_BYTES], hash[SHA256_TEXT_BYTES];
+    char object[FILE_PATH_BYTES], partial[FILE_PATH_BYTES], hash[SHA256_TEXT_BYTES];
     uint64_t size;
     *same = true;
     weft_status status = snapshot_object_path(object, taking->store, entry->hash, entry->hash + 2, error);
@@ -104,11 +104,8 @@ static weft_status keep_object(struct taking *taking, int file, const char *path
         return status;
     if (is_there(object, entry->size) && snapshot_mark(object)) /* used: snapshot_collect.h */
         return WEFT_OK;
-    if ((status = snapshot_object_path(folder, taking->store, entry->hash, NULL, error)) != WEFT_OK ||
-        (status = file_make_folder(folder, error)) != WEFT_OK)
-        return status;
     struct file_writer writer;
-    status = file_writer_open(&writer, partial, entry->size, error);
+    status = snapshot_object_create(&writer, taking->store, entry->hash, partial, entry->size, error);
     if (status != WEFT_OK)
         return status;
     fchmod(writer.descriptor, 0400);
@@ -458,6 +455,22 @@ weft_status snapshot_store_make(const char *store, struct error *error)
             return status;
     }
     return WEFT_OK;
+}
+
+weft_status snapshot_object_create(struct file_writer *writer, const char *store, const char *hash, const char *path,
+                                   uint64_t size, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    struct error failed = {0};
+    weft_status status = file_writer_open(writer, path, size, &failed);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    if (errno != ENOENT)
+        return error_set(error, status, "%s", failed.text);
+    status = snapshot_object_path(folder, store, hash, NULL, error);
+    if (status == WEFT_OK && mkdir(folder, 0777) != 0 && errno != EEXIST) /* by another process meanwhile */
+        status = error_system(error, "cannot make the folder '%s'", folder);
+    return status == WEFT_OK ? file_writer_open(writer, path, size, error) : status;
 }
 
 static weft_status open_store(struct taking *taking, struct error *error)

@@ -64,13 +64,9 @@ static weft_status write_partial(const char *store, uint64_t token, const struct
 {
     char path[FILE_PATH_BYTES];
     struct file_writer writer;
-    weft_status status = snapshot_object_path(path, store, object->hash, NULL, error);
+    weft_status status = partial_path(path, store, token, object->hash, error);
     if (status == WEFT_OK)
-        status = file_make_folder(path, error);
-    if (status == WEFT_OK)
-        status = partial_path(path, store, token, object->hash, error);
-    if (status == WEFT_OK)
-        status = file_writer_open(&writer, path, object->size, error);
+        status = snapshot_object_create(&writer, store, object->hash, path, object->size, error);
     if (status != WEFT_OK)
         return status;
     fchmod(writer.descriptor, 0400);

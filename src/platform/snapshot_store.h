@@ -14,6 +14,10 @@ weft_status snapshot_object_path(char path[FILE_PATH_BYTES], const char *store, 
 /** Make the store, which others cannot read. */
 weft_status snapshot_store_make(const char *store, struct error *error);
 
+/** Create the file at `path` for an object, and the folder around it, one of the store's 256, if it is missing. */
+weft_status snapshot_object_create(struct file_writer *writer, const char *store, const char *hash, const char *path,
+                                   uint64_t size, struct error *error);
+
 /** Where the list of the snapshot `id` is. Errors: ARGUMENT for what is no name of one. */
 weft_status snapshot_list_path(char path[FILE_PATH_BYTES], const char *store, const char *id, struct error *error);
 
