@@ -201,6 +201,44 @@ const char *text_nearest(const char *text, const char *const *names, size_t coun
     return nearest;
 }
 
+static size_t count_of(const char *text, const char *end, char least, char most)
+{
+    size_t count = 0;
+    while (text + count < end && text[count] >= least && text[count] <= most)
+        count++;
+    return count;
+}
+
+/* The numbers at *one and *other, however many digits they have; behind them afterwards. */
+static int compare_numbers(const char **one, const char *one_end, const char **other, const char *other_end)
+{
+    *one += count_of(*one, one_end, '0', '0');
+    *other += count_of(*other, other_end, '0', '0');
+    const size_t digits = count_of(*one, one_end, '0', '9'), other_digits = count_of(*other, other_end, '0', '9');
+    if (digits != other_digits)
+        return digits < other_digits ? -1 : 1;
+    const int order = memcmp(*one, *other, digits);
+    *one += digits;
+    *other += digits;
+    return order;
+}
+
+int text_compare_natural(const char *one, size_t one_size, const char *other, size_t other_size)
+{
+    const char *a = one, *const a_end = one + one_size, *b = other, *const b_end = other + other_size;
+    while (a < a_end && b < b_end) {
+        const bool numbers = count_of(a, a_end, '0', '9') && count_of(b, b_end, '0', '9');
+        const int order = numbers ? compare_numbers(&a, a_end, &b, b_end) : (unsigned char)*a++ - (unsigned char)*b++;
+        if (order)
+            return order;
+    }
+    if (a < a_end || b < b_end)
+        return a < a_end ? 1 : -1;
+    /* Alike but for zeros in front of a number: the same only if all of it is. */
+    const int order = memcmp(one, other, one_size < other_size ? one_size : other_size);
+    return order ? order : (one_size > other_size) - (one_size < other_size);
+}
+
 char *text_bytes(uint64_t bytes, char *buffer, size_t size)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -43,6 +43,12 @@ bool text_is_printable(const char *text, bool lines);
 /** Of `count` names the one nearest to `text` in edit distance, or NULL if none is near (half of its letters). */
 const char *text_nearest(const char *text, const char *const *names, size_t count);
 
+/**
+ * Whether `one` comes before `other` (below 0), after it (above 0) or is the same (0), each of so many bytes, as people
+ * order names: digits that follow each other are a number, so that host-2 comes before host-10.
+ */
+int text_compare_natural(const char *one, size_t one_size, const char *other, size_t other_size);
+
 /** Write `bytes` as people read it ("4 KiB", "1.5 MiB"); returns `buffer`. */
 char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 

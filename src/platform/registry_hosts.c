@@ -312,7 +312,8 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
 weft_status registry_hosts(struct database *database, struct registry_host **list, size_t *count, struct error *error)
 {
     struct registry_list hosts = {0};
-    struct statement *select = database_prepare(database, "SELECT " COLUMNS " FROM hosts ORDER BY pod, host");
+    struct statement *select = database_prepare(
+        database, "SELECT " COLUMNS " FROM hosts ORDER BY pod COLLATE natural_order, host COLLATE natural_order");
     for (struct registry_host *host; statement_next(select) && (host = registry_list_add(&hosts, sizeof *host));)
         read_host(select, host);
     return registry_list_end(&hosts, select, list, count, error);

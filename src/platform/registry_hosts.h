@@ -85,8 +85,10 @@ weft_status registry_host_fail(struct database *database, const char *host, cons
 weft_status registry_host_get(struct database *database, const char *host, struct registry_host *found,
                               struct error *error);
 
-/** All hosts by Pod and name; the last `most` events of a host, newest first. *list is to be freed. */
+/** All hosts by Pod and name, host-2 before host-10. *list is to be freed. */
 weft_status registry_hosts(struct database *database, struct registry_host **list, size_t *count, struct error *error);
+
+/** The last `most` events of a host, newest first. *list is to be freed. */
 weft_status registry_host_events(struct database *database, const char *host, size_t most,
                                  struct registry_host_event **list, size_t *count, struct error *error);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/registry_run_list.h"
 
+#include "base/text.h"
 #include "platform/registry_list.h"
 #include "platform/registry_run_row.h"
 
@@ -149,7 +150,7 @@ weft_status registry_placements(struct database *database, struct registry_place
     struct statement *select = database_prepare(
         database, "SELECT r.run, n.node, n.host, r.project, r.owner, n.slots, r.slots FROM runs r JOIN nodes n "
                   "ON n.run = r.run AND n.epoch = r.epoch WHERE r.state IN ('placed', 'starting', 'running', "
-                  "'stopping') AND n.ended = 0 ORDER BY n.host, r.run, n.node");
+                  "'stopping') AND n.ended = 0 ORDER BY n.host COLLATE natural_order, r.run, n.node");
     for (struct registry_placement *placement;
          statement_next(select) && (placement = registry_list_add(&placements, sizeof *placement));) {
         placement->run = statement_integer(select, 0);
@@ -168,7 +169,8 @@ size_t registry_placements_on(const struct registry_placement *placements, size_
     size_t from = 0, to = count;
     while (from < to) {
         const size_t middle = from + (to - from) / 2;
-        if (strcmp(placements[middle].host, host) < 0)
+        const char *const there = placements[middle].host;
+        if (text_compare_natural(there, strlen(there), host, strlen(host)) < 0)
             from = middle + 1;
         else
             to = middle;

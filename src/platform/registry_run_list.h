@@ -52,7 +52,7 @@ struct registry_placement {
     int64_t slot_count;
 };
 
-/** All of them, by host and run; *list is to be freed. */
+/** All of them, by host (host-2 before host-10) and run; *list is to be freed. */
 weft_status registry_placements(struct database *database, struct registry_placement **list, size_t *count,
                                 struct error *error);
 

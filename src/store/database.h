@@ -57,6 +57,9 @@
  * database, with a sync of both: a checkpoint. That commit takes as long as the disk does for it, some 10 ms to many
  * times that. Where others wait for the writer's thread, database_checkpoint_apart() has another thread do it.
  *
+ * Names that people read in a list are ordered by `ORDER BY name COLLATE natural_order`: host-2 before host-10, as
+ * text_compare_natural() has it. No schema says so, or else no other program could read the file.
+ *
  * A handle and its statements belong to one thread at a time; another thread of the process, or another process, may
  * open DATABASE_READERs of its own. A child that forks without exec must not use the handle, and keeps the lock for as
  * long as it lives.

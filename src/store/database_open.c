@@ -4,6 +4,7 @@
  * changing anything, refuse, and only then switch to the write-ahead log and bring its schema up.
  */
 #include "base/lock.h"
+#include "base/text.h"
 #include "store/database_internal.h"
 
 #include <errno.h>
@@ -67,6 +68,12 @@ static weft_status make_file(struct database *database, bool *made, struct error
     return WEFT_OK;
 }
 
+/* The order of names that people read: COLLATE natural_order. */
+static int compare_names(void *unused, int one_size, const void *one, int other_size, const void *other)
+{
+    return text_compare_natural(one, (size_t)one_size, other, (size_t)other_size);
+}
+
 /* Open the file and say how SQLite is to treat it; nothing of this reads or changes it. */
 static weft_status open_handle(struct database *database, struct page_cache *cache, enum database_access access,
                                struct error *error)
@@ -95,6 +102,9 @@ static weft_status open_handle(struct database *database, struct page_cache *cac
     sqlite3_busy_timeout(database->handle, DATABASE_BUSY_MS);
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         sqlite3_db_config(database->handle, options[i].option, options[i].value, NULL);
+    code = sqlite3_create_collation(database->handle, "natural_order", SQLITE_UTF8, NULL, compare_names);
+    if (code != SQLITE_OK)
+        return database_error(database, code, "cannot open", error);
     char nothing[ANSWER_BYTES];
     return ask_text(database, "PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY; PRAGMA cache_size=-4096", nothing,
                     error);

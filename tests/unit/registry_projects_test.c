@@ -2,6 +2,7 @@
 /* Users, projects and roles; Pods and hosts. */
 #include "base/file.h"
 #include "platform/registry_hosts.h"
+#include "platform/registry_run_list.h"
 #include "registry_support.h"
 
 #define CALLED_DRAINED 8 /* the last version that had no other word for it */
@@ -168,6 +169,40 @@ static void hosts_come_and_go(void **state)
     free(events);
 }
 
+static void hosts_are_in_the_order_of_their_numbers(void **state)
+{
+    struct database *database = *state;
+    struct registry_host *hosts = NULL;
+    struct registry_placement *placements = NULL;
+    struct registry_outcome outcome;
+    size_t count = 0;
+    int64_t epoch;
+    for (int i = 12; i > 0; i--) {
+        struct registry_host host = {.slots = 4};
+        struct registry_node place = {.slots = "0"};
+        snprintf(host.host, sizeof host.host, "host-%d", i);
+        snprintf(host.pod, sizeof host.pod, "pod-%d", i < 12 ? 2 : 10);
+        snprintf(place.host, sizeof place.host, "host-%d", i);
+        CHANGE(database, registry_host_put(database, &host, 1, &error));
+        const int64_t run = submit(database, "{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"a\"]}", 1);
+        CHANGE(database, registry_run_place(database, run, host.pod, &place, 1, "", 1, &epoch, &outcome, &error));
+    }
+    assert_int_equal(registry_hosts(database, &hosts, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 12);
+    assert_int_equal(registry_placements(database, &placements, &count, NULL), WEFT_OK);
+    assert_int_equal(count, 12);
+    for (size_t i = 0; i < count; i++) {
+        char name[PLATFORM_NAME_BYTES];
+        snprintf(name, sizeof name, "host-%zu", i + 1);
+        assert_string_equal(hosts[i].host, name);
+        assert_string_equal(placements[i].host, name);
+        assert_int_equal(registry_placements_on(placements, count, name), i);
+    }
+    assert_int_equal(registry_placements_on(placements, count, "host-10a"), 10);
+    free(hosts);
+    free(placements);
+}
+
 static void a_host_that_fails_repeatedly_is_cordoned(void **state)
 {
     struct database *database = *state;
@@ -294,6 +329,7 @@ int main(void)
         registry_test(what_is_refused),
         registry_test(lists),
         registry_test(hosts_come_and_go),
+        registry_test(hosts_are_in_the_order_of_their_numbers),
         registry_test(a_host_that_fails_repeatedly_is_cordoned),
         registry_test(a_cordoned_host_is_no_drained_one),
         registry_test(what_was_cordoned_by_an_older_version_is_told_apart),

@@ -119,12 +119,51 @@ static void what_others_wrote_becomes_printable(void **state)
     assert_false(text_is_printable("a\033[2J\n", true));
 }
 
+static void names_are_in_the_order_of_their_numbers(void **state)
+{
+    static const char *const ordered[] = {"",
+                                          "-",
+                                          "0",
+                                          "00",
+                                          "1",
+                                          "2",
+                                          "10",
+                                          "a",
+                                          "a-1",
+                                          "host",
+                                          "host-",
+                                          "host-01",
+                                          "host-1",
+                                          "host-1-1",
+                                          "host-1-2",
+                                          "host-1-10",
+                                          "host-1a",
+                                          "host-2",
+                                          "host-10",
+                                          "host-18446744073709551616",
+                                          "host-18446744073709551617",
+                                          "host-x"};
+    const size_t count = sizeof ordered / sizeof *ordered;
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count; k++) {
+            const char *one = ordered[i], *other = ordered[k];
+            const int order = text_compare_natural(one, strlen(one), other, strlen(other));
+            if ((order > 0) - (order < 0) != (i > k) - (i < k))
+                fail_msg("'%s' and '%s': %d", one, other, order);
+        }
+    assert_int_equal(text_compare_natural("host-12", 6, "host-1", 6), 0); /* no more than the bytes that are given */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_with_units),       cmocka_unit_test(bad_sizes_get_a_sentence_and_leave_the_output_alone),
-        cmocka_unit_test(integers_within_bounds), cmocka_unit_test(durations_with_units),
-        cmocka_unit_test(the_nearest_name),       cmocka_unit_test(what_others_wrote_becomes_printable),
+        cmocka_unit_test(sizes_with_units),
+        cmocka_unit_test(bad_sizes_get_a_sentence_and_leave_the_output_alone),
+        cmocka_unit_test(integers_within_bounds),
+        cmocka_unit_test(durations_with_units),
+        cmocka_unit_test(the_nearest_name),
+        cmocka_unit_test(what_others_wrote_becomes_printable),
+        cmocka_unit_test(names_are_in_the_order_of_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
