@@ -7,6 +7,36 @@ for step in range(20):
     print(json.dumps({"step": step, "grown": 2.0 ** step if step < 15 else float("inf"), "lost": float("nan")}), flush=True)
 time.sleep(600)`;
 
+/** No mark below a plot is cut off at its right edge, wherever the last one comes. */
+export async function marksAreWhole(page, platform, known) {
+    await page.goto(`${platform.address}/run.html?run=${known.training}`);
+    await page.locator(".curve canvas").first().waitFor();
+    const cut = await page.evaluate(async () => {
+        const { plotOptions } = await import("/modules/curve.js");
+        const box = document.createElement("div");
+        Object.assign(box.style, { width: "400px", height: "160px" });
+        document.querySelector("main").append(box);
+        /* Whether there is ink on the last pixels of the line that the marks are on. */
+        const isCut = async (time, to) => {
+            const from = time ? to - 60000 : 0;
+            const plot = new uPlot(plotOptions(box, time, { series: [{}, { stroke: "black" }] }), [[from, to], [1, 2]], box);
+            await Promise.resolve(); // it draws when all else is done
+            const { width, height } = plot.ctx.canvas;
+            const strip = plot.ctx.getImageData(width - 2, Math.round(height * 0.86), 2, Math.round(height * 0.14)).data;
+            const marks = plot.axes[0]._values.filter(Boolean).length;
+            plot.destroy();
+            return marks < 2 || strip.some((value) => value > 0);
+        };
+        const found = [];
+        for (let second = 0; second < 16; second++)
+            if (await isCut(true, new Date(2026, 10, 23, 16, 40, second).getTime())) found.push(`16:40:${second}`);
+        for (let step = 100000; step < 116000; step += 1000) if (await isCut(false, step)) found.push(step);
+        box.remove();
+        return found;
+    });
+    assert.deepEqual(cut, []);
+}
+
 /** The number above a curve is the mean of all ranks, over steps and over time, and measured values have units. */
 export async function numbersOfCurves(page, platform, known) {
     const head = (name) => page.locator(`[data-metric='${name}'] .read`);

@@ -4,12 +4,29 @@
 import { token } from "./dom.js";
 import { scaleFigure, scaleQuantity, timeLabel, whole } from "./format.js";
 
+const axisFont = () => `11px ${token("--sans")}`;
+const edge = 8; // pixels at the right of a plot, into which a mark may reach but for the last two
+
+/** The space around a plot: above, at the right, below, at the left. */
+export const padding = [10, edge, 0, 0];
+
+/* The marks below a plot. One that would be cut off at its right edge waits until it has come further in. */
+function marksBelow(plot, values, write) {
+    const pen = plot.ctx;
+    const room = plot.bbox.width / devicePixelRatio + edge - 2;
+    const texts = values.map((value) => (value === null ? "" : write(value)));
+    pen.save();
+    pen.font = axisFont();
+    const fits = texts.map((text, at) => plot.valToPos(values[at], "x") + pen.measureText(text).width / 2 <= room);
+    pen.restore();
+    return texts.map((text, at) => (fits[at] ? text : ""));
+}
+
 /** The axes of a plot; `time`: x is milliseconds since 1970. */
 export function axes(time) {
-    const font = `11px ${token("--sans")}`;
     const shared = {
         stroke: token("--soft"),
-        font,
+        font: axisFont(),
         grid: { stroke: token("--line"), width: 1 },
         ticks: { show: false },
     };
@@ -21,7 +38,7 @@ export function axes(time) {
             gap: 4,
             space: (plot, axis, least, most) => (time && most - least < 10000 ? 105 : 70), // parts of seconds are long
             values: (plot, values) =>
-                values.map((value) => (time ? timeLabel(value, values[1] - values[0]) : whole(value))),
+                marksBelow(plot, values, (value) => (time ? timeLabel(value, values[1] - values[0]) : whole(value))),
         },
         {
             ...shared,

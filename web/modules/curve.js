@@ -5,7 +5,7 @@
 import { download, get } from "./api.js";
 import { drawing } from "./components.js";
 import { RankBar } from "./curve-ranks.js";
-import { axes, logarithmicAxis, unitAxis, valueScale } from "./curve-scale.js";
+import { axes, logarithmicAxis, padding, unitAxis, valueScale } from "./curve-scale.js";
 import { fill, make, token } from "./dom.js";
 import { quantity, seconds, whole } from "./format.js";
 
@@ -38,7 +38,7 @@ export function plotOptions(box, time, more) {
         height: box.clientHeight,
         ms: 1,
         legend: { show: false },
-        padding: [10, 8, 0, 0],
+        padding,
         axes: axes(time),
         ...more,
         scales: { x: { time }, ...more.scales },
