@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { marksAreWhole, numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
-import { cancelledRun, curvesSay, failedRun, liveLogs, narrowParts, noRun, pausingRun, savedLog } from "./run.mjs";
+import { cancelledRun, curvesSay, failedRun, forkDiffers, liveLogs, narrowParts, noRun, pausingRun, savedLog } from "./run.mjs";
 import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
 
 /* ---- what a newcomer sees ---------------------------------------------------------------------------------------- */
@@ -452,6 +452,7 @@ async function main() {
         await perform("parts of a run", () => parts(page, platform, known));
         await perform("waiting and failed", () => waitingAndFailed(page, platform, known));
         await perform("fork and stop", () => forkAndStop(page, platform, known));
+        await perform("a fork differs", () => forkDiffers(page, platform));
         await perform("live logs", () => liveLogs(page, platform));
         await perform("curves say", () => curvesSay(page, platform, known));
         await perform("numbers of curves", () => numbersOfCurves(page, platform, known));

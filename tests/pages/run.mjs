@@ -125,6 +125,54 @@ export async function pausingRun(page, platform) {
     await platform.wait(run, "cancelled");
 }
 
+/** A fork has what its dialog says, and for the rest what its parent has. */
+export async function forkDiffers(page, platform) {
+    const before = {
+        name: "before",
+        command: ["sh", "-c", "echo one\necho two"],
+        environment: { EMPTY: "", LINES: "a b\nc" },
+        time_limit: "36h",
+        slots: 2,
+        retries: 1,
+    };
+    const run = await platform.submit("speech", before);
+    await platform.wait(run, "succeeded");
+    const dialog = page.getByRole("dialog");
+    const fork = async (change) => {
+        await page.goto(`${platform.address}/run.html?run=${run}`);
+        await page.getByRole("button", { name: "Fork …" }).click();
+        await change();
+        const sent = page.waitForRequest(/\/fork$/);
+        await dialog.getByRole("button", { name: "Submit" }).click();
+        await page.waitForURL((url) => Number(url.searchParams.get("run")) > run);
+        const made = Number(new URL(page.url()).searchParams.get("run"));
+        return { sent: (await sent).postDataJSON(), made: (await platform.get(`/runs/${made}`)).specification };
+    };
+    assert.deepEqual((await fork(() => {})).sent, {}, "nothing is changed that nobody has changed");
+
+    const { sent, made } = await fork(async () => {
+        assert.equal(await dialog.getByLabel("Environment").inputValue(), "EMPTY=''\nLINES='a b\nc'");
+        await dialog.getByLabel("Nodes").fill("2");
+        await dialog.getByLabel("CPU slots on each").fill("1");
+        await dialog.getByLabel("Time limit").fill("90");
+        await dialog.getByLabel("Class").fill("night");
+        await dialog.getByLabel("Environment").fill("SEED=7 two");
+        await dialog.getByRole("button", { name: "Submit" }).click();
+        await dialog.getByRole("alert").getByText("“two” is no NAME=VALUE.").waitFor();
+        await dialog.getByLabel("Environment").fill("SEED=7\nWORDS='two words'");
+        page.allowed = /400/;
+        await dialog.getByRole("button", { name: "Submit" }).click();
+        await dialog.getByRole("alert").getByText("'time_limit' in the run is not a duration").waitFor();
+        page.allowed = null;
+        await dialog.getByLabel("Time limit").fill("90m");
+    });
+    const environment = { SEED: "7", WORDS: "two words" };
+    assert.deepEqual(sent, { nodes: 2, slots: 1, time_limit: "90m", class: "night", environment });
+    const { name, command, nodes, slots, time_limit, class: class_name, retries } = made;
+    assert.deepEqual([name, command, retries], [before.name, before.command, before.retries]);
+    assert.deepEqual([nodes, slots, time_limit, class_name, made.environment], [2, 1, "1h30m", "night", environment]);
+}
+
 /** Who has cancelled it, and how long it had waited. */
 export async function cancelledRun(page, platform, known) {
     const run = await platform.submit("vision", { command: ["true"], nodes: 4, slots: 4 });

@@ -5,7 +5,8 @@ import { facts } from "./components.js";
 import { fill, make } from "./dom.js";
 import { clock, duration, moment, shape, since, slots, until } from "./format.js";
 import { withoutEscapes } from "./log-stream.js";
-import { discard, fork, stop } from "./run-actions.js";
+import { discard, stop } from "./run-actions.js";
+import { fork } from "./run-fork.js";
 import { ran, waited } from "./run-list.js";
 import { isFinal, isWaiting, stateBadge, tone } from "./states.js";
 

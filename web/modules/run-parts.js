@@ -5,7 +5,7 @@ import { command, emptyPlace, facts, wrongPlace } from "./components.js";
 import { fill, make } from "./dom.js";
 import { bytes, clock, duration, moment, shape, several, since, slots, whole } from "./format.js";
 import { isFinal, stateSign, tone } from "./states.js";
-import { join, quoted } from "./words.js";
+import { assignments, join } from "./words.js";
 
 /* Rows under heads [title, width, class]; where the window is narrow each row is a list of its cells with their titles. */
 function table(label, heads, rows) {
@@ -284,7 +284,7 @@ export function checkpointsPanel(run, fork) {
 /** What was asked for. */
 export function settingsPanel(run) {
     const wanted = run.specification;
-    const environment = Object.entries(wanted.environment ?? {});
+    const environment = wanted.environment ?? {};
     const yes = (value) => (value ? "yes" : "no");
     const card = (title, ...inside) =>
         make("section.card", {}, make("header", {}, make("h2", {}, title)), make("div.inside", {}, inside));
@@ -353,8 +353,8 @@ export function settingsPanel(run) {
         ),
         card(
             "Environment",
-            environment.length
-                ? command(environment.map(([name, value]) => `${name}=${quoted(value)}`).join("\n"), true)
+            Object.keys(environment).length
+                ? command(assignments(environment), true)
                 : make("p.soft", {}, "Nothing beyond what every run gets."),
         ),
     );

@@ -10,6 +10,24 @@ export function quoted(word) {
     return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** An environment as lines of NAME=VALUE, as a shell reads them. */
+export function assignments(environment) {
+    return Object.entries(environment)
+        .map(([name, value]) => `${name}=${quoted(value)}`)
+        .join("\n");
+}
+
+/** The environment of such lines. Throws an Error with a sentence where something is none. */
+export function readAssignments(text) {
+    return Object.fromEntries(
+        split(text).map((word) => {
+            const at = word.indexOf("=");
+            if (at < 1) throw new Error(`“${word}” is no NAME=VALUE.`);
+            return [word.slice(0, at), word.slice(at + 1)];
+        }),
+    );
+}
+
 /** The words of such a line. Throws an Error with a sentence where a quote has no end. */
 export function split(line) {
     const words = [];
