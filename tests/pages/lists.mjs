@@ -2,7 +2,7 @@
 // What is asked of lists: the runs, the queue, hosts, members, the ledger.
 import assert from "node:assert/strict";
 import { pause } from "./platform.mjs";
-import { close, narrow, open, signIn, wide } from "./windows.mjs";
+import { close, narrow, open, picture, signIn, wide } from "./windows.mjs";
 
 const rowsOf = (page) => page.locator("tbody tr:not(.space)");
 const count = (page, number) =>
@@ -200,6 +200,54 @@ export async function signOut(page) {
     await page.goto(new URL(page.url()).origin);
     await page.waitForURL(/sign-in/);
     page.allowed = null;
+}
+
+/** Runs of one's own that do nothing are told on every page, for as long as they do nothing; those of others are not. */
+export async function idleRunsAreTold(page, platform, known) {
+    const { user } = await platform.get("/server");
+    const run = await platform.submit("speech", { name: "waits for input", command: ["true"], nodes: 4, slots: 4 });
+    const idle = { ...(await platform.get(`/runs/${run}`)), state: "running", idle_since: Date.now() - 900000 };
+    const other = { ...(await platform.get(`/runs/${known.training}`)), idle_since: Date.now() };
+    const runs = [idle, { ...idle, run: run + 1, idle_since: null }];
+    await page.route(/\/runs\?owner=/, (route) => route.fulfill({ json: { runs } }));
+    const told = page.locator(".idle");
+    for (const address of ["/", `/run.html?run=${known.training}`, "/cluster.html", "/project.html"]) {
+        await page.goto(platform.address + address);
+        await told.getByText("1 idle run").waitFor();
+    }
+    assert.equal(await told.getAttribute("href"), `/run.html?run=${run}`);
+    assert.match(await told.getAttribute("title"), new RegExp(`${run} waits for input, seen at \\d\\d:\\d\\d`));
+    await page.locator(".beat.open").waitFor();
+    await picture(page, "idle");
+    await page.setViewportSize(narrow);
+    const beyond = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(beyond <= 0 && (await told.isVisible()), "there is room for it in a narrow window");
+    await picture(page, "idle-narrow");
+    await page.setViewportSize(wide);
+
+    // By events alone: another one, and one of somebody else; then they work again, or have ended.
+    let events = [{ ...idle, run: run + 1 }, other];
+    await page.route(/\/events$/, (route) =>
+        route.fulfill({
+            contentType: "text/event-stream",
+            body: `retry: 100\n\n${events.map((one) => `event: run\ndata: ${JSON.stringify(one)}\n\n`).join("")}`,
+        }),
+    );
+    await page.reload();
+    await told.getByText("1 idle run").waitFor();
+    page.allowed = /net::ERR/;
+    await page.route(/\/runs\?owner=/, (route) => route.abort());
+    await told.getByText("2 idle runs").waitFor();
+    assert.equal(await told.getAttribute("href"), `/?owner=${user}&state=running`);
+    events = [
+        { ...idle, idle_since: null },
+        { ...idle, run: run + 1, state: "cancelled" },
+    ];
+    await told.waitFor({ state: "hidden" });
+    await page.unroute(/\/events$/);
+    await page.unroute(/\/runs\?owner=/);
+    page.allowed = null;
+    await platform.ask("POST", `/runs/${run}/stop`);
 }
 
 /* ---- the ledger -------------------------------------------------------------------------------------------------- */

@@ -469,6 +469,7 @@ async function main() {
         await perform("keys of the list", () => lists.keysOfList(page, platform));
         await perform("first answer", () => lists.firstAnswer(page, platform));
         await perform("viewer", () => lists.viewer(platform, known));
+        await perform("idle runs", () => lists.idleRunsAreTold(page, platform, known));
         await perform("ledger", () => lists.ledger(page, platform, known));
         await perform("out of use", () => lists.outOfUse(page, platform));
         await perform("cordoned", () => lists.cordoned(page, platform));

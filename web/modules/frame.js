@@ -4,6 +4,7 @@ import { fillAccount } from "./account.js";
 import { get, server } from "./api.js";
 import { fill, isTyping, make } from "./dom.js";
 import { wrongPlace } from "./components.js";
+import { idleRuns } from "./idle-runs.js";
 import * as live from "./live.js";
 
 const places = [
@@ -71,6 +72,7 @@ export async function frame(place, title) {
     try {
         const about = await server();
         fillAccount(who, about);
+        beat.before(idleRuns(about.user));
         live.begin();
         return { main, server: about };
     } catch (error) {
