@@ -36,13 +36,21 @@ static weft_status misused(struct command_call *call, weft_status status)
     return status;
 }
 
-/* The project of a run: what was said, or what the server has for those who say nothing. */
-static const char *choose_project(const struct platform *platform)
+/*
+ * The project of a run: what was said, or what the server has for those who say nothing. It has nothing where one's
+ * name is that of a project of several: then it is "default", which is made for its first run where one person has the
+ * server for themselves.
+ */
+static weft_status choose_project(const struct platform *platform, const char **project, struct error *error)
 {
-    const char *usual = getenv("WEFT_PROJECT");
-    if (chosen.project || (usual && *usual))
-        return chosen.project ? chosen.project : usual;
-    return *field_text(platform->server, "project") ? field_text(platform->server, "project") : "default";
+    const char *usual = getenv("WEFT_PROJECT"), *own = field_text(platform->server, "project");
+    if (!chosen.project && !(usual && *usual) && !*own && field_true(platform->server, "tokens"))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "no project is named, and '%s', which would be your own, is a project of others: choose one "
+                         "with --project; 'weft project' lists them",
+                         platform->user);
+    *project = chosen.project ? chosen.project : usual && *usual ? usual : *own ? own : "default";
+    return platform_name_check(*project, "the project", error);
 }
 
 static weft_status submit(struct command_call *call, struct platform *platform, struct error *error)
@@ -51,8 +59,8 @@ static weft_status submit(struct command_call *call, struct platform *platform, 
     struct platform_path path;
     struct json_writer body;
     char done[128];
-    const char *project = choose_project(platform);
-    weft_status status = misused(call, platform_name_check(project, "the project", error));
+    const char *project = NULL;
+    weft_status status = misused(call, choose_project(platform, &project, error));
     if (status != WEFT_OK)
         return status;
     json_begin(&body, JSON_LINE);

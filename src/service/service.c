@@ -15,8 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST_PROJECT "default"
-#define CACHE_BYTES   ((size_t)64 << 20) /* some 30,000 runs */
+#define CACHE_BYTES ((size_t)64 << 20) /* some 30,000 runs */
 
 static const struct route_table *const resources[] = {
     &server_routes,  &run_routes,    &run_order_routes, &queue_routes,    &cluster_routes,
@@ -164,23 +163,16 @@ static void name_user(char name[PLATFORM_NAME_BYTES])
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
-/* The administrator, and a first project where there is none. */
+/* The administrator. Projects are made when somebody has use for them. */
 static weft_status furnish(struct service *service, struct error *error)
 {
     struct database *registry = keeper_registry(service->keeper);
-    struct registry_project *projects = NULL;
-    size_t count = 0;
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status != WEFT_OK)
         return status;
-    status = registry_projects(registry, NULL, &projects, &count, error);
     /* Where there are tokens, some of this user's may be no administrator's, for whom only what is there is there. */
-    if (status == WEFT_OK)
-        status = service->tokens ? service_make_user(registry, service->user, true, error)
-                                 : registry_user_put(registry, service->user, true, service->started, error);
-    if (status == WEFT_OK && count == 0)
-        status = registry_project_make(registry, FIRST_PROJECT, "", service->user, service->started, error);
-    free(projects);
+    status = service->tokens ? service_make_user(registry, service->user, true, error)
+                             : registry_user_put(registry, service->user, true, service->started, error);
     return database_end(registry, status, error);
 }
 

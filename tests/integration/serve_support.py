@@ -27,6 +27,8 @@ class Serve:
         self.options = [*options, *(["--pods", pods] if pods else [])]
         self.process, self.token, self.said = None, None, []
         self.start()
+        if self.token:  # without tokens it is made when it is first named
+            self.ask("POST", "/projects", {"project": "default"})
 
     def start(self):
         """Start it, again after it was killed; on another port."""
