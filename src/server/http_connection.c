@@ -174,7 +174,8 @@ static bool take_head(struct http_connection *connection)
     }
     if (head_size > server->limits.head_bytes) {
         char sentence[160];
-        bool line = evbuffer_search(input, "\n", 1, NULL).pos < 0;
+        const struct evbuffer_ptr newline = evbuffer_search(input, "\n", 1, NULL);
+        const bool line = newline.pos < 0 || (size_t)newline.pos >= server->limits.head_bytes;
         snprintf(sentence, sizeof sentence, "the %s longer than %zu bytes",
                  line ? "first line is" : "first line and the headers are", server->limits.head_bytes);
         refuse_early(connection, line ? 414 : 431, sentence);

@@ -139,7 +139,30 @@ static weft_status read_version(const char *text, struct message *message, unsig
     return WEFT_OK;
 }
 
-static weft_status read_request_line(char *line, struct message *message, unsigned *code, struct error *error)
+/*
+ * "http://host/path", as proxies are asked and servers must understand: *target becomes the path, *host the host. Of
+ * a plain path *host is NULL.
+ */
+static weft_status read_target(char **target, const char **host, unsigned *code, struct error *error)
+{
+    char *from = *target;
+    const size_t scheme = strncasecmp(from, "http://", 7) == 0 ? 7 : strncasecmp(from, "https://", 8) == 0 ? 8 : 0;
+    const size_t length = scheme ? strcspn(from + scheme, "/?") : 0;
+    *host = NULL;
+    if (scheme && (!length || memchr(from + scheme, '@', length)))
+        return wrong(code, 400, error, "the first line names no host between '//' and the path, or a user beside it");
+    if (scheme) {
+        *host = memmove(from, from + scheme, length);
+        from[length] = '\0';
+        *target = from + scheme + length;
+        if (**target != '/') /* there is room for it: the host has moved */
+            *--*target = '/';
+    }
+    return **target == '/' ? WEFT_OK : wrong(code, 400, error, "the path does not begin with '/'");
+}
+
+static weft_status read_request_line(char *line, const char **host, struct message *message, unsigned *code,
+                                     struct error *error)
 {
     char *target = strchr(line, ' '), *version = target ? strchr(target + 1, ' ') : NULL;
     if (!version || strchr(version + 1, ' ') || strchr(line, '\t') || !is_token(line, (size_t)(target - line)))
@@ -149,8 +172,9 @@ static weft_status read_request_line(char *line, struct message *message, unsign
     for (const char *c = target; *c; c++)
         if ((unsigned char)*c >= 0x7f || *c == '#' || *c == '\\' || *c == '"' || *c == '<' || *c == '>')
             return wrong(code, 400, error, "the path holds a character that is to be written as %XX");
-    if (*target != '/')
-        return wrong(code, 400, error, "the path does not begin with '/'");
+    weft_status status = read_target(&target, host, code, error);
+    if (status != WEFT_OK)
+        return status;
     message->method = line;
     message->target = target;
     return read_version(version, message, code, error);
@@ -164,7 +188,8 @@ weft_status message_read_request(char *head, size_t size, struct message *messag
     char *line = take_line(&at, end);
     if (!line)
         return wrong(code, 400, error, "the first line holds a control character or does not end in CR LF");
-    weft_status status = read_request_line(line, message, code, error);
+    const char *host = NULL;
+    weft_status status = read_request_line(line, &host, message, code, error);
     if (status == WEFT_OK)
         status = read_headers(at, end, message, code, error);
     if (status == WEFT_OK)
@@ -174,6 +199,8 @@ weft_status message_read_request(char *head, size_t size, struct message *messag
     size_t hosts = count_headers(message, "Host");
     if (hosts > 1 || (hosts == 0 && message->minor == 1))
         return wrong(code, 400, error, "there has to be one Host header");
+    if (host && hosts && strcasecmp(host, message_header(message, "Host")) != 0)
+        return wrong(code, 400, error, "the first line names another host than the Host header");
     const char *expectation = message_header(message, "Expect");
     if (expectation && strcasecmp(expectation, "100-continue") != 0)
         return wrong(code, 417, error, "the only Expect understood is '100-continue'");

@@ -5,7 +5,7 @@
  *
  * Refused, with a sentence: lines that do not end in CR LF, control characters, white space before a colon, folded
  * lines, more than MESSAGE_HEADERS_MOST headers, a length that is not digits alone or given twice, a length beside
- * chunks, codings other than chunked, no Host or two.
+ * chunks, codings other than chunked, no Host or two, a first line that names another host than Host does.
  */
 #ifndef WEFT_SERVER_MESSAGE_H
 #define WEFT_SERVER_MESSAGE_H
@@ -34,7 +34,7 @@ enum message_framing {
 
 /** A head that was read. Every text points into the bytes it was read from. */
 struct message {
-    const char *method, *target; /**< of a request; "" where it could not be read */
+    const char *method, *target; /**< of a request; "" where it could not be read. The target begins with '/' */
     unsigned status;             /**< of a reply */
     unsigned minor;              /**< HTTP/1.`minor`: 0 or 1 */
     size_t header_count;

@@ -44,6 +44,26 @@ static void requests_are_read(void **state)
     assert_int_equal(message.framing, MESSAGE_NO_BODY);
 }
 
+static void a_whole_address_is_its_path(void **state)
+{
+    static const char *const cases[][2] = {{"http://x/a?b=c", "/a?b=c"},
+                                           {"HTTP://X", "/"},
+                                           {"http://x?b", "/?b"},
+                                           {"https://x//a", "//a"},
+                                           {"/http://x", "/http://x"}};
+    struct message message;
+    unsigned code;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", cases[i][0]);
+        assert_int_equal(read_request(text, &message, &code), WEFT_OK);
+        assert_string_equal(message.target, cases[i][1]);
+        assert_string_equal(message.method, "GET");
+    }
+    assert_int_equal(read_request("GET http://x:1/a HTTP/1.0\r\n\r\n", &message, &code), WEFT_OK);
+    assert_string_equal(message.target, "/a");
+}
+
 static void wrong_requests_are_refused(void **state)
 {
     static const struct {
@@ -56,6 +76,12 @@ static void wrong_requests_are_refused(void **state)
         {"GET / HTTP/1.1\r\nHost: a\r\n", 400},
         {"G@T / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
         {"GET a HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n", 400},
+        {"GET http://a/ HTTP/1.1\r\n\r\n", 400},
+        {"GET http:///a HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET http:// HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET http://b@a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
         {"GET /#x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
         {"GET /\\ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
         {"GET / HTTP/1.1 \r\nHost: a\r\n\r\n", 400},
@@ -177,9 +203,10 @@ static void lists_have_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_read), cmocka_unit_test(wrong_requests_are_refused),
-        cmocka_unit_test(replies_are_read),  cmocka_unit_test(chunks_in_any_pieces),
-        cmocka_unit_test(texts_are_decoded), cmocka_unit_test(lists_have_words),
+        cmocka_unit_test(requests_are_read),          cmocka_unit_test(a_whole_address_is_its_path),
+        cmocka_unit_test(wrong_requests_are_refused), cmocka_unit_test(replies_are_read),
+        cmocka_unit_test(chunks_in_any_pieces),       cmocka_unit_test(texts_are_decoded),
+        cmocka_unit_test(lists_have_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
