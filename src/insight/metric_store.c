@@ -181,6 +181,11 @@ void metric_store_put_blocks(struct metric_store *store)
         metric_store_flush(store, clock_now(), NULL);
 }
 
+bool metric_store_is_in_trouble(const struct metric_store *store)
+{
+    return store->trouble.status != WEFT_OK;
+}
+
 double metric_store_due(const struct metric_store *store, uint64_t now)
 {
     const double since = now > store->flushed ? (double)(now - store->flushed) / 1e9 : 0;

@@ -96,6 +96,9 @@ weft_status metric_store_tick(struct metric_store *store, uint64_t now, struct e
 /** Make all points safe that have come. */
 weft_status metric_store_flush(struct metric_store *store, uint64_t now, struct error *error);
 
+/** Whether the last flush has failed: what came since the one before is in memory alone. */
+bool metric_store_is_in_trouble(const struct metric_store *store);
+
 /**
  * Forget the metrics of a run, some at each call, so that a server can answer in between: call again while `*left`.
  * Points that come for it later make it anew.

@@ -169,7 +169,7 @@ int64_t collector_tick(struct collector *collector, int64_t now)
     }
     if (run_metrics_tick(collector->runs, moment, &collector->behind, &error) != WEFT_OK)
         complain(&collector->trouble, "metrics cannot be kept at the moment", &error);
-    else
+    else if (!metric_store_is_in_trouble(collector->store)) /* or only the time to try again has not come */
         complain_no_more(&collector->trouble, "metrics are kept again");
     if (collector->behind > 0 && error.status == WEFT_OK)
         return BEHIND_MS;
