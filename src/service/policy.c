@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/policy.h"
 
+#include "base/file.h"
 #include "base/text.h"
 #include "base/yaml.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define OTHER       "other"
@@ -171,11 +173,27 @@ void policy_default(struct service_policy *policy)
     *policy = (struct service_policy){.attempts = 3, .host_failures = 3, .grace = 30, .budget_least = 600};
 }
 
+/* Whether there are comments and empty lines alone: all of a policy is optional. */
+static bool says_nothing(const char *text, size_t size)
+{
+    for (const char *end = text + size; text < end; text++) {
+        if (*text == '#')
+            text = memchr(text, '\n', (size_t)(end - text));
+        if (!text)
+            return true;
+        if (!strchr(" \t\r\n", *text) || !*text)
+            return false;
+    }
+    return true;
+}
+
 weft_status policy_parse(const char *text, size_t size, const char *where, struct service_policy *policy,
                          struct error *error)
 {
     struct yaml_tree *tree;
     policy_default(policy);
+    if (says_nothing(text, size))
+        return WEFT_OK;
     weft_status status = yaml_tree_parse(text, size, where, &tree, error);
     if (status != WEFT_OK)
         return status;
@@ -186,12 +204,12 @@ weft_status policy_parse(const char *text, size_t size, const char *where, struc
 
 weft_status policy_read(const char *path, struct service_policy *policy, struct error *error)
 {
-    struct yaml_tree *tree;
-    policy_default(policy);
-    weft_status status = yaml_tree_read(path, &tree, error);
+    char *text;
+    size_t size;
+    weft_status status = file_read(path, YAML_BYTES_MOST, &text, &size, error);
     if (status != WEFT_OK)
         return status;
-    status = read_root(yaml_tree_root(tree), policy, error);
-    yaml_tree_free(tree);
+    status = policy_parse(text, size, path, policy, error);
+    free(text);
     return status;
 }

@@ -52,6 +52,9 @@ static void what_is_left_out_has_a_default(void **state)
     assert_int_equal(policy.grace, 30);
     assert_int_equal(policy.class_count, 0);
     assert_true(policy.personal_share == 0);
+    assert_int_equal(parse("# personal:\n\n  #   share: 0.1", &policy, NULL), WEFT_OK);
+    assert_int_equal(policy.attempts, 3);
+    assert_int_equal(policy.class_count, 0);
 }
 
 static void what_is_wrong_is_refused_with_its_line(void **state)
@@ -72,6 +75,7 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"classes:\n  batch: {time_limit: -1d}\n", "line 2"},
         {"classes:\n  batch: {idle_stops: perhaps}\n", "line 2"},
         {"- a\n", "a policy is a map"},
+        {"# nothing\nelse\n", "a policy is a map"},
         {"failures: {of_a_host: 0}\n", "line 1"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
