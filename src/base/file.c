@@ -26,10 +26,11 @@ weft_status file_join(char path[FILE_PATH_BYTES], const char *folder, const char
 weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, struct error *error)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    bool chosen = state && *state;
-    if (!chosen && !(home && *home))
+    const bool chosen = state && *state == '/';
+    if (!chosen && !(home && *home == '/'))
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "neither XDG_STATE_HOME nor HOME is set, so there is no place for Weft's %s", name);
+                         "neither XDG_STATE_HOME nor HOME is an absolute path, so there is no place for Weft's %s",
+                         name);
     char folder[FILE_PATH_BYTES];
     weft_status status =
         chosen ? file_join(folder, state, "weft", error) : file_join(folder, home, ".local/state/weft", error);

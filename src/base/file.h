@@ -20,7 +20,8 @@
 
 /**
  * Where this user's programs keep their state: ${XDG_STATE_HOME:-~/.local/state}/weft/`name`; nothing is made. Errors:
- * ARGUMENT if neither XDG_STATE_HOME nor HOME is set.
+ * ARGUMENT if neither XDG_STATE_HOME nor HOME is an absolute path: a relative one is as none, as its specification has
+ * it.
  */
 weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, struct error *error);
 

@@ -247,6 +247,23 @@ static void paths(void **state)
     free(long_name);
 }
 
+static void the_place_of_state(void **state)
+{
+    char path[FILE_PATH_BYTES];
+    struct error error = {0};
+    setenv("HOME", "/home/ada", 1);
+    setenv("XDG_STATE_HOME", "/states", 1);
+    assert_int_equal(file_state_folder(path, "runs", NULL), WEFT_OK);
+    assert_string_equal(path, "/states/weft/runs");
+    setenv("XDG_STATE_HOME", "states", 1); /* as none */
+    assert_int_equal(file_state_folder(path, "runs", NULL), WEFT_OK);
+    assert_string_equal(path, "/home/ada/.local/state/weft/runs");
+    setenv("HOME", "ada", 1);
+    assert_int_equal(file_state_folder(path, "runs", &error), WEFT_ERROR_ARGUMENT);
+    assert_string_equal(error.text,
+                        "neither XDG_STATE_HOME nor HOME is an absolute path, so there is no place for Weft's runs");
+}
+
 int main(void)
 {
     folder = temporary_folder();
@@ -256,6 +273,7 @@ int main(void)
         cmocka_unit_test(a_name_without_a_folder),  cmocka_unit_test(a_full_disk_is_told),
         cmocka_unit_test(folders_made_and_removed), cmocka_unit_test(what_is_removed_leads_nowhere),
         cmocka_unit_test(deep_folders_are_removed), cmocka_unit_test(paths),
+        cmocka_unit_test(the_place_of_state),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(folder, NULL);
