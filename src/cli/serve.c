@@ -40,8 +40,10 @@ static const struct cli_option options[] = {
                 "slots of this machine; 0 is one for each GPU, or for each processor where there are no GPUs"),
     CLI_TEXT("policy", 0, "FILE", &chosen.policy, NULL,
              "the house rules, as YAML: shares, limits of classes of runs, what is kept; see docs/platform.md"),
-    CLI_TEXT("pods", 'p', "PxHxS", &chosen.pods, NULL,
-             "pretend that this machine is so many Pods, hosts of a Pod, slots of a host: to try things out"),
+    CLI_TEXT(
+        "pods", 'p', "PxHxS", &chosen.pods, NULL,
+        "pretend that this machine is so many Pods, hosts of a Pod, slots of a host: to try things out. Runs that ask "
+        "for GPUs get slots"),
 };
 
 /* ---- what there is to run on ------------------------------------------------------------------------------------ */
@@ -225,6 +227,7 @@ static weft_status run(struct command_call *call, struct error *error)
                                     .key = chosen.key,
                                     .tokens = chosen.tokens,
                                     .pod = LOCAL_POD,
+                                    .pretended = chosen.pods != NULL,
                                     .engine = {.agent = agent, .reach = reach, .run = run_words}};
     if (chosen.pods && chosen.slots) {
         call->exit_code = 2;

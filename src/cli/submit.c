@@ -119,7 +119,8 @@ const struct command command_submit = {
         "closed "
         "meanwhile.\n\n"
         "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 of them, and 16 ranks of the "
-        "program. The git commit of the folder is kept with the run, and whether the folder differs from it.",
+        "program; where the hosts are a pretence (weft serve --pods), --gpus means slots. The git commit of the folder "
+        "is kept with the run, and whether the folder differs from it.",
     .examples = "weft submit --project vision --nodes 2 --gpus 8 --time 6h -- weft train --data data/bible.txt\n"
                 "weft submit -p vision --slots 2 --name baseline --env SEED=1 -- python3 train.py --rate 0.1\n"
                 "run=$(weft submit -q -p vision -- ./measure)\n"

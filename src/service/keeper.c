@@ -187,6 +187,7 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     made->folders = (struct controller_folders){made->runs, made->snapshots};
     if (status == WEFT_OK)
         status = config->engine->hosts(config->engine, count_host, made, error);
+    made->slots.pretended = config->pretended;
     if (status == WEFT_OK)
         status = registry_open_cached(config->cache, made->folder, DATABASE_WRITER, &made->registry, error);
     if (status == WEFT_OK)

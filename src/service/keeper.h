@@ -35,6 +35,7 @@ struct keeper_config {
     struct page_cache *cache;            /**< of the registry; outlives the keeper */
     struct engine *engine;               /**< becomes the keeper's */
     const char *pod;                     /**< of its hosts */
+    bool pretended;                      /**< its hosts are a pretence: slots are whatever a run asks for */
     const char *own_user;                /**< controller.h; outlives the keeper */
     struct events_stream *events;        /**< changes of runs are published to it; outlives the keeper */
     const struct service_policy *policy; /**< the house rules; outlive the keeper */
@@ -100,10 +101,12 @@ struct keeper_counts keeper_counts(const struct keeper *keeper);
 /** Milliseconds since 1970. */
 int64_t keeper_now(void);
 
-/** Whether slots are GPUs, how many there are in all, and on how many hosts; from any thread. */
+/** Whether slots are GPUs, how many there are in all, on how many hosts, and whether those are a pretence; from any
+ * thread. */
 struct keeper_slots {
     enum slot_kind kind;
     int64_t slots, hosts;
+    bool pretended;
 };
 struct keeper_slots keeper_slots(const struct keeper *keeper);
 

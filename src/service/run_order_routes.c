@@ -48,14 +48,17 @@ static weft_status read_wanted(struct keeper *keeper, const struct submission *s
         (!chosen && !set_text(wanted, "slot_kind", slot_kind_name(slots.kind))))
         return error_memory(error, 64, "a run");
     weft_status status = run_specification_read(wanted, "the run", specification, error);
+    if (status == WEFT_OK && slots.pretended)
+        specification->slot_kind = slots.kind; /* what would be GPUs elsewhere */
     if (status != WEFT_OK || specification->slot_kind == slots.kind)
         return status;
+    const int64_t each = specification->slots;
     run_specification_free(specification);
     return slots.kind == SLOT_CPU
                ? error_set(error, WEFT_ERROR_STATE,
                            "the run asks for GPUs, and there are none here: the %" PRId64
-                           " slots of this cluster are processors",
-                           slots.slots)
+                           " slots of this cluster are processors; ask for them with --slots %" PRId64,
+                           slots.slots, each)
                : error_set(error, WEFT_ERROR_STATE, "the run asks for CPU slots, and all slots here are GPUs");
 }
 
@@ -573,7 +576,7 @@ static const struct route routes[] = {
     "environment": {"type": "object", "additionalProperties": {"type": "string"}},                                    \
     "nodes": {"type": "integer", "minimum": 1, "description": "Hosts that it runs on at once."},                      \
     "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each of them."},                \
-    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out."}, \
+    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out, or if its hosts are a pretence (weft serve --pods)."}, \
     "launch": {"type": "string", "enum": ["ranks", "nodes", "first"],\
                "description": "The command is started as a rank on every slot, on every node, or on the first."},      \
     "processors": {"type": "integer", "minimum": 0}, "memory": {"type": "integer", "minimum": 0},                     \

@@ -221,6 +221,7 @@ static weft_status open_keeper(struct service *service, const struct service_con
                                    .cache = service->cache,
                                    .engine = engine,
                                    .pod = config->pod,
+                                   .pretended = config->pretended,
                                    .own_user = accounts_own_user(service),
                                    .events = service->events,
                                    .policy = config->policy};

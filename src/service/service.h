@@ -28,6 +28,7 @@ struct service_config {
     bool tokens;                         /**< everybody needs one; otherwise everybody is the local administrator */
     const struct service_policy *policy; /**< the house rules; outlive the service */
     const char *pod;                     /**< the name of the Pod that the hosts are in */
+    bool pretended;                      /**< its hosts are this machine's pretence; see keeper.h */
     struct engine_local_config engine;   /**< its folder is filled in */
 };
 
