@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/platform_client.h"
+#include "cli/run_lines.h"
 #include "cli/run_node.h"
 #include "cli/run_reference.h"
 #include "platform/run_specification.h"
@@ -150,32 +151,35 @@ static weft_status print_last(struct reading *reading, struct error *error)
     return status;
 }
 
-static bool take_line(void *context, const char *text, size_t size)
+static void take_line(void *context, const cJSON *line, bool several)
 {
-    struct reading *reading = context;
-    cJSON *line = size ? cJSON_ParseWithLength(text, size) : NULL;
-    if (cJSON_IsObject(line)) {
-        print_line(reading, line);
-        fflush(reading->output);
-    }
-    cJSON_Delete(line);
-    return !ferror(reading->output);
+    print_line(context, line);
 }
 
-static weft_status follow(struct reading *reading, struct error *error)
+static weft_status follow(struct reading *reading, int *exit_code, struct error *error)
 {
     struct platform_path path;
+    cJSON *ended = NULL;
     begin_path(reading, &path);
-    platform_path_query(&path, "follow", "true");
-    put_number(&path, "attempt", chosen.attempt, 0);
-    put_number(&path, "most", chosen.last == NONE ? WATCH_MOST : chosen.last < 10000 ? chosen.last : 10000, NONE);
-    const struct client_request request = {.method = "GET", .path = path.text};
-    return client_lines(reading->platform->client, &request, 60, take_line, reading, error);
+    const struct run_lines lines = {.run = reading->run,
+                                    .attempt = chosen.attempt,
+                                    .last = chosen.last == NONE   ? WATCH_MOST
+                                            : chosen.last < 10000 ? chosen.last
+                                                                  : 10000,
+                                    .path = &path,
+                                    .output = reading->output,
+                                    .take = take_line,
+                                    .context = reading};
+    weft_status status = run_lines_follow(reading->platform, &lines, &ended, error);
+    if (status != WEFT_OK)
+        *exit_code = RUN_LINES_LOST;
+    cJSON_Delete(ended);
+    return status;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
-static weft_status print(struct reading *reading, const char *word, struct error *error)
+static weft_status print(struct reading *reading, const char *word, int *exit_code, struct error *error)
 {
     cJSON *object = NULL;
     weft_status status = run_reference_get(reading->platform, word, &reading->run, &object, error);
@@ -191,7 +195,7 @@ static weft_status print(struct reading *reading, const char *word, struct error
         fprintf(stderr, "weft: run %" PRId64 " has printed nothing: it is %s\n", reading->run,
                 field_text(object, "state"));
     else if (chosen.follow)
-        status = follow(reading, error);
+        status = follow(reading, exit_code, error);
     else
         status = chosen.last == NONE ? print_all(reading, error) : print_last(reading, error);
     const bool all = chosen.rank == NONE && chosen.node == NONE && !chosen.search && chosen.last != 0;
@@ -215,7 +219,7 @@ static weft_status run(struct command_call *call, struct error *error)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
-    status = print(&reading, name, error);
+    status = print(&reading, name, &call->exit_code, error);
     platform_close(&platform);
     return status;
 }
@@ -227,7 +231,9 @@ const struct command command_logs = {
     .description =
         "Prints what a run's command has written to its standard output and error, the lines of all nodes by their "
         "time, each behind its node where there are several. Metrics, which are lines of JSON, are not among them: see "
-        "weft metrics. With --follow it goes on until the run has ended, through all of its attempts.\n\n"
+        "weft metrics. With --follow it goes on until the run has ended, through all of its attempts; where the server "
+        "goes "
+        "away meanwhile, it is waited for, for a minute, and then the exit code is 125.\n\n"
         "A node is written RUN/node-N, N from 0 on. Of each node the newest 256 MiB are kept.",
     .examples = "weft logs 12\nweft logs -f 12\nweft logs 12/node-1 --rank 3 --last 100\nweft logs 12 --search error\n",
     .words = "RUN[/node-N]",

@@ -16,7 +16,9 @@ struct run_submit_shown {
 };
 
 #define RUN_SUBMIT_OPTIONS(shown)                                                                                      \
-    CLI_FLAG("follow", 'f', &(shown).follow, "print its output until it has ended, and exit with 0 if it succeeded"),  \
+    CLI_FLAG("follow", 'f', &(shown).follow,                                                                           \
+             "print its output until it has ended, and exit with 0 if it succeeded, 1 if not, and 125 if that is not " \
+             "known, as the server was gone for more than a minute"),                                                  \
         CLI_FLAG("quiet", 'q', &(shown).quiet, "print the new run's number alone"),                                    \
         CLI_FLAG("json", 0, &(shown).json, "a line of JSON")
 
