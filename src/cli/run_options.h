@@ -39,7 +39,8 @@ extern const char *const run_option_launches[];
         CLI_FLAG("no-span-pods", 0, &(chosen).no_span_pods, "on hosts of one Pod, even if RUN may be on several")
 
 #define RUN_OPTIONS(chosen)                                                                                            \
-    CLI_TEXT("name", 0, "TEXT", &(chosen).name, NULL, "what people call the run; RUN in other commands may be it"),    \
+    CLI_TEXT("name", 0, "TEXT", &(chosen).name, NULL,                                                                  \
+             "what people call the run; RUN in other commands may be it, so it is no number"),                         \
         CLI_INTEGER("nodes", 'N', "N", &(chosen).nodes, NULL, 1, 65536, "hosts that it runs on at once; usually 1"),   \
         CLI_INTEGER("gpus", 'g', "N", &(chosen).gpus, NULL, 1, 1024, "GPUs on each node"),                             \
         CLI_INTEGER("slots", 's', "N", &(chosen).slots, NULL, 1, 1024,                                                 \

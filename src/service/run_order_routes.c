@@ -37,6 +37,30 @@ static bool set_text(cJSON *object, const char *key, const char *value)
     return cJSON_AddStringToObject(object, key, value) != NULL;
 }
 
+/* Runs are named by either: who means one run by its number is not to hit another one by its name. */
+static weft_status check_name(const struct run_specification *specification, struct error *error)
+{
+    const char *name = specification->name;
+    if (!*name || name[strspn(name, "0123456789")])
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "the run's name is '%s', and what has digits alone is the number of a run: put a letter to it",
+                     name);
+}
+
+static weft_status check_kind(const struct run_specification *specification, const struct keeper_slots *slots,
+                              struct error *error)
+{
+    if (specification->slot_kind == slots->kind)
+        return WEFT_OK;
+    return slots->kind == SLOT_CPU
+               ? error_set(error, WEFT_ERROR_STATE,
+                           "the run asks for GPUs, and there are none here: the %" PRId64
+                           " slots of this cluster are processors; ask for them with --slots %" PRId64,
+                           slots->slots, specification->slots)
+               : error_set(error, WEFT_ERROR_STATE, "the run asks for CPU slots, and all slots here are GPUs");
+}
+
 /* Read what is wanted, with what follows from who asks and from what this cluster has. */
 static weft_status read_wanted(struct keeper *keeper, const struct submission *submission,
                                struct run_specification *specification, struct error *error)
@@ -48,18 +72,16 @@ static weft_status read_wanted(struct keeper *keeper, const struct submission *s
         (!chosen && !set_text(wanted, "slot_kind", slot_kind_name(slots.kind))))
         return error_memory(error, 64, "a run");
     weft_status status = run_specification_read(wanted, "the run", specification, error);
-    if (status == WEFT_OK && slots.pretended)
-        specification->slot_kind = slots.kind; /* what would be GPUs elsewhere */
-    if (status != WEFT_OK || specification->slot_kind == slots.kind)
+    if (status != WEFT_OK)
         return status;
-    const int64_t each = specification->slots;
-    run_specification_free(specification);
-    return slots.kind == SLOT_CPU
-               ? error_set(error, WEFT_ERROR_STATE,
-                           "the run asks for GPUs, and there are none here: the %" PRId64
-                           " slots of this cluster are processors; ask for them with --slots %" PRId64,
-                           slots.slots, each)
-               : error_set(error, WEFT_ERROR_STATE, "the run asks for CPU slots, and all slots here are GPUs");
+    if (slots.pretended)
+        specification->slot_kind = slots.kind; /* what would be GPUs elsewhere */
+    status = check_name(specification, error);
+    if (status == WEFT_OK)
+        status = check_kind(specification, &slots, error);
+    if (status != WEFT_OK)
+        run_specification_free(specification);
+    return status;
 }
 
 /* Where one person has the server for themselves, a project is made when it is first named. */
@@ -572,7 +594,7 @@ static const struct route routes[] = {
 /* What can be asked for, as properties of both. */
 #define SETTINGS SCHEMA("command": {"type": "array", "minItems": 1, "items": {"type": "string"},                      \
     "description": "The program and its arguments."},                                                                 \
-    "name": {"type": "string", "description": "For people; one line."},                                               \
+    "name": {"type": "string", "description": "For people; one line, not of digits alone: that is a run's number."}, \
     "environment": {"type": "object", "additionalProperties": {"type": "string"}},                                    \
     "nodes": {"type": "integer", "minimum": 1, "description": "Hosts that it runs on at once."},                      \
     "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each of them."},                \
