@@ -173,6 +173,8 @@ static bool take_line(void *context, const char *line, size_t size)
         begin(session, field_text(frame, "session"));
     } else if (field_present(frame, "error")) {
         session->status = error_set(session->error, WEFT_ERROR_PEER, "%s", field_text(frame, "error"));
+        if (field_integer(frame, "exit"))
+            *session->exit_code = (int)field_integer(frame, "exit") & 255;
         more = false;
     } else if (field_present(frame, "exit")) {
         int64_t ended_by = field_integer(frame, "signal");
@@ -276,6 +278,7 @@ weft_status node_session_run(const char *place, char *const *command, bool termi
     struct platform platform;
     char run[RUN_NAME_BYTES];
     struct node_session_order order = {.command = command, .terminal = terminal};
+    *exit_code = NODE_SESSION_FAILED; /* until the command says another one */
     weft_status status = run_node_parse(place, run, sizeof run, &order.node, error);
     if (status == WEFT_OK)
         status = platform_open(PLATFORM_PATIENCE, &platform, error);

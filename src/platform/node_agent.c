@@ -7,6 +7,7 @@
 #include "platform/cgroup.h"
 #include "platform/node_connections.h"
 #include "platform/node_life.h"
+#include "platform/node_link.h"
 #include "platform/node_output.h"
 #include "platform/node_process.h"
 #include "platform/node_sampler.h"
@@ -26,7 +27,6 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define CODE_NOT_RUN    127 /* as shells have it */
 #define LOOK_SECONDS    4.0 /* between two looks at the orders; whoever gives one wakes the agent, if he can */
 #define DRAIN_SECONDS   1.0 /* for output after the end: a process that could not be killed may hold a pipe */
 #define KILL_SECONDS    5.0
@@ -312,7 +312,7 @@ static void begin(struct agent *agent)
     if (agent->order.command.count > 0 && start_command(agent, &error) != WEFT_OK) {
         /* A command that cannot be run is its author's affair, as for a shell; all else is the host's. */
         agent->cause = error.status == WEFT_ERROR_DATA ? JOURNAL_BY_ITSELF : JOURNAL_NOT_STARTED;
-        agent->status = W_EXITCODE(CODE_NOT_RUN, 0);
+        agent->status = W_EXITCODE(NODE_NOT_RUN, 0);
         snprintf(agent->why, sizeof agent->why, "%s", error.text);
         agent->ended = true;
         return;

@@ -89,10 +89,11 @@ static void say(struct node_connection *connection, enum node_frame kind, const 
     buffer_free(&frames);
 }
 
-static void refuse(struct node_connection *connection, const char *sentence)
+static void refuse(struct node_connection *connection, const char *sentence, uint32_t code)
 {
     struct buffer payload = {0};
     buffer_put_text(&payload, sentence);
+    buffer_put_u32(&payload, code);
     say(connection, NODE_REFUSED, &payload);
     buffer_free(&payload);
 }
@@ -107,10 +108,10 @@ static void exec(struct node_connections *connections, struct node_connection *c
         texts_take(&reader, &command) && texts_take(&reader, &environment) && reader.left == 0 && command.count > 0;
     pid_t process = 0;
     if (!good || connection->process > 0 || connection->passed[2] < 0) {
-        refuse(connection, "a command for the node came damaged, without descriptors, or twice");
+        refuse(connection, "a command for the node came damaged, without descriptors, or twice", 0);
     } else if (node_process_start(connections->place, command.items, environment.items, terminal, connection->passed,
                                   &process, &error) != WEFT_OK) {
-        refuse(connection, error.text);
+        refuse(connection, error.text, error.status == WEFT_ERROR_DATA ? NODE_NOT_RUN : 0);
     } else {
         struct buffer payload = {0};
         connection->process = process;

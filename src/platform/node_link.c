@@ -208,7 +208,9 @@ static weft_status hear_frame(struct node_exec *exec, const struct frame *frame,
         exec->signal = (int)reader_u32(&reader);
         exec->ended = true;
     } else if (frame->kind == NODE_REFUSED) {
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s", reader_text(&reader, sentence, sizeof sentence));
+        reader_text(&reader, sentence, sizeof sentence);
+        exec->code = reader.left > 0 ? (int)reader_u32(&reader) : 0; /* older agents say nothing of it */
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s", sentence);
     }
     return WEFT_OK;
 }

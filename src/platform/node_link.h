@@ -10,8 +10,8 @@
  *                       NODE_SIGNAL     number (4): for what NODE_EXEC has started
  *     from the agent    NODE_NUDGE      something was appended; once for what came since the last look
  *                       NODE_STARTED    process (8)
- *                       NODE_REFUSED    sentence (text)
- *                       NODE_EXITED     exit code (4), signal (4; 0: none)
+ *                       NODE_REFUSED    sentence (text), exit code (4): NODE_NOT_RUN where it is the command that
+ * cannot be run, else 0 NODE_EXITED     exit code (4), signal (4; 0: none)
  *
  * A connection carries one NODE_EXEC at most; when it closes, what that has started gets SIGHUP, and SIGKILL two
  * seconds later. Thread-safe; a struct belongs to one thread at a time.
@@ -27,6 +27,7 @@
 
 #define NODE_FRAME_MOST  ((size_t)1 << 20)
 #define NODE_SOCKET_NAME "socket"
+#define NODE_NOT_RUN     127 /**< the exit code of a command that cannot be run, as shells have it */
 
 enum node_frame {
     NODE_WATCH = 1,
@@ -66,7 +67,7 @@ struct node_exec {
     struct buffer in;
     int64_t process; /**< 0: not known yet */
     bool ended;
-    int code, signal; /**< of its end */
+    int code, signal; /**< of its end; of one that could not be run, code is NODE_NOT_RUN where that is its own fault */
 };
 
 /** Ask for it. node_exec_close() ends what was begun. Errors: SYSTEM; ARGUMENT for too long a command. */

@@ -321,7 +321,7 @@ static const struct schema schemas[] = {
         "session": {"type": "string", "description": "Of the first line: what the command is named by."},
         "stream": {"type": "integer", "description": "1: standard output, 2: standard error."},
         "data": {"type": "string", "format": "byte", "description": "Output, in base64."},
-        "exit": {"type": "integer", "description": "Of the last line: the exit code."},
+        "exit": {"type": "integer", "description": "Of the last line: the exit code; 127 beside an error: the command cannot be run."},
         "signal": {"type": "integer", "description": "That ended it; 0: none."},
         "error": {"type": "string", "description": "Of the last line instead: why there is no end to tell of."}}})},
     {"TerminalSize", SCHEMA({"type": "object", "required": ["rows", "columns"], "additionalProperties": false,

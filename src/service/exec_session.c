@@ -135,6 +135,8 @@ static void finish(struct exec_session *session)
     json_open_object(&writer, NULL);
     if (session->status != WEFT_OK) {
         json_put_text(&writer, "error", session->error.text);
+        if (session->exec.code)
+            json_put_integer(&writer, "exit", session->exec.code);
     } else {
         json_put_integer(&writer, "exit", session->exec.code);
         json_put_integer(&writer, "signal", session->exec.signal);
