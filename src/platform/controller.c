@@ -344,8 +344,11 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
                    : is_busy(controller)                     ? STEP_PERIOD
                    : queued                                  ? PASS_PERIOD
                                                              : IDLE_PERIOD);
-    if (controller->parked && *next > controller->accrued_at + BUDGET_PERIOD)
-        *next = controller->accrued_at + BUDGET_PERIOD;
+    const int64_t accrues = controller->accrued_at + BUDGET_PERIOD;
+    if (controller->parked && *next > accrues)
+        *next = accrues;
+    if (controller->parked && *next > controller->accrues_at)
+        *next = controller->accrues_at > now ? controller->accrues_at : now;
     if (controller->pause_ends && *next > controller->pause_ends)
         *next = controller->pause_ends;
     return status;

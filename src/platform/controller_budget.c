@@ -39,11 +39,11 @@ void budget_begin(struct controller *controller)
 {
     for (uint32_t i = 0; i < controller->project_count; i++) {
         struct controlled_project *project = &controller->projects[i];
-        project->waited = project->waiting != 0;
         project->pool_due = project->waiting = 0;
     }
     for (uint32_t i = 0; i < controller->purse_count; i++)
         controller->purses[i].member_due = 0;
+    controller->accrues_at = INT64_MAX;
 }
 
 void budget_set_aside(struct controller *controller, const struct controlled_run *run)
@@ -73,12 +73,14 @@ static weft_status look_at(struct controller *controller, const struct controlle
     return status;
 }
 
-/* What of both accounts is set aside for nobody. */
-static void left_of(const struct controller *controller, const struct controlled_purse *purse, int64_t *member,
-                    int64_t *pool)
+/* What of both accounts is set aside for nobody, once what has accrued until `now` is posted; 0: as it is posted. */
+static void left_of(const struct controller *controller, const struct controlled_purse *purse, int64_t now,
+                    int64_t *member, int64_t *pool)
 {
-    *member = purse->ledger.member - purse->member_due;
-    *pool = purse->ledger.draws ? purse->ledger.pool - controller->projects[purse->project].pool_due : 0;
+    const struct ledger_purse *ledger = &purse->ledger;
+    const int64_t whole = now ? ledger_purse_pool(ledger, now) : ledger->pool;
+    *member = ledger->member - purse->member_due;
+    *pool = ledger->draws ? whole - controller->projects[purse->project].pool_due : 0;
 }
 
 /* Post what has accrued in the project of a run until now, if that was not done. */
@@ -97,12 +99,20 @@ static weft_status post_accrual(struct controller *controller, const struct cont
 /* Which account pays for a run, as the ledger chooses: one that can pay for all of it, the owner's first; else the one
  * that has more. False if that is not enough to begin with. */
 static bool choose_account(const struct controller *controller, const struct controlled_run *run,
-                           const struct controlled_purse *purse, bool *by_member)
+                           const struct controlled_purse *purse, int64_t now, bool *by_member)
 {
     int64_t wanted = wanted_by(run), member, pool;
-    left_of(controller, purse, &member, &pool);
+    left_of(controller, purse, now, &member, &pool);
     *by_member = member >= wanted || (pool < wanted && member >= pool);
     return (*by_member ? member : pool) >= least_for(controller, run);
+}
+
+/* Look again when it suffices. */
+static void await_accrual(struct controller *controller, const struct controlled_run *run)
+{
+    const int64_t when = budget_expect(controller, run);
+    if (when && when < controller->accrues_at)
+        controller->accrues_at = when;
 }
 
 weft_status budget_judge(struct controller *controller, struct controlled_run *run, int64_t now,
@@ -114,17 +124,18 @@ weft_status budget_judge(struct controller *controller, struct controlled_run *r
     weft_status status = look_at(controller, run, &purse, error);
     if (status != WEFT_OK || !purse->ledger.limited)
         return status;
-    bool enough = choose_account(controller, run, purse, &by_member);
-    /* Where somebody has waited before, it is posted every minute. */
-    if (!enough && !project->waited) {
+    bool enough = choose_account(controller, run, purse, 0, &by_member);
+    /* It is posted when it suffices, for every posting stays in the ledger. */
+    if (!enough && choose_account(controller, run, purse, now, &by_member)) {
         status = post_accrual(controller, run, now, error);
         if (status != WEFT_OK || (status = look_at(controller, run, &purse, error)) != WEFT_OK)
             return status;
-        enough = choose_account(controller, run, purse, &by_member);
+        enough = choose_account(controller, run, purse, 0, &by_member);
     }
     if (!enough) {
         *waits = CONTROLLER_WAITS_FOR_BUDGET;
         project->waiting++;
+        await_accrual(controller, run);
     } else if (by_member) {
         run->member_due = least_for(controller, run);
     } else {
@@ -142,7 +153,7 @@ static int64_t most_for(const struct controller *controller, const struct contro
                         const struct controlled_purse *purse)
 {
     int64_t member, pool;
-    left_of(controller, purse, &member, &pool);
+    left_of(controller, purse, 0, &member, &pool);
     member += run->member_due;
     pool += run->pool_due;
     return member > pool ? member : pool;
@@ -230,9 +241,10 @@ weft_status budget_accrue(struct controller *controller, int64_t now, struct err
     size_t count = 0;
     int64_t added;
     weft_status status = WEFT_OK;
-    if (now - controller->accrued_at < BUDGET_PERIOD)
+    if (now - controller->accrued_at < BUDGET_PERIOD && now < controller->accrues_at)
         return WEFT_OK;
     controller->accrued_at = now;
+    controller->accrues_at = INT64_MAX; /* until the pass that follows */
     for (uint32_t i = 0; i < controller->project_count && status == WEFT_OK; i++) {
         struct controlled_project *project = &controller->projects[i];
         if (project->waiting)
@@ -282,32 +294,36 @@ weft_status budget_end_exhausted(struct controller *controller, int64_t now, str
 
 #define MINUTES(amount) ((double)(amount) / (double)LEDGER_SLOT_MINUTE)
 
-/* Milliseconds until `lacking` has accrued, 0 if it never does. */
-static int64_t accrues_in(const struct ledger_purse *ledger, int64_t lacking)
-{
-    if (!ledger->draws || ledger->rate <= 0 || lacking <= 0)
-        return 0;
-    double days = (double)lacking / (double)ledger->rate;
-    return days > 3650 ? 0 : (int64_t)(days * (double)LEDGER_DAY) + 1;
-}
-
-int64_t budget_expect(const struct controller *controller, const struct controlled_run *run, int64_t now)
+int64_t budget_expect(const struct controller *controller, const struct controlled_run *run)
 {
     const struct controlled_purse *purse = &controller->purses[run->purse];
     int64_t least = least_for(controller, run), member, pool;
-    left_of(controller, purse, &member, &pool);
-    int64_t takes = least <= purse->ledger.most ? accrues_in(&purse->ledger, least - pool) : 0;
-    return takes ? now + takes : 0;
+    left_of(controller, purse, 0, &member, &pool);
+    return purse->ledger.draws && least <= purse->ledger.most ? ledger_purse_when(&purse->ledger, least - pool) : 0;
 }
 
-char *budget_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size)
+/* When what is lacking comes. */
+static void say_when(const struct ledger_purse *ledger, int64_t lacking, int64_t now, char *text, size_t size)
+{
+    char duration[32];
+    const int64_t when = ledger_purse_when(ledger, lacking);
+    if (when)
+        snprintf(text, size, "what is lacking accrues in %s",
+                 text_seconds(controlled_seconds(when > now ? when - now : 0), duration, sizeof duration));
+    else if (ledger->rate > 0 && lacking > ledger->room)
+        snprintf(text, size, "more accrues, up to the cap, when runs under way have ended");
+    else
+        snprintf(text, size, "nothing accrues: an administrator can grant more");
+}
+
+char *budget_say(const struct controller *controller, const struct controlled_run *run, int64_t now, char *text,
+                 size_t size)
 {
     const struct controlled_purse *purse = &controller->purses[run->purse];
     const struct ledger_purse *ledger = &purse->ledger;
     const char *project = controller->projects[run->project].name, *owner = controller->owners[run->owner].name;
     int64_t least = least_for(controller, run), member, pool;
-    left_of(controller, purse, &member, &pool);
-    int64_t takes = accrues_in(ledger, least - pool);
+    left_of(controller, purse, 0, &member, &pool);
     char when[96], set_aside[96] = "";
     if (!ledger->draws) {
         snprintf(
@@ -324,15 +340,11 @@ char *budget_say(const struct controller *controller, const struct controlled_ru
                  project, MINUTES(least), MINUTES(ledger->most), run->preemptible ? "" : ", or let it be preemptible");
         return text;
     }
-    if (takes)
-        snprintf(when, sizeof when, "what is lacking accrues in %s",
-                 text_seconds(controlled_seconds(takes), (char[32]){0}, 32));
-    else
-        snprintf(when, sizeof when, "nothing accrues: an administrator can grant more");
+    say_when(ledger, least - pool, now, when, sizeof when);
     if (ledger->pool > pool)
         snprintf(set_aside, sizeof set_aside, ", of which %.1f are set aside for runs before it",
                  MINUTES(ledger->pool - pool));
     snprintf(text, size, "waits for budget: project '%s' has %.1f slot-minutes%s, and it needs %.1f to begin; %s",
-             project, MINUTES(ledger->pool), set_aside, MINUTES(least), when);
+             project, MINUTES(ledger_purse_pool(ledger, now)), set_aside, MINUTES(least), when);
     return text;
 }

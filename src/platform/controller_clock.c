@@ -12,7 +12,7 @@ static void set_back(struct controller *controller, int64_t now)
     scheduler_set_clock(controller->scheduler, controlled_seconds(now - controller->stepped_at));
     controller->plan_stale = true;
     controller->round_at = controller->passed_at = controller->exhausts_at = 0;
-    controller->accrued_at = controller->accrued_all_at = 0;
+    controller->accrued_at = controller->accrued_all_at = controller->accrues_at = 0;
     for (uint32_t i = 0; i < controller->run_count; i++) {
         struct controlled_run *run = controller->runs[i];
         run->start_due = run->stop_due = 0;

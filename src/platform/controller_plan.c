@@ -79,7 +79,7 @@ static void add_others(struct controller *controller, int64_t now, bool parked, 
         if (run->waits == CONTROLLER_WAITS_FOR_SLOTS)
             entry->waits = CONTROLLER_WAITS_FOR_PASS;
         else if (run->waits == CONTROLLER_WAITS_FOR_BUDGET)
-            entry->expected_start = budget_expect(controller, run, now);
+            entry->expected_start = budget_expect(controller, run);
     }
 }
 
@@ -197,7 +197,7 @@ char *controller_plan_reason(const struct controller *controller, const struct c
         snprintf(text, size, "has its slots, and starts when those who had them have left");
         return text;
     case CONTROLLER_WAITS_FOR_BUDGET:
-        return run ? budget_say(controller, run, text, size) : text;
+        return run ? budget_say(controller, run, now, text, size) : text;
     case CONTROLLER_WAITS_FOR_CLASS:
     case CONTROLLER_WAITS_FOR_PERSONAL:
         return run ? run_limits_say(controller, run, text, size) : text;

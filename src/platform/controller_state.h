@@ -86,7 +86,6 @@ struct controlled_project {
     int64_t pool_due; /**< of its pool: set aside for runs that may begin */
     int64_t accrued;  /**< when what accrues was posted because of a run */
     int64_t waiting;  /**< runs that wait for budget */
-    bool waited;      /**< there were some at the last look */
 };
 
 /** The owner of some runs, and what they have at once. */
@@ -133,6 +132,7 @@ struct controller {
     int64_t pause_ends;     /**< when the first one may be tried again that pauses; 0: none does */
     int64_t accrued_at;     /**< when budgets that runs wait for were posted last */
     int64_t accrued_all_at; /**< and all others */
+    int64_t accrues_at;     /**< when the first one who waits for budget has it; INT64_MAX: nobody can say */
     int64_t exhausts_at;    /**< when to look for holds that are used up */
     bool plan_stale;
     uint64_t plan_number;
@@ -334,12 +334,14 @@ weft_status budget_settle(struct controller *controller, const struct controlled
 void budget_started(struct controller *controller, const struct controlled_run *run);
 weft_status budget_take_up(struct controller *controller, struct controlled_run *run, struct error *error);
 
-/** Post what has accrued, once a minute where runs wait for it; stop those whose hold is used up. In a transaction. */
+/** Post what has accrued where runs wait for it, once a minute and when it suffices for one of them; stop those whose
+ * hold is used up. In a transaction. */
 weft_status budget_accrue(struct controller *controller, int64_t now, struct error *error);
 weft_status budget_end_exhausted(struct controller *controller, int64_t now, struct error *error);
 
 /** Why a run waits for budget; when it is expected to have it (0: nobody can say). */
-char *budget_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
-int64_t budget_expect(const struct controller *controller, const struct controlled_run *run, int64_t now);
+char *budget_say(const struct controller *controller, const struct controlled_run *run, int64_t now, char *text,
+                 size_t size);
+int64_t budget_expect(const struct controller *controller, const struct controlled_run *run);
 
 #endif

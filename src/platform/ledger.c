@@ -6,6 +6,7 @@
 #include "platform/registry_run_row.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* An amount as people count it. */
@@ -99,7 +100,7 @@ static weft_status post(struct database *database, const struct posting *posting
 /* ---- budgets ---------------------------------------------------------------------------------------------------- */
 
 static weft_status read_budget(struct database *database, const char *project, struct ledger_budget *budget,
-                               int64_t *accrued, int64_t *remainder, struct error *error)
+                               int64_t *remainder, struct error *error)
 {
     struct statement *select =
         database_prepare(database, "SELECT rate, cap, shared, accrued, remainder FROM budgets WHERE project = ?");
@@ -109,7 +110,7 @@ static weft_status read_budget(struct database *database, const char *project, s
         budget->rate = statement_integer(select, 0);
         budget->cap = statement_integer(select, 1);
         budget->shared = statement_integer(select, 2) != 0;
-        *accrued = statement_integer(select, 3);
+        budget->accrued = statement_integer(select, 3);
         *remainder = statement_integer(select, 4);
     }
     weft_status status = statement_end(select, error);
@@ -128,13 +129,34 @@ static weft_status read_budget(struct database *database, const char *project, s
     return statement_end(select, error);
 }
 
-weft_status ledger_budget_get(struct database *database, const char *project, struct ledger_budget *budget,
+/* What has accrued since it was posted. `remainder` is what the division left over before, so that many small steps add
+ * up to what one large one gives. */
+static int64_t grown_until(const struct ledger_budget *budget, int64_t now, int64_t *remainder, bool *full)
+{
+    unsigned __int128 grown =
+        (unsigned __int128)budget->rate * (uint64_t)(now - budget->accrued) + (uint64_t)*remainder;
+    unsigned __int128 whole = grown / LEDGER_DAY;
+    int64_t room = budget->cap - (budget->pool + budget->members + budget->held);
+    room = room > 0 ? room : 0;
+    *full = whole > (unsigned __int128)room;
+    *remainder = *full ? 0 : (int64_t)(grown % LEDGER_DAY);
+    return *full ? room : (int64_t)whole;
+}
+
+weft_status ledger_budget_get(struct database *database, const char *project, int64_t now, struct ledger_budget *budget,
                               struct error *error)
 {
-    int64_t accrued, remainder;
+    int64_t remainder = 0;
+    bool full;
     struct registry_project found;
     weft_status status = registry_project_get(database, project, &found, error);
-    return status == WEFT_OK ? read_budget(database, project, budget, &accrued, &remainder, error) : status;
+    if (status == WEFT_OK)
+        status = read_budget(database, project, budget, &remainder, error);
+    if (status == WEFT_OK && budget->limited && now > budget->accrued) {
+        budget->accruing = grown_until(budget, now, &remainder, &full);
+        budget->pool += budget->accruing;
+    }
+    return status;
 }
 
 weft_status ledger_accrue(struct database *database, const char *project, int64_t now, int64_t *added,
@@ -142,22 +164,17 @@ weft_status ledger_accrue(struct database *database, const char *project, int64_
 {
     struct ledger_budget budget;
     struct account source, pool;
-    int64_t accrued = 0, remainder = 0;
-    weft_status status = read_budget(database, project, &budget, &accrued, &remainder, error);
+    int64_t remainder = 0;
+    bool full;
+    weft_status status = read_budget(database, project, &budget, &remainder, error);
     *added = 0;
-    if (status != WEFT_OK || !budget.limited || now <= accrued)
+    if (status != WEFT_OK || !budget.limited || now <= budget.accrued)
         return status;
-    /* With what was left over by the division before, so that many small steps add up to what one large one gives. */
-    unsigned __int128 grown = (unsigned __int128)budget.rate * (uint64_t)(now - accrued) + (uint64_t)remainder;
-    unsigned __int128 whole = grown / LEDGER_DAY;
-    int64_t room = budget.cap - (budget.pool + budget.members + budget.held);
-    room = room > 0 ? room : 0;
-    bool full = whole > (unsigned __int128)room;
-    int64_t amount = full ? room : (int64_t)whole;
+    int64_t amount = grown_until(&budget, now, &remainder, &full);
     struct statement *update =
         database_prepare(database, "UPDATE budgets SET accrued = ?, remainder = ? WHERE project = ?");
     statement_bind_integer(update, now);
-    statement_bind_integer(update, full ? 0 : (int64_t)(grown % LEDGER_DAY));
+    statement_bind_integer(update, remainder);
     statement_bind_text(update, project);
     status = statement_run(update, error);
     if (status != WEFT_OK || amount == 0)
@@ -207,7 +224,7 @@ weft_status ledger_budget_put(struct database *database, const char *project, in
 static weft_status need_budget(struct database *database, const char *project, struct error *error)
 {
     struct ledger_budget budget;
-    weft_status status = ledger_budget_get(database, project, &budget, error);
+    weft_status status = ledger_budget_get(database, project, 0, &budget, error);
     if (status == WEFT_OK && !budget.limited)
         status = error_set(error, WEFT_ERROR_STATE, "project '%s' has no budget; give it one first", project);
     return status;
@@ -258,23 +275,43 @@ static weft_status get_side(struct database *database, const char *project, cons
     return status == WEFT_OK ? get_account(database, "member", project, user, account, error) : status;
 }
 
+#define SIDE_BYTES (PLATFORM_NAME_BYTES + 16)
+
+/* For sentences. */
+static const char *name_side(const char *user, char text[SIDE_BYTES])
+{
+    if (!*user)
+        return "the pool";
+    snprintf(text, SIDE_BYTES, "member '%s'", user);
+    return text;
+}
+
 weft_status ledger_transfer(struct database *database, const char *project, const char *from, const char *to,
                             int64_t amount, const char *actor, const char *detail, int64_t now, struct error *error)
 {
     struct account giver, taker;
+    char giving[SIDE_BYTES], taking[SIDE_BYTES];
+    int64_t added;
     weft_status status = need_budget(database, project, error);
     if (status == WEFT_OK)
         status = registry_role_need(database, project, actor, ROLE_MANAGER, error);
-    if (status == WEFT_OK && (amount <= 0 || amount > LEDGER_MOST || strcmp(from, to) == 0))
-        status = error_set(error, WEFT_ERROR_DATA, "%.1f slot-minutes cannot be moved from '%s' to '%s'",
-                           MINUTES(amount), from, to);
+    if (status == WEFT_OK && strcmp(from, to) == 0)
+        status =
+            error_set(error, WEFT_ERROR_DATA, "%g slot-minutes cannot be moved from %s to %s: that is the same account",
+                      MINUTES(amount), name_side(from, giving), name_side(to, taking));
+    if (status == WEFT_OK && (amount <= 0 || amount > LEDGER_MOST))
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "%g slot-minutes cannot be moved from %s to %s: name an amount above 0, and up to %.0f",
+                           MINUTES(amount), name_side(from, giving), name_side(to, taking), MINUTES(LEDGER_MOST));
+    /* What has accrued is there to be handed on. */
+    if (status == WEFT_OK && !*from)
+        status = ledger_accrue(database, project, now, &added, error);
     if (status != WEFT_OK || (status = get_side(database, project, from, false, &giver, error)) != WEFT_OK ||
         (status = get_side(database, project, to, true, &taker, error)) != WEFT_OK)
         return status;
     if (giver.balance < amount)
-        return error_set(error, WEFT_ERROR_STATE, "%s%s%s of project '%s' has %.1f slot-minutes; %.1f are asked for",
-                         *from ? "member '" : "the pool", from, *from ? "'" : "", project, MINUTES(giver.balance),
-                         MINUTES(amount));
+        return error_set(error, WEFT_ERROR_STATE, "%s of project '%s' has %.1f slot-minutes; %.1f are asked for",
+                         name_side(from, giving), project, MINUTES(giver.balance), MINUTES(amount));
     const struct posting posting = {.kind = "transfer",
                                     .project = project,
                                     .actor = actor,
@@ -353,7 +390,7 @@ static weft_status choose_payer(struct database *database, const char *project, 
     struct ledger_budget budget;
     struct account pool;
     enum role role;
-    weft_status status = ledger_budget_get(database, project, &budget, error);
+    weft_status status = ledger_budget_get(database, project, 0, &budget, error);
     if (status != WEFT_OK)
         return status;
     if (!user || !budget.limited) {

@@ -44,6 +44,8 @@ struct ledger_budget {
     int64_t cap;                        /**< slot-milliseconds */
     bool shared;                        /**< members draw on the pool too, when their own account does not suffice */
     int64_t pool, members, held, spent; /**< balances; `members` is the sum of all of them */
+    int64_t accruing;                   /**< of the pool: what has accrued, and is not posted yet */
+    int64_t accrued;                    /**< until when it is posted */
 };
 
 struct ledger_balance {
@@ -66,6 +68,8 @@ struct ledger_purse {
     int64_t member, pool; /**< balances */
     int64_t most;         /**< that the pool could have if all that is held came back and accrual went on for ever */
     int64_t rate, cap;    /**< as in struct ledger_budget */
+    int64_t accrued;      /**< until when the pool's accrual is posted */
+    int64_t room;         /**< what may accrue from then on, below the cap */
 };
 
 struct ledger_entry {
@@ -82,7 +86,9 @@ struct ledger_entry {
 /** Give the project a budget or change it, by an administrator. What has accrued until now stays. */
 weft_status ledger_budget_put(struct database *database, const char *project, int64_t rate, int64_t cap, bool shared,
                               int64_t now, struct error *error);
-weft_status ledger_budget_get(struct database *database, const char *project, struct ledger_budget *budget,
+
+/** As it is at `now`: with what has accrued since it was last posted. Nothing is posted by that. */
+weft_status ledger_budget_get(struct database *database, const char *project, int64_t now, struct ledger_budget *budget,
                               struct error *error);
 
 /** Post what has accrued until `now`; `*added` may be 0. Costs a posting: once a minute where somebody waits for it,
@@ -136,8 +142,15 @@ weft_status ledger_settle(struct database *database, int64_t run, int64_t epoch,
 weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch, const char *actor, const char *detail,
                           int64_t now, int64_t *refunded, struct error *error);
 
+/** What is posted, which is what attempts can be held for. */
 weft_status ledger_purse_get(struct database *database, const char *project, const char *user,
                              struct ledger_purse *purse, struct error *error);
+
+/** What the pool is at `now`, once that is posted. */
+int64_t ledger_purse_pool(const struct ledger_purse *purse, int64_t now);
+
+/** When the pool has `lacking` more than what is posted; 0: never, or not in ten years. */
+int64_t ledger_purse_when(const struct ledger_purse *purse, int64_t lacking);
 
 /** The names of all projects that have a budget; *list is to be freed. */
 weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NAME_BYTES], size_t *count,

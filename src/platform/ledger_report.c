@@ -29,7 +29,7 @@ weft_status ledger_purse_get(struct database *database, const char *project, con
     struct ledger_budget budget;
     enum role role;
     *purse = (struct ledger_purse){.limited = false};
-    weft_status status = ledger_budget_get(database, project, &budget, error);
+    weft_status status = ledger_budget_get(database, project, 0, &budget, error);
     if (status != WEFT_OK || !budget.limited)
         return status;
     if ((status = registry_role_get(database, project, user, &role, error)) != WEFT_OK)
@@ -40,14 +40,34 @@ weft_status ledger_purse_get(struct database *database, const char *project, con
     statement_bind_text(select, user);
     int64_t member = statement_next(select) ? statement_integer(select, 0) : 0;
     int64_t whole = budget.pool + budget.held, grown = budget.cap - budget.members;
+    int64_t room = grown - whole;
     *purse = (struct ledger_purse){.limited = true,
                                    .draws = budget.shared || role >= ROLE_MANAGER,
                                    .member = member,
                                    .pool = budget.pool,
                                    .most = budget.rate && grown > whole ? grown : whole,
                                    .rate = budget.rate,
-                                   .cap = budget.cap};
+                                   .cap = budget.cap,
+                                   .accrued = budget.accrued,
+                                   .room = room > 0 ? room : 0};
     return statement_end(select, error);
+}
+
+int64_t ledger_purse_pool(const struct ledger_purse *purse, int64_t now)
+{
+    double days = (double)(now - purse->accrued) / (double)LEDGER_DAY;
+    if (days <= 0)
+        return purse->pool;
+    double grown = days * (double)purse->rate;
+    return purse->pool + (grown < (double)purse->room ? (int64_t)grown : purse->room);
+}
+
+int64_t ledger_purse_when(const struct ledger_purse *purse, int64_t lacking)
+{
+    if (purse->rate <= 0 || lacking <= 0 || lacking > purse->room)
+        return 0;
+    double days = (double)lacking / (double)purse->rate;
+    return days > 3650 ? 0 : purse->accrued + (int64_t)(days * (double)LEDGER_DAY) + 1;
 }
 
 weft_status ledger_projects(struct database *database, char (**list)[PLATFORM_NAME_BYTES], size_t *count,

@@ -18,6 +18,7 @@ void budget_json_put(struct json_writer *writer, const char *key, const struct l
     budget_json_put_amount(writer, "cap", budget->cap);
     json_put_bool(writer, "shared", budget->shared);
     budget_json_put_amount(writer, "pool", budget->pool);
+    budget_json_put_amount(writer, "accruing", budget->accruing);
     budget_json_put_amount(writer, "members", budget->members);
     budget_json_put_amount(writer, "held", budget->held);
     budget_json_put_amount(writer, "spent", budget->spent);
@@ -48,7 +49,7 @@ static weft_status answer_budget(struct keeper *keeper, const struct route_call 
     if (status == WEFT_OK) {
         controller_budgets_changed(keeper_controller(keeper));
         keeper_project_changed(keeper, call->project);
-        status = ledger_budget_get(keeper_registry(keeper), call->project, &budget, error);
+        status = ledger_budget_get(keeper_registry(keeper), call->project, keeper_now(), &budget, error);
     }
     if (status == WEFT_OK)
         budget_json_put(answer, NULL, &budget);
@@ -302,7 +303,9 @@ static const struct schema schemas[] = {
         "rate_per_day": {"type": "number"},
         "cap": {"type": "number", "description": "It grows until pool, members and held together are this."},
         "shared": {"type": "boolean", "description": "Members draw on the pool too."},
-        "pool": {"type": "number"}, "members": {"type": "number"},
+        "pool": {"type": "number", "description": "With what has accrued until now."},
+        "accruing": {"type": "number", "description": "Of the pool: what has accrued, and will be posted to the ledger."},
+        "members": {"type": "number"},
         "held": {"type": "number", "description": "For what runs."}, "spent": {"type": "number"}}})},
     {"BudgetRequest", SCHEMA({"type": "object", "required": ["rate_per_day", "cap"], "additionalProperties": false,
         "properties": {"rate_per_day": {"type": "number", "minimum": 0}, "cap": {"type": "number", "minimum": 0},

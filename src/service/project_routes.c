@@ -29,7 +29,7 @@ static weft_status put_use(struct json_writer *writer, struct database *reader, 
     struct ledger_budget budget;
     weft_status status = registry_run_counts(reader, &(struct registry_filter){.project = project}, counts, error);
     if (status == WEFT_OK)
-        status = ledger_budget_get(reader, project, &budget, error);
+        status = ledger_budget_get(reader, project, keeper_now(), &budget, error);
     if (status != WEFT_OK)
         return status;
     for (int state = 0; state < RUN_STATES; state++) {
@@ -121,7 +121,7 @@ static void show_project(struct route_call *call)
         status = put_members(&writer, reader, call->project, &error);
     }
     if (status == WEFT_OK)
-        status = ledger_budget_get(reader, call->project, &budget, &error);
+        status = ledger_budget_get(reader, call->project, keeper_now(), &budget, &error);
     if (status == WEFT_OK)
         budget_json_put(&writer, "budget", &budget);
     json_close(&writer);

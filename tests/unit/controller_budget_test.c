@@ -21,7 +21,7 @@ static void give_budget(struct world *world, double rate, double cap, double poo
 static struct ledger_budget budget_of(struct world *world)
 {
     struct ledger_budget budget;
-    assert_int_equal(ledger_budget_get(world->registry, "vision", &budget, NULL), WEFT_OK);
+    assert_int_equal(ledger_budget_get(world->registry, "vision", 0, &budget, NULL), WEFT_OK);
     return budget;
 }
 
@@ -63,6 +63,26 @@ static void who_cannot_pay_waits_until_enough_has_accrued(void **state)
     assert_int_equal(state_of(&world, poor), RUN_RUNNING);
     pass(&world, BEGIN + 5 * HOUR);
     assert_int_equal(state_of(&world, poor), RUN_SUCCEEDED);
+    check_ledger(&world);
+    close_world(&world);
+}
+
+/* It starts when what is lacking has accrued, and not with the next minute; what is told counts down to that. */
+static void the_moment_it_has_accrued_is_the_moment_it_starts(void **state)
+{
+    struct world world;
+    open_world(&world, 1, 8);
+    give_budget(&world, 1440, 10000, 0); /* one a minute */
+    int64_t run = give(&world, 1, 1, ",\"time_limit\":\"90s\"", MINUTE);
+    pass(&world, BEGIN + 30 * SECOND);
+    assert_why(&world, run, "project 'vision' has 0.5 slot-minutes, and it needs 1.5 to begin");
+    assert_why(&world, run, "accrues in 60 s");
+    pass(&world, BEGIN + 80 * SECOND);
+    assert_int_equal(state_of(&world, run), RUN_QUEUED);
+    assert_why(&world, run, "project 'vision' has 1.3 slot-minutes, and it needs 1.5 to begin");
+    assert_why(&world, run, "accrues in 10 s");
+    pass(&world, BEGIN + 91 * SECOND);
+    assert_int_equal(state_of(&world, run), RUN_RUNNING);
     check_ledger(&world);
     close_world(&world);
 }
@@ -458,6 +478,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_held_is_charged_as_far_as_it_was_used),
         cmocka_unit_test(who_cannot_pay_waits_until_enough_has_accrued),
+        cmocka_unit_test(the_moment_it_has_accrued_is_the_moment_it_starts),
         cmocka_unit_test(who_has_enough_starts_without_an_accrual),
         cmocka_unit_test(what_has_accrued_is_there_at_once),
         cmocka_unit_test(a_grant_starts_at_once_what_it_pays_for),

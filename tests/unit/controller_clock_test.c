@@ -140,7 +140,7 @@ static void nobody_pays_for_time_that_did_not_pass(void **state)
         assert_int_equal(found.state, RUN_SUCCEEDED);
         assert_int_equal(found.epoch, 1);
         assert_in_range(found.served, HOUR - SECOND, HOUR + 3 * SECOND);
-        assert_int_equal(ledger_budget_get(world.registry, "vision", &budget, NULL), WEFT_OK);
+        assert_int_equal(ledger_budget_get(world.registry, "vision", 0, &budget, NULL), WEFT_OK);
         assert_in_range(budget.spent, 59 * LEDGER_SLOT_MINUTE, 61 * LEDGER_SLOT_MINUTE);
         check_ledger(&world);
         close_world(&world);

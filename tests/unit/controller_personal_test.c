@@ -150,7 +150,7 @@ static void no_budget_is_needed(void **state)
     int64_t run = give_own(&world, "bob", "", HOUR);
     pass(&world, BEGIN + 2 * HOUR);
     assert_int_equal(state_of(&world, run), RUN_SUCCEEDED);
-    assert_int_equal(ledger_budget_get(world.registry, "bob", &budget, NULL), WEFT_OK);
+    assert_int_equal(ledger_budget_get(world.registry, "bob", 0, &budget, NULL), WEFT_OK);
     assert_int_equal(budget.spent, HOUR);
     check_ledger(&world);
     close_world(&world);

@@ -24,7 +24,7 @@ static void check_sums(struct database *database)
 static struct ledger_budget budget_of(struct database *database, const char *project)
 {
     struct ledger_budget budget;
-    assert_int_equal(ledger_budget_get(database, project, &budget, NULL), WEFT_OK);
+    assert_int_equal(ledger_budget_get(database, project, 0, &budget, NULL), WEFT_OK);
     return budget;
 }
 
@@ -79,6 +79,48 @@ static void accrues_up_to_the_cap(void **state)
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no project", ledger_budget_put(database, "x", 1, 0, true, 1, &error));
 }
 
+/* What is shown is what would be there if it were posted now, which nothing but what needs it does. */
+static void what_has_accrued_is_shown_without_a_posting(void **state)
+{
+    struct database *database = *state;
+    struct ledger_budget budget;
+    struct ledger_purse purse;
+    struct ledger_entry *entries;
+    size_t count;
+    int64_t added;
+    CHANGE(database, ledger_budget_put(database, "vision", 1440 * MINUTE, 100 * MINUTE, true, 1000, &error));
+    for (int64_t later = 1; later < 3 * 3600000; later = later * 3 + 1) {
+        const int64_t posted = budget_of(database, "vision").pool;
+        assert_int_equal(ledger_budget_get(database, "vision", 1000 + later, &budget, NULL), WEFT_OK);
+        assert_int_equal(budget.pool, later < 100 * MINUTE ? later : 100 * MINUTE);
+        assert_int_equal(budget.accruing, budget.pool - posted);
+        assert_int_equal(ledger_purse_get(database, "vision", "ada", &purse, NULL), WEFT_OK);
+        assert_int_equal(purse.pool, posted);
+        assert_int_equal(ledger_purse_pool(&purse, 1000 + later), budget.pool);
+        if (later % 2)
+            continue;
+        CHANGE(database, ledger_accrue(database, "vision", 1000 + later, &added, &error));
+        assert_int_equal(added, budget.accruing);
+        assert_int_equal(budget_of(database, "vision").accruing, 0);
+    }
+    /* When there is so much more, it is there, and not a moment before. */
+    CHANGE(database, ledger_budget_put(database, "vision", 7 * MINUTE + 1, 1000 * MINUTE, true, 4 * 3600000, &error));
+    assert_int_equal(ledger_purse_get(database, "vision", "ada", &purse, NULL), WEFT_OK);
+    for (int64_t lacking = 1; lacking <= purse.room; lacking *= 3) {
+        const int64_t when = ledger_purse_when(&purse, lacking);
+        assert_true(when > purse.accrued);
+        assert_true(ledger_purse_pool(&purse, when) >= purse.pool + lacking);
+        assert_true(ledger_purse_pool(&purse, when - 2) < purse.pool + lacking);
+    }
+    assert_int_equal(ledger_purse_when(&purse, purse.room + 1), 0);
+    /* Who hands it on has it, and the ledger says where it came from. */
+    CHANGE(database,
+           ledger_transfer(database, "vision", "", "bob", MINUTE, "ada", "", 4 * 3600000 + LEDGER_DAY, &error));
+    assert_int_equal(ledger_entries(database, "vision", 0, 10, &entries, &count, NULL), WEFT_OK);
+    assert_true(count >= 4 && strcmp(entries[0].kind, "transfer") == 0 && strcmp(entries[2].kind, "accrual") == 0);
+    free(entries);
+}
+
 static void who_may_move_what(void **state)
 {
     struct database *database = *state;
@@ -99,8 +141,9 @@ static void who_may_move_what(void **state)
         {"", "bob", "carl", 1, WEFT_ERROR_STATE, "needs a manager"},
         {"", "eve", "ada", 1, WEFT_ERROR_STATE, "needs a member"},
         {"", "carl", "ada", 1, WEFT_ERROR_STATE, "needs a member"},
-        {"", "", "ada", 1, WEFT_ERROR_DATA, "cannot be moved"},
-        {"", "bob", "ada", 0, WEFT_ERROR_DATA, "cannot be moved"},
+        {"", "", "ada", 1, WEFT_ERROR_DATA, "cannot be moved from the pool to the pool: that is the same account"},
+        {"", "bob", "ada", 0, WEFT_ERROR_DATA,
+         "0 slot-minutes cannot be moved from the pool to member 'bob': name an amount above 0"},
         {"", "bob", "ada", -5, WEFT_ERROR_DATA, "cannot be moved"},
         {"", "bob", "ada", INT64_MAX, WEFT_ERROR_DATA, "cannot be moved"},
         {"", "bob", "ada", 11 * MINUTE, WEFT_ERROR_STATE, "the pool of project 'vision' has 10.0 slot-minutes; 11.0"},
@@ -383,6 +426,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         registry_test(accrues_up_to_the_cap),
+        registry_test(what_has_accrued_is_shown_without_a_posting),
         registry_test(who_may_move_what),
         registry_test(a_run_is_held_settled_and_refunded),
         registry_test(what_somebody_has_who_leaves_goes_to_the_pool),
