@@ -61,10 +61,25 @@ static bool append(struct node_output *output, enum journal_kind kind, uint32_t 
     return true;
 }
 
-/* Whether a line without its rank is metrics that a program may report; `size` loses blanks at its end. */
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Blanks that a line begins with. */
+static size_t blanks_of(const char *line, size_t size)
+{
+    size_t blanks = 0;
+    while (blanks < size && is_blank(line[blanks]))
+        blanks++;
+    return blanks;
+}
+
+/* Whether a line without its rank, and what it begins with, is metrics that a program may report; `size` loses blanks
+ * at its end. */
 static bool is_metrics(struct metric_line *metrics, const char *line, size_t *size)
 {
-    while (*size > 0 && (line[*size - 1] == ' ' || line[*size - 1] == '\r' || line[*size - 1] == '\n'))
+    while (*size > 0 && is_blank(line[*size - 1]))
         --*size;
     if (*size < 2 || line[0] != '{' || line[*size - 1] != '}' || !metric_line_read(line, *size, metrics))
         return false;
@@ -74,8 +89,8 @@ static bool is_metrics(struct metric_line *metrics, const char *line, size_t *si
     return false;
 }
 
-/* Whether a line of standard output whose end is yet to come may be metrics: whatever its rank is, it goes on with a
- * brace, or may do so. Only that rank's beginning may be there. */
+/* Whether a line of standard output whose end is yet to come may be metrics: whatever its rank is, it goes on with
+ * blanks and a brace, or may do so. Only that rank's beginning may be there. */
 static bool may_be_metrics(const char *text, size_t size)
 {
     static const char begin[] = "[rank ";
@@ -84,7 +99,8 @@ static bool may_be_metrics(const char *text, size_t size)
     node_output_rank(text, size, &prefix);
     if (prefix == 0 && memcmp(text, begin, known) == 0 && !memchr(text, ']', size))
         return true;
-    return prefix == size || text[prefix] == '{';
+    const size_t at = prefix + blanks_of(text + prefix, size - prefix);
+    return at == size || text[at] == '{';
 }
 
 /* Take the whole lines of a stream. */
@@ -98,6 +114,7 @@ static bool take_lines(struct node_output *output, int index)
     while (at < size && (end = memchr(text + at, '\n', size - at))) {
         size_t length = (size_t)(end - (text + at)) + 1, prefix = 0;
         uint32_t own = stream->continued ? stream->rank : node_output_rank(text + at, length, &prefix);
+        prefix += blanks_of(text + at + prefix, length - prefix);
         size_t inner = length - prefix;
         bool metrics = index == 0 && !stream->continued && is_metrics(&output->line, text + at + prefix, &inner);
         stream->continued = false;
@@ -136,6 +153,24 @@ static bool take_rest(struct node_output *output, int index)
     return any;
 }
 
+/* The stream has ended: what is left is a whole line, though nothing ends it. */
+static bool take_last(struct node_output *output, int index)
+{
+    struct node_stream *stream = &output->streams[index];
+    const char *text = (const char *)buffer_begin(&stream->line);
+    size_t size = buffer_size(&stream->line), prefix;
+    if (index != 0 || stream->continued || size == 0)
+        return take_rest(output, index);
+    const uint32_t rank = node_output_rank(text, size, &prefix);
+    prefix += blanks_of(text + prefix, size - prefix);
+    size_t inner = size - prefix;
+    if (!is_metrics(&output->line, text + prefix, &inner))
+        return take_rest(output, index);
+    bool any = append(output, JOURNAL_METRICS, (uint32_t)index + 1, rank, text + prefix, inner);
+    buffer_consume(&stream->line, size);
+    return any;
+}
+
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
 bool node_output_read(struct node_output *output, int index)
@@ -150,7 +185,7 @@ bool node_output_read(struct node_output *output, int index)
     if (n <= 0) {
         close(stream->descriptor);
         stream->descriptor = -1;
-        return take_rest(output, index);
+        return take_last(output, index);
     }
     stream->line.end += (size_t)n;
     bool any = take_lines(output, index);
@@ -285,7 +320,7 @@ void node_output_close(struct node_output *output)
 {
     take_last_metrics(output);
     for (int i = 0; i < 2; i++) {
-        take_rest(output, i);
+        take_last(output, i);
         if (output->streams[i].descriptor >= 0)
             close(output->streams[i].descriptor);
         output->streams[i].descriptor = -1;

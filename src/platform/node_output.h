@@ -4,9 +4,9 @@
  *
  * Whole lines that follow each other and name the same rank ("[rank 3] ..." or "[rank 3 host] ...", as `weft run`
  * writes them) become one JOURNAL_OUTPUT, as they are. A line of standard output that is metrics
- * (insight/metric_lines.h), with or without a rank before it, becomes a JOURNAL_METRICS without that rank and without
- * its newline, and no output; other JSON, as programs log it, stays output, and so do metrics whose names are all kept
- * for what is measured. Each line of the file that WEFT_METRICS names becomes a JOURNAL_METRICS.
+ * (insight/metric_lines.h), with or without a rank or blanks before it, becomes a JOURNAL_METRICS without these and
+ * without its newline, and no output; other JSON, as programs log it, stays output, and so do metrics whose names are
+ * all kept for what is measured. Each line of the file that WEFT_METRICS names becomes a JOURNAL_METRICS.
  *
  * A line without an end waits for it, half a second after its first bytes or until it has 64 KiB, and is then output in
  * pieces. On standard output one that may become metrics waits for as long as it takes: programs whose output goes to a

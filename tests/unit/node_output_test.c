@@ -135,6 +135,42 @@ static void half_a_point_waits_for_the_other_half(void **state)
     }
 }
 
+/* It is a point where it is, and is not shown as well. */
+static void a_point_may_begin_with_blanks_and_lack_its_end(void **state)
+{
+    static const char *const lines[] = {"  {\"step\": 1, \"loss\": 1}\n", "\t{\"step\": 1, \"loss\": 1} \n",
+                                        "[rank 7]  {\"step\": 1, \"loss\": 1}\n", "{\"step\": 1, \"loss\": 1}",
+                                        "[rank 7]   {\"step\": 1, \"loss\": 1}"};
+    struct place place;
+    char text[200];
+    for (int closed = 0; closed < 2; closed++)
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+            open_place(&place);
+            print(&place, lines[i]);
+            poll(NULL, 0, 600);
+            node_output_tick(&place.output);
+            if (closed) { /* by the program; else its agent ends first */
+                close(place.write);
+                node_output_read(&place.output, 0);
+                place.write = open("/dev/null", O_WRONLY | O_CLOEXEC);
+            } else {
+                node_output_close(&place.output);
+            }
+            assert_int_equal(points_of(&place, text, sizeof text), 1);
+            assert_string_equal(text, "");
+            close_place(&place);
+        }
+    /* What is none stays as it is. */
+    open_place(&place);
+    print(&place, "  {\"loss\": 1}\n\n   \n {");
+    close(place.write);
+    node_output_read(&place.output, 0);
+    place.write = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    assert_int_equal(points_of(&place, text, sizeof text), 0);
+    assert_string_equal(text, "  {\"loss\": 1}\n\n   \n; {;");
+    close_place(&place);
+}
+
 /* Half a second, from its own first bytes on. */
 static void a_rest_of_text_is_shown_in_time(void **state)
 {
@@ -162,6 +198,7 @@ int main(void)
         cmocka_unit_test(a_turn_takes_a_bounded_piece),
         cmocka_unit_test(closing_takes_all_turns),
         cmocka_unit_test(half_a_point_waits_for_the_other_half),
+        cmocka_unit_test(a_point_may_begin_with_blanks_and_lack_its_end),
         cmocka_unit_test(a_rest_of_text_is_shown_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
