@@ -29,6 +29,7 @@ struct client {
     struct channel *channel; /* NULL: not connected */
     char *input;             /* of INPUT_BYTES, of which begin..end are to be read */
     size_t begin, end;
+    bool answered; /* it has spoken HTTP before */
     /* The reply that is being read. */
     char *head;
     struct message message;
@@ -180,8 +181,9 @@ static weft_status tell(const struct client *client, const struct error *why, st
                          client->reply_seconds);
     if (why->status != WEFT_ERROR_NETWORK)
         return error_set(error, why->status, "%s", why->text);
-    return error_set(error, why->status, "the exchange with the Weft server at %s failed: %s", client->server,
-                     why->text);
+    return error_set(error, why->status, "the exchange with the Weft server at %s failed: %s%s", client->server,
+                     why->text,
+                     client->tls || client->answered ? "" : "; if it speaks TLS, its address begins with https://");
 }
 
 static weft_status send_request(struct client *client, const struct client_request *request, struct error *error)
@@ -259,6 +261,7 @@ static weft_status read_head(struct client *client, const char *method, struct e
             message_read_reply(client->head, size, strcmp(method, "HEAD") == 0, &client->message, &why) != WEFT_OK)
             return error_set(error, WEFT_ERROR_NETWORK, "what it answers is not HTTP/1.1: %s",
                              *why.text ? why.text : "it holds a NUL");
+        client->answered = true;
     } while (client->message.status < 200 && client->message.status != 101);
     client->chunks = (struct chunks){0};
     client->left = client->message.framing == MESSAGE_LENGTH ? client->message.length : 0;

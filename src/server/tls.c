@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct tls {
@@ -38,6 +39,22 @@ static weft_status make(const SSL_METHOD *method, struct tls **tls, struct error
     return WEFT_OK;
 }
 
+/* A key that others may read or write is no secret. Its group may read it: that is how machines hand keys to servers.
+ */
+static weft_status check_key(const char *key, struct error *error)
+{
+    struct stat kind;
+    if (stat(key, &kind) != 0)
+        return error_system(error, "cannot read the key '%s'", key);
+    if (kind.st_mode & 007)
+        return error_set(
+            error, WEFT_ERROR_DATA,
+            "the key '%s' is open to everybody on this machine (mode %04o): chmod o= '%s', and take another "
+            "key if somebody may have read it",
+            key, (unsigned)(kind.st_mode & 07777), key);
+    return WEFT_OK;
+}
+
 weft_status tls_server(const char *certificate, const char *key, struct tls **tls, struct error *error)
 {
     struct tls *made = NULL;
@@ -56,6 +73,8 @@ weft_status tls_server(const char *certificate, const char *key, struct tls **tl
     else if (SSL_CTX_use_PrivateKey_file(made->context, key, SSL_FILETYPE_PEM) != 1)
         status = error_set(error, WEFT_ERROR_DATA, "'%s' is not the key, in PEM form, of the certificate in '%s': %s",
                            key, certificate, tls_reason(reason, sizeof reason));
+    else
+        status = check_key(key, error);
     if (status != WEFT_OK) {
         tls_free(made);
         return status;
