@@ -28,6 +28,22 @@ static const char *find_escaped_nul(const char *text, size_t size)
     return NULL;
 }
 
+/* Whether a text ends within a string, a list or an object. */
+static bool is_cut_short(const char *text, size_t size)
+{
+    bool quoted = false;
+    int64_t depth = 0;
+    for (size_t i = 0; i < size; i++) {
+        if (quoted && text[i] == '\\')
+            i++;
+        else if (text[i] == '"')
+            quoted = !quoted;
+        else if (!quoted)
+            depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
+    }
+    return quoted || depth > 0;
+}
+
 weft_status json_parse(const char *text, size_t size, const char *where, cJSON **root, struct error *error)
 {
     const char *end = NULL, *nul = find_escaped_nul(text, size);
@@ -37,6 +53,9 @@ weft_status json_parse(const char *text, size_t size, const char *where, cJSON *
     cJSON *tree = cJSON_ParseWithLengthOpts(text, size, &end, false);
     if (!tree) {
         size_t at = end && end >= text && end <= text + size ? (size_t)(end - text) : 0;
+        if (at + 1 >= size && is_cut_short(text, size)) /* the parser stands at the last byte then */
+            return error_set(error, WEFT_ERROR_DATA, "%s is no valid JSON: it ends, at byte %zu, before it is complete",
+                             where, size);
         return error_set(error, WEFT_ERROR_DATA, "%s is no valid JSON: it goes wrong at byte %zu of %zu", where, at,
                          size);
     }

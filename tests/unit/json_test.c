@@ -185,6 +185,26 @@ static void files(void **state)
     file_remove_tree(folder, NULL);
 }
 
+/* Where a text goes wrong, or that it is its end that is missing. */
+static void what_is_wrong_with_a_text(void **state)
+{
+    static const struct {
+        const char *text, *words;
+    } bad[] = {{"{", "it ends, at byte 1, before it is complete"},
+               {"{\"a\":[1,{\"b\":2}", "it ends, at byte 15, before it is complete"},
+               {"{\"a\":\"}", "it ends, at byte 7, before it is complete"},
+               {"[1,]", "it goes wrong at byte 3 of 4"},
+               {"{\"a\":x}", "it goes wrong at byte 5 of 7"},
+               {"{\"a\":\"\\\"}\"]", "it goes wrong at byte 10 of 11"}};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        cJSON *root = NULL;
+        struct error error = {0};
+        assert_int_equal(json_parse(bad[i].text, strlen(bad[i].text), "it", &root, &error), WEFT_ERROR_DATA);
+        if (!strstr(error.text, bad[i].words))
+            fail_msg("%s: %s", bad[i].text, error.text);
+    }
+}
+
 static void printing(void **state)
 {
     char printed[64] = "";
@@ -222,6 +242,7 @@ int main(void)
         cmocka_unit_test(a_nul_in_a_text_is_refused),
         cmocka_unit_test(what_is_no_json),
         cmocka_unit_test(files),
+        cmocka_unit_test(what_is_wrong_with_a_text),
         cmocka_unit_test(printing),
         cmocka_unit_test(too_deep_is_refused),
     };
