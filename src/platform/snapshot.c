@@ -27,6 +27,7 @@
 /* A snapshot being taken. */
 struct taking {
     const char *store, *folder;
+    const char *named; /* the folder as it stands before a slash */
     struct snapshot_limits limits;
     bool foreign; /* the folder is not trusted */
     uid_t holder; /* of the folder */
@@ -60,7 +61,7 @@ static weft_status hash_file(struct taking *taking, int file, const char *path, 
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            status = error_system(error, "cannot read '%s/%s'", taking->folder, path);
+            status = error_system(error, "cannot read '%s/%s'", taking->named, path);
         if (n <= 0)
             break;
         sha256_update(&state, taking->piece, (size_t)n);
@@ -199,8 +200,8 @@ static weft_status check_holder(const struct taking *taking, int file, const cha
     if (fstat(file, &there) == 0 && there.st_uid == taking->holder)
         return WEFT_OK;
     return error_set(error, WEFT_ERROR_STATE,
-                     "'%s/%s' is no file of the run's own account (user %u): no snapshot is taken of it",
-                     taking->folder, path, (unsigned)taking->holder);
+                     "'%s/%s' is no file of the run's own account (user %u): no snapshot is taken of it", taking->named,
+                     path, (unsigned)taking->holder);
 }
 
 static weft_status take_file(struct taking *taking, int parent, const char *name, const char *path, struct error *error)
@@ -209,7 +210,7 @@ static weft_status take_file(struct taking *taking, int parent, const char *name
     bool same = false;
     int file = openat(parent, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0)
-        return error_system(error, "cannot read '%s/%s'", taking->folder, path);
+        return error_system(error, "cannot read '%s/%s'", taking->named, path);
     weft_status status = WEFT_OK;
     for (int attempt = 0; status == WEFT_OK && !same && attempt < TRIES; attempt++) {
         struct stat before, after;
@@ -217,8 +218,7 @@ static weft_status take_file(struct taking *taking, int parent, const char *name
         if ((status = check_holder(taking, file, path, error)) != WEFT_OK)
             break;
         if (fstat(file, &before) != 0 || !S_ISREG(before.st_mode)) {
-            status =
-                error_set(error, WEFT_ERROR_SYSTEM, "'%s/%s' is no file any more: try again", taking->folder, path);
+            status = error_set(error, WEFT_ERROR_SYSTEM, "'%s/%s' is no file any more: try again", taking->named, path);
             break;
         }
         entry.kind = before.st_mode & 0111 ? 'x' : 'f';
@@ -239,7 +239,7 @@ static weft_status take_file(struct taking *taking, int parent, const char *name
     if (status == WEFT_OK && !same)
         status = error_set(error, WEFT_ERROR_SYSTEM,
                            "'%s/%s' changes while it is read; stop what writes to it, or name it in " IGNORE_FILE,
-                           taking->folder, path);
+                           taking->named, path);
     if (status != WEFT_OK)
         return status;
     taking->snapshot.files++;
@@ -253,7 +253,7 @@ static weft_status take_link(struct taking *taking, int parent, const char *name
     char target[FILE_PATH_BYTES];
     ssize_t length = readlinkat(parent, name, target, sizeof target - 1);
     if (length <= 0)
-        return error_system(error, "cannot read the link '%s/%s'", taking->folder, path);
+        return error_system(error, "cannot read the link '%s/%s'", taking->named, path);
     target[length] = '\0';
     struct snapshot_entry entry = {.kind = 'l', .path = path, .target = target};
     snapshot_list_put(&taking->list, &entry);
@@ -284,7 +284,7 @@ static weft_status list_names(struct taking *taking, int folder, const char *pat
     int again = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = again >= 0 ? fdopendir(again) : NULL;
     if (!listing) {
-        error_system(error, "cannot read the folder '%s/%s'", taking->folder, path);
+        error_system(error, "cannot read the folder '%s/%s'", taking->named, path);
         if (again >= 0)
             close(again);
         return WEFT_ERROR_SYSTEM;
@@ -326,7 +326,7 @@ static weft_status take_entry(struct taking *taking, int parent, const char *nam
 {
     struct stat status;
     if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot look at '%s/%s'", taking->folder, path);
+        return errno == ENOENT ? WEFT_OK : error_system(error, "cannot look at '%s/%s'", taking->named, path);
     bool folder = S_ISDIR(status.st_mode);
     if (folder && status.st_dev == taking->store_status.st_dev && status.st_ino == taking->store_status.st_ino)
         return WEFT_OK;
@@ -348,11 +348,11 @@ static weft_status take_entry(struct taking *taking, int parent, const char *nam
     if (!folder)
         return take_file(taking, parent, name, path, error);
     if (depth >= DEPTH_MOST)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s/%s': folders nest deeper than %d", taking->folder, path,
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s/%s': folders nest deeper than %d", taking->named, path,
                          DEPTH_MOST);
     int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (inner < 0)
-        return error_system(error, "cannot read the folder '%s/%s'", taking->folder, path);
+        return error_system(error, "cannot read the folder '%s/%s'", taking->named, path);
     snapshot_list_put(&taking->list, &(struct snapshot_entry){.kind = 'd', .path = path});
     taking->snapshot.folders++;
     weft_status result = take_folder(taking, inner, path, depth + 1, error);
@@ -484,6 +484,7 @@ static weft_status open_store(struct taking *taking, struct error *error)
 static weft_status take(struct taking *taking, struct snapshot *snapshot, struct error *error)
 {
     const char *folder = taking->folder;
+    taking->named = strcmp(folder, "/") == 0 ? "" : folder;
     if (!taking->limits.bytes)
         taking->limits.bytes = SNAPSHOT_BYTES_MOST;
     if (!taking->limits.file_bytes)
