@@ -177,6 +177,22 @@ static weft_status follow(struct reading *reading, int *exit_code, struct error 
     return status;
 }
 
+/* Why there is nothing to see: who looks for a loss looks here first, and who looks for a rank may have mistaken it. */
+static void tell_nothing(const struct reading *reading)
+{
+    char rank[32] = "", node[32] = "";
+    if (chosen.rank != NONE)
+        snprintf(rank, sizeof rank, " of rank %" PRId64, chosen.rank);
+    if (chosen.node != NONE)
+        snprintf(node, sizeof node, " of node %" PRId64, chosen.node);
+    if (*rank || *node || chosen.search)
+        fprintf(stderr, "weft: run %" PRId64 " has printed no line%s%s%s%s%s\n", reading->run, rank, node,
+                chosen.search ? " with '" : "", chosen.search ? chosen.search : "", chosen.search ? "' in it" : "");
+    else
+        fprintf(stderr, "weft: run %" PRId64 " has printed nothing, or only metrics: weft metrics %" PRId64 "\n",
+                reading->run, reading->run);
+}
+
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
 static weft_status print(struct reading *reading, const char *word, int *exit_code, struct error *error)
@@ -198,10 +214,8 @@ static weft_status print(struct reading *reading, const char *word, int *exit_co
         status = follow(reading, exit_code, error);
     else
         status = chosen.last == NONE ? print_all(reading, error) : print_last(reading, error);
-    const bool all = chosen.rank == NONE && chosen.node == NONE && !chosen.search && chosen.last != 0;
-    if (status == WEFT_OK && reading->epoch > 0 && all && !reading->any) /* who looks for a loss looks here first */
-        fprintf(stderr, "weft: run %" PRId64 " has printed nothing, or only metrics: weft metrics %" PRId64 "\n",
-                reading->run, reading->run);
+    if (status == WEFT_OK && reading->epoch > 0 && chosen.last != 0 && !reading->any)
+        tell_nothing(reading);
     cJSON_Delete(object);
     return status;
 }
