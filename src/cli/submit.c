@@ -53,6 +53,20 @@ static weft_status choose_project(const struct platform *platform, const char **
     return platform_name_check(*project, "the project", error);
 }
 
+/* Who may make it, and how, where no project's name is near. */
+static weft_status tell_unknown(struct platform *platform, const char *project, struct error *error)
+{
+    const weft_status status = platform_project_unknown(platform, project, error);
+    char sentence[ERROR_TEXT_BYTES];
+    if (!strstr(error->text, "or none that you may see"))
+        return status;
+    snprintf(sentence, sizeof sentence, "%s", error->text);
+    error_clear(error);
+    return error_set(error, status, "%s; %s 'weft project make %s'", sentence,
+                     field_true(platform->server, "administrator") ? "to make it:" : "an administrator makes it with",
+                     project);
+}
+
 static weft_status submit(struct command_call *call, struct platform *platform, struct error *error)
 {
     static char *const sleeping[] = {(char *)"sleep", (char *)"infinity", NULL};
@@ -83,7 +97,7 @@ static weft_status submit(struct command_call *call, struct platform *platform, 
      * that is not what is wrong. */
     return status == WEFT_OK || !field_true(platform->server, "tokens") || strcmp(project, platform->user) == 0
                ? status
-               : platform_project_unknown(platform, project, error);
+               : tell_unknown(platform, project, error);
 }
 
 static weft_status run(struct command_call *call, struct error *error)
