@@ -46,6 +46,17 @@ weft_status metric_rows_find(struct database *database, const struct metric_key 
     return status;
 }
 
+weft_status metric_rows_last_run(struct database *database, int64_t *run, struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT max(0, ifnull((SELECT max(run) FROM metric_run), 0),"
+                                                          " ifnull((SELECT max(run) FROM metric_mark), 0))");
+    const int64_t found = statement_next(select) ? statement_integer(select, 0) : 0;
+    const weft_status status = statement_end(select, error);
+    if (status == WEFT_OK)
+        *run = found;
+    return status;
+}
+
 static weft_status count_in(struct database *database, const struct metric_key *key, int64_t most, struct error *error)
 {
     struct statement *count = database_prepare(database, "INSERT INTO metric_run VALUES (?, 1) ON CONFLICT (run) DO "

@@ -45,6 +45,9 @@ extern const struct database_schema metric_rows_schema;
 weft_status metric_rows_find(struct database *database, const struct metric_key *key, int64_t *series,
                              struct error *error);
 
+/** The largest number of a run that anything is kept of, 0 if there is none. */
+weft_status metric_rows_last_run(struct database *database, int64_t *run, struct error *error);
+
 /** Make it. Errors: DATA if its run has `most` already. */
 weft_status metric_rows_make(struct database *database, const struct metric_key *key, int64_t most, int64_t *series,
                              struct error *error);

@@ -26,6 +26,11 @@ struct metric_store {
     bool held;            /* a record is being taken */
 };
 
+weft_status metric_store_last_run(struct metric_store *store, int64_t *run, struct error *error)
+{
+    return metric_rows_last_run(store->database, run, error);
+}
+
 struct database *metric_store_database(struct metric_store *store)
 {
     return store->database;

@@ -105,6 +105,9 @@ bool metric_store_is_in_trouble(const struct metric_store *store);
  */
 weft_status metric_store_forget(struct metric_store *store, int64_t run, bool *left, struct error *error);
 
+/** The largest number of a run that anything is kept of, 0 if there is none. Errors: those of the database. */
+weft_status metric_store_last_run(struct metric_store *store, int64_t *run, struct error *error);
+
 /** Its database, for reading. */
 struct database *metric_store_database(struct metric_store *store);
 

@@ -19,6 +19,8 @@
  * - A node that is ended before its command began has no JOURNAL_STARTED, and the exit code 75 ("run me again"):
  * nothing but a program says that it has ended well.
  * - Attempts go on without the caller, and attempts() names them to one that returns.
+ * - An engine belongs to one platform, a registry: an attempt that another one has left is not known here, whatever its
+ *   run's number, and never taken for one of this platform. attempts() tells of it, so that it can be ended by stop().
  * - An engine does not judge: that one node has ended does not end the others. Its caller stops them.
  *
  * Times are in milliseconds. An engine belongs to one thread at a time; no function waits for a program, a network or a
@@ -101,7 +103,7 @@ struct engine_node {
 
 /** What is given out of a call; false ends the call early, with WEFT_OK. Pointers are valid until it returns. */
 typedef bool engine_record_visit(void *context, const struct journal_record *record);
-typedef bool engine_attempt_visit(void *context, const struct attempt *attempt, uint32_t nodes);
+typedef bool engine_attempt_visit(void *context, const struct attempt *attempt, uint32_t nodes, bool own);
 typedef bool engine_node_visit(void *context, const struct engine_node *node);
 typedef bool engine_host_visit(void *context, const struct engine_host *host);
 typedef bool engine_heard_visit(void *context, const struct attempt *attempt, uint32_t node);
@@ -146,7 +148,8 @@ struct engine {
     /** The nodes because of which the descriptor is readable. NULL where there is no descriptor: any may have more. */
     weft_status (*heard)(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error);
 
-    /** Every attempt that was started and not forgotten. */
+    /** Every attempt that was started and not forgotten; those of other platforms are not `own`. nodes() and stop() may
+     * be called of each. */
     weft_status (*attempts)(struct engine *engine, engine_attempt_visit *visit, void *context, struct error *error);
 
     /** The nodes of an attempt. */

@@ -56,7 +56,7 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
     weft_status status = node_folder(node->folder, local->folder, attempt, number, error);
     if (status == WEFT_OK)
         status = file_join(order, node->folder, "order", error);
-    if (status == WEFT_OK && !file_exists(order))
+    if (status == WEFT_OK && (!file_exists(order) || !local_order_is_own(local, node->folder)))
         status = unknown(attempt, error);
     if (status == WEFT_OK)
         status = local_nodes_add(&local->nodes, node, error);
@@ -127,6 +127,8 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
     struct engine_local *local = local_of(engine);
     weft_status status = local_order_check(local, order, error);
     if (status == WEFT_OK)
+        status = local_order_make_room(local, &order->attempt, error);
+    if (status == WEFT_OK)
         status = node_fence_raise(local->folder, &order->attempt, error);
     if (status == WEFT_OK) /* all orders before the first agent: what is complete is started whole */
         status = local_order_write(local, order, error);
@@ -164,10 +166,19 @@ static weft_status count_nodes(struct engine_local *local, const struct attempt 
     return unknown(attempt, error);
 }
 
-static weft_status stop_node(struct local_node *node, enum engine_end how, uint64_t grace, struct error *error)
+/* The folder of a node that was ordered, whichever platform's it is. */
+static bool find_order(const struct engine_local *local, const struct attempt *attempt, uint32_t number,
+                       char folder[FILE_PATH_BYTES])
+{
+    char order[FILE_PATH_BYTES];
+    return node_folder(folder, local->folder, attempt, number, NULL) == WEFT_OK &&
+           file_join(order, folder, "order", NULL) == WEFT_OK && file_exists(order);
+}
+
+static weft_status stop_node(const char *folder, enum engine_end how, uint64_t grace, struct error *error)
 {
     struct node_order order;
-    weft_status status = node_order_load(node->folder, &order, error);
+    weft_status status = node_order_load(folder, &order, error);
     if (status != WEFT_OK)
         return status;
     struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
@@ -175,9 +186,9 @@ static weft_status stop_node(struct local_node *node, enum engine_end how, uint6
                                                         : SIGKILL,
                              grace ? grace : order.grace};
     node_order_free(&order);
-    status = node_stop_save(&stop, node->folder, error);
-    if (status == WEFT_OK && node_agent_life(node->folder, NULL) == NODE_LIVES)
-        (void)node_wake(node->folder, NULL); /* or it finds the order by itself */
+    status = node_stop_save(&stop, folder, error);
+    if (status == WEFT_OK && node_agent_life(folder, NULL) == NODE_LIVES)
+        (void)node_wake(folder, NULL); /* or it finds the order by itself */
     return status;
 }
 
@@ -188,10 +199,10 @@ static weft_status local_stop(struct engine *engine, const struct attempt *attem
     uint32_t nodes;
     weft_status status = count_nodes(local, attempt, &nodes, error), first = status;
     for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
-        struct local_node *node;
-        if (find_node(local, attempt, i, &node, NULL) != WEFT_OK)
+        char folder[FILE_PATH_BYTES];
+        if (!find_order(local, attempt, i, folder))
             continue; /* it was never ordered, and by this one's epoch never will be */
-        weft_status told = stop_node(node, how, grace, first == WEFT_OK ? error : NULL);
+        weft_status told = stop_node(folder, how, grace, first == WEFT_OK ? error : NULL);
         first = first == WEFT_OK ? told : first; /* the others are told nevertheless */
     }
     return first;
@@ -345,6 +356,12 @@ static weft_status local_heard(struct engine *engine, engine_heard_visit *visit,
 
 /* ---- what there is ---------------------------------------------------------------------------------------------- */
 
+static bool is_own_attempt(const struct engine_local *local, const struct attempt *attempt)
+{
+    char folder[FILE_PATH_BYTES];
+    return node_folder(folder, local->folder, attempt, 0, NULL) != WEFT_OK || local_order_is_own(local, folder);
+}
+
 static weft_status local_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,
                                   struct error *error)
 {
@@ -367,7 +384,7 @@ static weft_status local_attempts(struct engine *engine, engine_attempt_visit *v
                 continue;
             attempt.epoch = (uint64_t)number;
             if (count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
-                more = visit(context, &attempt, nodes);
+                more = visit(context, &attempt, nodes, is_own_attempt(local, &attempt));
         }
         if (epochs)
             closedir(epochs);
@@ -384,14 +401,14 @@ static weft_status local_nodes(struct engine *engine, const struct attempt *atte
     weft_status status = count_nodes(local, attempt, &nodes, error);
     bool more = true;
     for (uint32_t i = 0; status == WEFT_OK && more && i < nodes; i++) {
-        struct local_node *node;
+        char folder[FILE_PATH_BYTES];
         struct node_order order;
-        if (find_node(local, attempt, i, &node, NULL) != WEFT_OK)
+        if (!find_order(local, attempt, i, folder))
             continue;
-        status = node_order_load(node->folder, &order, error);
+        status = node_order_load(folder, &order, error);
         if (status != WEFT_OK)
             break;
-        enum node_life life = node_agent_life(node->folder, NULL);
+        enum node_life life = node_agent_life(folder, NULL);
         struct engine_node told = {i, nodes, order.host,
                                    life == NODE_LIVES       ? ENGINE_NODE_RUNNING
                                    : life == NODE_NOT_BEGUN ? ENGINE_NODE_STARTING
@@ -445,7 +462,7 @@ static weft_status local_forget(struct engine *engine, const struct attempt *att
     char folder[FILE_PATH_BYTES];
     uint32_t nodes;
     weft_status status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
-    if (status == WEFT_OK && !file_is_folder(folder))
+    if (status == WEFT_OK && (!file_is_folder(folder) || !is_own_attempt(local, attempt)))
         return WEFT_OK;
     if (count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
         nodes = ATTEMPT_NODES_MOST; /* this was begun before, and cut short */
@@ -577,6 +594,7 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         .forget = local_forget,
         .close = local_close,
     };
+    local->adopts = config->adopts;
     local->notices = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     struct epoll_event event = {.events = EPOLLIN};
     weft_status status = WEFT_OK;
@@ -585,6 +603,9 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         status = error_system(error, "cannot watch for agents");
     else if (!copy_config(local, config))
         status = error_memory(error, sizeof *local, "the local engine");
+    else if (snprintf(local->platform, sizeof local->platform, "%s", config->platform ? config->platform : "") >=
+             (int)sizeof local->platform)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.60s' is no name of a platform", config->platform);
     else if (config->folder[0] != '/' ||
              snprintf(local->folder, sizeof local->folder, "%s", config->folder) >= (int)sizeof local->folder)
         status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s' is no absolute path", config->folder);

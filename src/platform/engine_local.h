@@ -13,6 +13,9 @@
  * another user, that one's processes can reach the file of metrics in it, and the agent's socket for commands that are
  * run as that user; nothing else.
  *
+ * Where an attempt is to be started whose folder another platform has left, what runs there is killed and the run's
+ * folder set aside: 12 is called 12.PLATFORM then.
+ *
  * A node whose agent has not begun five seconds after it was started (or was not, as the engine's process died in
  * between) gets another one, by poll(); whichever takes the node's lock begins. What was running when the machine went
  * down is lost.
@@ -32,7 +35,9 @@ struct engine_local_host {
 };
 
 struct engine_local_config {
-    const char *folder;                    /**< an absolute path; made if it is missing */
+    const char *folder;   /**< an absolute path; made if it is missing */
+    const char *platform; /**< whose attempts are started here, in each order: NODE_PLATFORM_BYTES. NULL: nobody's */
+    bool adopts;          /**< orders that name no platform are this one's, too: it is older than such names */
     const struct engine_local_host *hosts; /**< NULL: one, "local", with a slot for each processor */
     uint32_t host_count;
     char *const *agent; /**< the program that is an agent (node_agent_main()), and its arguments; ends with NULL. The

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From an engine's order to the orders of its nodes. */
+/* From an engine's order to the orders of its nodes; whose those are that are there. */
 #include "platform/engine_local_state.h"
 
+#include "base/text.h"
+#include "platform/node_agent.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,6 +188,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         .user = (char *)(order->user ? order->user : ""),
     };
     memcpy(own.boot, local->boot, sizeof own.boot);
+    memcpy(own.platform, local->platform, sizeof own.platform);
     status = own.slots ? node_environment(local, order, folder, &own.environment, error)
                        : error_memory(error, 12, "an order");
     if (status == WEFT_OK)
@@ -206,4 +211,70 @@ weft_status local_order_write(struct engine_local *local, const struct engine_or
         status = write_order(local, order, i, hosts, error);
     free(hosts);
     return status;
+}
+
+/* ---- whose they are --------------------------------------------------------------------------------------------- */
+
+static bool is_own(const struct engine_local *local, const char *platform)
+{
+    return *platform ? strcmp(platform, local->platform) == 0 : local->adopts || !*local->platform;
+}
+
+bool local_order_is_own(const struct engine_local *local, const char *folder)
+{
+    char platform[NODE_PLATFORM_BYTES];
+    return node_order_platform(folder, platform, NULL) != WEFT_OK || is_own(local, platform);
+}
+
+/* What is in the folder of a run. */
+struct found {
+    bool others; /* orders of another platform, */
+    char platform[NODE_PLATFORM_BYTES];
+    bool runs; /* which run: they were killed, and are about to end */
+};
+
+static weft_status look_at_attempt(const struct engine_local *local, const struct attempt *attempt, struct found *found,
+                                   struct error *error)
+{
+    char folder[FILE_PATH_BYTES], platform[NODE_PLATFORM_BYTES];
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && status == WEFT_OK; i++) {
+        bool gone = true;
+        status = node_folder(folder, local->folder, attempt, i, error);
+        if (status != WEFT_OK || !file_is_folder(folder))
+            break;
+        if (node_order_platform(folder, platform, NULL) != WEFT_OK || is_own(local, platform))
+            continue;
+        found->others = true;
+        memcpy(found->platform, platform, sizeof platform);
+        status = node_agent_gone(folder, true, &gone, error);
+        found->runs = found->runs || !gone;
+    }
+    return status;
+}
+
+weft_status local_order_make_room(const struct engine_local *local, const struct attempt *attempt, struct error *error)
+{
+    struct attempt run = *attempt, each = *attempt;
+    struct found found = {0};
+    char folder[FILE_PATH_BYTES], aside[FILE_PATH_BYTES];
+    int64_t epoch;
+    run.epoch = 0;
+    weft_status status = node_folder(folder, local->folder, &run, 0, error);
+    DIR *epochs = status == WEFT_OK ? opendir(folder) : NULL;
+    for (struct dirent *entry; epochs && status == WEFT_OK && (entry = readdir(epochs));)
+        if (text_parse_integer(entry->d_name, "epoch", 1, INT64_MAX, &epoch, NULL) == WEFT_OK) {
+            each.epoch = (uint64_t)epoch;
+            status = look_at_attempt(local, &each, &found, error);
+        }
+    if (epochs)
+        closedir(epochs);
+    if (status != WEFT_OK || !found.others)
+        return status;
+    if (found.runs)
+        return error_set(error, WEFT_ERROR_SYSTEM, "run %s of another platform still runs in '%s', and is being ended",
+                         attempt->run, folder);
+    if (snprintf(aside, sizeof aside, "%s.%s", folder, *found.platform ? found.platform : "older") >= (int)sizeof aside)
+        return error_set(error, WEFT_ERROR_SYSTEM, "the path '%.200s' is too long", folder);
+    return rename(folder, aside) == 0 ? WEFT_OK : error_system(error, "cannot rename '%s' to '%s'", folder, aside);
 }

@@ -41,7 +41,8 @@ struct engine_local {
     struct local_host *hosts;
     uint32_t host_count;
     struct texts agent, reach, run;
-    char boot[NODE_BOOT_BYTES];
+    char boot[NODE_BOOT_BYTES], platform[NODE_PLATFORM_BYTES];
+    bool adopts;
     struct local_nodes nodes;
     int notices; /* inotify: agents that begin */
 };
@@ -66,6 +67,13 @@ weft_status local_agent_start(struct engine_local *local, struct local_node *nod
 
 /** The process that was to start an agent has ended, or is at it: it must not stay a zombie. `options`: WNOHANG, 0. */
 void local_agent_wait(struct local_node *node, int options);
+
+/** Whether the order in a node's folder is of this engine's platform; so is one that cannot be read, as all that is
+ * damaged (poll() tells of it). */
+bool local_order_is_own(const struct engine_local *local, const char *folder);
+
+/** Make room for a run whose folder another platform has left. Errors: SYSTEM, also while something runs there. */
+weft_status local_order_make_room(const struct engine_local *local, const struct attempt *attempt, struct error *error);
 
 /** Whether the engine can start this at all. Errors: ARGUMENT. */
 weft_status local_order_check(const struct engine_local *local, const struct engine_order *order, struct error *error);

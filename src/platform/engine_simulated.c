@@ -419,7 +419,7 @@ static weft_status simulated_attempts(struct engine *engine, engine_attempt_visi
                                       struct error *error)
 {
     for (struct simulated_attempt *at = simulated_of(engine)->attempts; at; at = at->next)
-        if (!visit(context, &at->attempt, at->count))
+        if (!visit(context, &at->attempt, at->count, true))
             break;
     return WEFT_OK;
 }

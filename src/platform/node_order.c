@@ -13,7 +13,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MAGIC "weft-node-order 1\n"
+#define MAGIC "weft-node-order 2\n"
+#define OLDER "weft-node-order 1\n" /* as long; no platform behind it */
 #define GRACE ((uint64_t)30000)
 #define BEAT  ((uint64_t)10000)
 
@@ -26,6 +27,7 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
     const char *const texts[] = {order->attempt.run, order->boot,  order->folder, order->host,
                                  order->slots,       order->hosts, order->user};
     buffer_put(buffer, MAGIC, sizeof MAGIC - 1);
+    buffer_put_text(buffer, order->platform);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         buffer_put_u64(buffer, numbers[i]);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
@@ -48,6 +50,17 @@ static bool is_sound(const struct node_order *order)
     return true;
 }
 
+/* What comes before all else: what it is, and whose. */
+static bool read_head(struct reader *reader, char platform[NODE_PLATFORM_BYTES])
+{
+    const uint8_t *magic = reader_bytes(reader, sizeof MAGIC - 1);
+    platform[0] = '\0';
+    if (!magic || memcmp(magic, OLDER, sizeof OLDER - 1) == 0)
+        return magic != NULL;
+    reader_text(reader, platform, NODE_PLATFORM_BYTES);
+    return memcmp(magic, MAGIC, sizeof MAGIC - 1) == 0 && !reader->bad;
+}
+
 weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *where, struct node_order *order,
                               struct error *error)
 {
@@ -57,8 +70,7 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
     uint64_t *const numbers[] = {&read.attempt.epoch, &small[0],   &small[1],       &small[2],         &read.grace,
                                  &read.time_limit,    &read.lease, &read.heartbeat, &read.output_bytes};
     char **const texts[] = {&read.folder, &read.host, &read.slots, &read.hosts, &read.user};
-    const uint8_t *magic = reader_bytes(&reader, sizeof MAGIC - 1);
-    bool good = magic && memcmp(magic, MAGIC, sizeof MAGIC - 1) == 0;
+    bool good = read_head(&reader, read.platform);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u64(&reader);
     reader_text(&reader, read.attempt.run, sizeof read.attempt.run);
@@ -122,6 +134,27 @@ weft_status node_order_load(const char *folder, struct node_order *order, struct
     status = node_order_unpack((const uint8_t *)bytes, size, path, order, error);
     free(bytes);
     return status;
+}
+
+weft_status node_order_platform(const char *folder, char platform[NODE_PLATFORM_BYTES], struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    uint8_t bytes[sizeof MAGIC + 2 * NODE_PLATFORM_BYTES];
+    weft_status status = file_join(path, folder, "order", error);
+    if (status != WEFT_OK)
+        return status;
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const ssize_t size = file < 0 ? -1 : read(file, bytes, sizeof bytes);
+    if (size < 0)
+        error_system(error, "cannot read '%s'", path);
+    if (file >= 0)
+        close(file);
+    struct reader reader = {bytes, size > 0 ? (size_t)size : 0, false};
+    if (size < 0)
+        return WEFT_ERROR_SYSTEM;
+    return read_head(&reader, platform)
+               ? WEFT_OK
+               : error_set(error, WEFT_ERROR_DATA, "%s is damaged, or of another version of Weft", path);
 }
 
 weft_status node_folder(char path[FILE_PATH_BYTES], const char *root, const struct attempt *attempt, uint32_t node,

@@ -14,7 +14,11 @@
  * Orders are files, so that they are obeyed whoever of the two is away when they are given; the socket only saves the
  * time until the agent looks (a second).
  *
- * The files are of this machine's byte order and of this version alone; what does not fit is refused with DATA.
+ * An order names the platform whose it is, so that runs of two of them that have the same number, as after the loss of
+ * a database, are not taken for each other.
+ *
+ * The files are of this machine's byte order and of this version, but for orders of version 1, which name no platform;
+ * what does not fit is refused with DATA.
  * Thread-safe; a struct belongs to one thread at a time.
  */
 #ifndef WEFT_PLATFORM_NODE_ORDER_H
@@ -28,27 +32,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define NODE_ORDER_MOST ((size_t)4 << 20) /**< bytes of an order: command and environment */
-#define NODE_BOOT_BYTES 40
+#define NODE_ORDER_MOST     ((size_t)4 << 20) /**< bytes of an order: command and environment */
+#define NODE_BOOT_BYTES     40
+#define NODE_PLATFORM_BYTES 40
 
 /** Times are in milliseconds; 0: none, or the value in brackets. */
 struct node_order {
     struct attempt attempt;
-    uint32_t node, nodes;       /**< which of how many */
-    uint32_t gpus;              /**< 1: the slots are GPUs */
-    uint64_t grace;             /**< from a wish to end to its enforcement (30,000) */
-    uint64_t time_limit;        /**< from the start on; then the node ends as if told to stop */
-    uint64_t lease;             /**< without contact to whoever started it; then likewise */
-    uint64_t heartbeat;         /**< between two JOURNAL_HEARTBEAT, and the most between two JOURNAL_USAGE (10,000) */
-    uint64_t output_bytes;      /**< of output that the journal keeps (journal_file.h) */
-    char boot[NODE_BOOT_BYTES]; /**< of the machine, when it was written */
-    char *folder;               /**< where the command runs; every path is absolute */
-    char *host;                 /**< its own name among `hosts` */
-    char *slots;                /**< "0,1,2": numbers of slots on the host */
-    char *hosts;                /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
-    char *user;                 /**< whose processes they are; "": the agent's */
-    struct texts environment;   /**< "NAME=VALUE", over what the agent has */
-    struct texts command;       /**< empty: none is run; the node is there for `exec` until it is stopped */
+    uint32_t node, nodes;  /**< which of how many */
+    uint32_t gpus;         /**< 1: the slots are GPUs */
+    uint64_t grace;        /**< from a wish to end to its enforcement (30,000) */
+    uint64_t time_limit;   /**< from the start on; then the node ends as if told to stop */
+    uint64_t lease;        /**< without contact to whoever started it; then likewise */
+    uint64_t heartbeat;    /**< between two JOURNAL_HEARTBEAT, and the most between two JOURNAL_USAGE (10,000) */
+    uint64_t output_bytes; /**< of output that the journal keeps (journal_file.h) */
+    char platform[NODE_PLATFORM_BYTES]; /**< whose it is; "": not known */
+    char boot[NODE_BOOT_BYTES];         /**< of the machine, when it was written */
+    char *folder;                       /**< where the command runs; every path is absolute */
+    char *host;                         /**< its own name among `hosts` */
+    char *slots;                        /**< "0,1,2": numbers of slots on the host */
+    char *hosts;              /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
+    char *user;               /**< whose processes they are; "": the agent's */
+    struct texts environment; /**< "NAME=VALUE", over what the agent has */
+    struct texts command;     /**< empty: none is run; the node is there for `exec` until it is stopped */
 };
 
 /** Append the order; read it (node_order_free() frees it). Errors: DATA, MEMORY. */
@@ -60,6 +66,9 @@ void node_order_free(struct node_order *order);
 /** Write it to, and read it from, a node's folder. */
 weft_status node_order_save(const struct node_order *order, const char *folder, struct error *error);
 weft_status node_order_load(const char *folder, struct node_order *order, struct error *error);
+
+/** Whose the order in a node's folder is, by its first bytes alone. Errors: SYSTEM where there is none; DATA. */
+weft_status node_order_platform(const char *folder, char platform[NODE_PLATFORM_BYTES], struct error *error);
 
 /** The folder of a node; with `node` ATTEMPT_NODES_MOST that of the attempt, with epoch 0 that of the run. */
 weft_status node_folder(char path[FILE_PATH_BYTES], const char *root, const struct attempt *attempt, uint32_t node,

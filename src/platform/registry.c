@@ -163,6 +163,10 @@ static const char *const migrations[] = {
     "UPDATE host_events SET to_state = replace(to_state, 'drained', 'cordoned') WHERE (SELECT before.what"
     "  FROM host_events AS before WHERE before.host = host_events.host AND before.event <= host_events.event"
     "  AND before.what IN ('drained', 'cordoned', 'resumed') ORDER BY before.event DESC LIMIT 1) = 'cordoned';",
+
+    /* One row: which platform this is (registry_platform.h). */
+    ("CREATE TABLE platform (identity TEXT NOT NULL, adopts INTEGER NOT NULL) STRICT;"
+     "INSERT INTO platform SELECT lower(hex(randomblob(16))), EXISTS (SELECT 1 FROM runs);"),
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

@@ -2,6 +2,7 @@
 /**
  * What the platform knows: one database (store/database.h) of users, projects, runs, hosts and the ledger.
  *
+ *     registry_platform.h   which platform this is
  *     registry_projects.h   users, projects, members and their roles
  *     registry_runs.h       runs, attempts, nodes, and every change as an event
  *     registry_run_list.h   looking runs up by what people ask for

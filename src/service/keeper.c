@@ -10,6 +10,7 @@
 #include "service/collector.h"
 #include "service/complaint.h"
 #include "service/idle_runs.h"
+#include "service/leftovers.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -172,9 +173,11 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     struct keeper *made = calloc(1, sizeof *made);
     if (!made) {
         config->engine->close(config->engine);
+        database_close(config->registry);
         return error_memory(error, sizeof *made, "the keeper");
     }
     made->config = *config;
+    made->registry = config->registry;
     made->last = &made->first;
     pthread_mutex_init(&made->mutex, NULL);
     snprintf(made->folder, sizeof made->folder, "%s", config->folder);
@@ -189,13 +192,14 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
         status = config->engine->hosts(config->engine, count_host, made, error);
     made->slots.pretended = config->pretended;
     if (status == WEFT_OK)
-        status = registry_open_cached(config->cache, made->folder, DATABASE_WRITER, &made->registry, error);
-    if (status == WEFT_OK)
         status = database_checkpoint_apart(made->registry, error);
     if (status == WEFT_OK)
         status = collector_open(
             &(struct collector_config){made->folder, made->registry, config->engine, config->events, limit_idle, made},
             &made->collector, error);
+    if (status == WEFT_OK)
+        status =
+            leftovers_settle(made->folder, made->registry, collector_store(made->collector), config->engine, error);
     if (status == WEFT_OK)
         status = open_controller(made, error);
     if (status == WEFT_OK)

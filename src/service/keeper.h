@@ -32,7 +32,7 @@ struct collector;
 
 struct keeper_config {
     const char *folder;                  /**< absolute, of all that is kept; it exists */
-    struct page_cache *cache;            /**< of the registry; outlives the keeper */
+    struct database *registry;           /**< to write; becomes the keeper's, as the engine does */
     struct engine *engine;               /**< becomes the keeper's */
     const char *pod;                     /**< of its hosts */
     bool pretended;                      /**< its hosts are a pretence: slots are whatever a run asks for */
@@ -41,7 +41,8 @@ struct keeper_config {
     const struct service_policy *policy; /**< the house rules; outlive the keeper */
 };
 
-/** Open the registry and the metrics in the folder, and take up what runs. Errors: those of all of them. */
+/** Open the metrics in the folder, settle what is left of other platforms (leftovers.h), and take up what runs. Errors:
+ * those of all of them. */
 weft_status keeper_open(const struct keeper_config *config, struct keeper **keeper, struct error *error);
 
 /** Start its thread. Answers go out through `server`. */

@@ -2,6 +2,7 @@
 #include "service/service_state.h"
 
 #include "base/file.h"
+#include "platform/registry_platform.h"
 #include "platform/registry_projects.h"
 #include "server/pages.h"
 #include "service/accounts.h"
@@ -206,19 +207,37 @@ static weft_status make_first_token(struct service *service, struct error *error
     return tokens_make(&store, &wanted, time(NULL), service->first_token, error);
 }
 
-static weft_status open_keeper(struct service *service, const struct service_config *config, struct error *error)
+/* The engine of the platform that the registry is of. */
+static weft_status open_engine(const struct service *service, const struct service_config *config,
+                               struct database *registry, struct engine **engine, struct error *error)
 {
     char folder[FILE_PATH_BYTES];
-    struct engine *engine;
+    struct registry_platform platform;
     struct engine_local_config local = config->engine;
-    weft_status status = file_join(folder, service->folder, "engine", error);
-    local.folder = folder;
+    weft_status status = registry_platform_get(registry, &platform, error);
     if (status == WEFT_OK)
-        status = engine_local_open(&local, &engine, error);
+        status = file_join(folder, service->folder, "engine", error);
     if (status != WEFT_OK)
         return status;
+    local.folder = folder;
+    local.platform = platform.identity;
+    local.adopts = platform.adopts;
+    return engine_local_open(&local, engine, error);
+}
+
+static weft_status open_keeper(struct service *service, const struct service_config *config, struct error *error)
+{
+    struct database *registry = NULL;
+    struct engine *engine;
+    weft_status status = registry_open_cached(service->cache, service->folder, DATABASE_WRITER, &registry, error);
+    if (status == WEFT_OK)
+        status = open_engine(service, config, registry, &engine, error);
+    if (status != WEFT_OK) {
+        database_close(registry);
+        return status;
+    }
     struct keeper_config keeper = {.folder = service->folder,
-                                   .cache = service->cache,
+                                   .registry = registry,
                                    .engine = engine,
                                    .pod = config->pod,
                                    .pretended = config->pretended,

@@ -420,10 +420,11 @@ static void rubbish_at_the_socket_is_shrugged_off(void **state)
     engine->close(engine);
 }
 
-static bool count_attempt(void *context, const struct attempt *attempt, uint32_t nodes)
+static bool count_attempt(void *context, const struct attempt *attempt, uint32_t nodes, bool own)
 {
     int *count = context;
     assert_int_equal(nodes, 1);
+    assert_true(own);
     ++*count;
     return true;
 }
@@ -454,6 +455,44 @@ static void what_is_forgotten_is_gone_and_stays_over(void **state)
     temporary_file(folder, "engine/short/5/0/lock", "99999999\n", 9);
     assert_int_equal(node_agent_life(temporary_path(folder, "engine/short/5/0"), NULL), NODE_IS_DEAD);
     assert_int_equal(hear_all(engine, &order.attempt, 0).last, heard.last);
+    forget(engine, &order.attempt);
+    engine->close(engine);
+}
+
+static bool is_others(void *context, const struct attempt *attempt, uint32_t nodes, bool own)
+{
+    assert_string_equal(attempt->run, "7");
+    *(int *)context += !own;
+    return true;
+}
+
+/* Two platforms, each of which has a run 7: the one before it has lost its database, say. */
+static void an_attempt_of_another_platform_is_not_known(void **state)
+{
+    struct engine *engine = open_engine_of("before");
+    struct engine_order order = order_of("7", 1, "echo of before; echo ready; exec sleep 100");
+    struct error error = {0};
+    struct heard heard = {0};
+    int others = 0;
+    start(engine, &order);
+    assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));
+    engine->close(engine);
+    engine = open_engine_of("after");
+    assert_int_equal(engine->attempts(engine, is_others, &others, NULL), WEFT_OK);
+    assert_int_equal(others, 1);
+    assert_int_equal(engine->poll(engine, &order.attempt, 0, 0, hear_record, &heard, &error), WEFT_ERROR_STATE);
+    error_clear(&error);
+    order = order_of("7", 1, "echo of after");
+    for (int i = 0; engine->start(engine, &order, &error) != WEFT_OK; i++) {
+        assert_non_null(strstr(error.text, "run 7 of another platform still runs"));
+        assert_true(i < 3000);
+        error_clear(&error);
+        poll(NULL, 0, 20);
+    }
+    heard = hear_all(engine, &order.attempt, 0);
+    assert_string_equal(heard.output, "of after\n");
+    assert_int_equal(heard.code, 0);
+    assert_true(file_is_folder(temporary_path(folder, "engine/7.before/1/0")));
     forget(engine, &order.attempt);
     engine->close(engine);
 }
@@ -736,6 +775,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(commands_run_in_the_node_s_context, make_place, remove_place),
         cmocka_unit_test_setup_teardown(rubbish_at_the_socket_is_shrugged_off, make_place, remove_place),
         cmocka_unit_test_setup_teardown(what_is_forgotten_is_gone_and_stays_over, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(an_attempt_of_another_platform_is_not_known, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_process_that_is_being_started_keeps_nothing_awake, make_place, remove_place),
         cmocka_unit_test_setup_teardown(processes_belong_to_the_run_s_user, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_run_s_user_does_not_speak_for_the_platform, make_place, remove_place),

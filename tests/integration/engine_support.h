@@ -73,7 +73,8 @@ static inline bool hear_record(void *context, const struct journal_record *recor
     return true;
 }
 
-static inline struct engine *open_engine(void)
+/* An engine of a platform; NULL: nobody's. */
+static inline struct engine *open_engine_of(const char *platform)
 {
     static char program[] = "/proc/self/exe";
     static char word[] = "agent";
@@ -87,12 +88,17 @@ static inline struct engine *open_engine(void)
     char path[FILE_PATH_BYTES];
     snprintf(path, sizeof path, "%s/engine", folder);
     const struct engine_local_config config = {
-        .folder = path, .hosts = hosts, .host_count = 2, .agent = agent, .reach = reach};
+        .folder = path, .platform = platform, .hosts = hosts, .host_count = 2, .agent = agent, .reach = reach};
     if (engine_local_open(&config, &engine, &error) != WEFT_OK) {
         fprintf(stderr, "%s\n", error.text);
         abort();
     }
     return engine;
+}
+
+static inline struct engine *open_engine(void)
+{
+    return open_engine_of(NULL);
 }
 
 /* An order for a shell's command on one slot of host a. */

@@ -46,6 +46,7 @@ static void orders_come_back(void **state)
                                .nodes = 4,
                                .gpus = 1,
                                .time_limit = 5,
+                               .platform = "0123456789abcdef0123456789abcdef",
                                .boot = "boot",
                                .folder = "/tmp",
                                .host = "a",
@@ -55,9 +56,13 @@ static void orders_come_back(void **state)
                                .command = {command, 3},
                                .environment = {environment, 2}};
     struct node_order read;
+    char platform[NODE_PLATFORM_BYTES];
     assert_int_equal(node_order_save(&order, folder, NULL), WEFT_OK);
     assert_int_equal(node_order_load(folder, &read, NULL), WEFT_OK);
     assert_true(attempt_same(&order.attempt, &read.attempt));
+    assert_string_equal(read.platform, order.platform);
+    assert_int_equal(node_order_platform(folder, platform, NULL), WEFT_OK);
+    assert_string_equal(platform, order.platform);
     assert_int_equal(read.node, 3);
     assert_int_equal(read.time_limit, 5);
     assert_int_equal(read.grace, 30000);
@@ -75,10 +80,34 @@ static void orders_come_back(void **state)
         assert_int_equal(node_order_unpack((uint8_t *)bytes, length, "x", &read, NULL), WEFT_ERROR_DATA);
     bytes[0] ^= 1;
     assert_int_equal(node_order_unpack((uint8_t *)bytes, size, "x", &read, NULL), WEFT_ERROR_DATA);
+    assert_int_equal(node_order_platform("/none", platform, NULL), WEFT_ERROR_SYSTEM);
     free(bytes);
     order.node = 4;
     assert_int_equal(node_order_save(&order, folder, NULL), WEFT_OK);
     assert_int_equal(node_order_load(folder, &read, NULL), WEFT_ERROR_DATA);
+}
+
+/* Runs that an older version has started go on: its orders name no platform. */
+static void orders_of_version_1_are_read(void **state)
+{
+    const char *folder = *state;
+    char *command[] = {"true", NULL};
+    struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .folder = "/tmp", .command = {command, 1}}, read;
+    struct buffer bytes = {0};
+    char platform[NODE_PLATFORM_BYTES];
+    const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t);
+    node_order_pack(&order, &bytes);
+    uint8_t *at = buffer_begin(&bytes);
+    at[magic - 2] = '1';
+    memmove(at + magic, at + magic + text, buffer_size(&bytes) - magic - text); /* the platform's, which is empty */
+    temporary_file(folder, "order", (const char *)at, buffer_size(&bytes) - text);
+    buffer_free(&bytes);
+    assert_int_equal(node_order_platform(folder, platform, NULL), WEFT_OK);
+    assert_string_equal(platform, "");
+    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_OK);
+    assert_string_equal(read.attempt.run, "7");
+    assert_string_equal(read.platform, "");
+    node_order_free(&read);
 }
 
 static void stops_come_back(void **state)
@@ -123,6 +152,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         in_temporary_folder(tokens_name_attempts),
         in_temporary_folder(orders_come_back),
+        in_temporary_folder(orders_of_version_1_are_read),
         in_temporary_folder(stops_come_back),
         in_temporary_folder(fences_only_rise),
     };
