@@ -2,7 +2,6 @@
 #include "launch/agent.h"
 
 #include "launch/node.h"
-#include "launch/order.h"
 #include "launch/spawn.h"
 
 #include <errno.h>
@@ -44,17 +43,46 @@ static bool add_quoted(struct texts *words, const char *word)
     return added;
 }
 
+static bool is_escaped(const char *at)
+{
+    return at[0] == '\\' && (at[1] == ' ' || at[1] == '\\');
+}
+
+bool agent_words(const char *agent, struct texts *words)
+{
+    char *word = malloc(strlen(agent) + 1);
+    bool good = word != NULL;
+    while (good && *(agent += strspn(agent, " "))) {
+        size_t length = 0;
+        while (*agent && *agent != ' ') {
+            agent += is_escaped(agent);
+            word[length++] = *agent++;
+        }
+        word[length] = '\0';
+        good = texts_add(words, word);
+    }
+    free(word);
+    return good;
+}
+
+void agent_put_word(struct buffer *agent, const char *word)
+{
+    if (buffer_size(agent) > 0)
+        buffer_put(agent, " ", 1);
+    for (; *word; word++) {
+        if (*word == ' ' || *word == '\\')
+            buffer_put(agent, "\\", 1);
+        buffer_put(agent, word, 1);
+    }
+}
+
 /* What to execute; nothing for the helper on this machine. */
 static weft_status make_command(const char *agent, const char *host, const char *executable, const char *command,
                                 struct texts *words, struct error *error)
 {
     bool good = true;
     if (agent) {
-        char *copy = strdup(agent), *rest = NULL;
-        good = copy != NULL;
-        for (char *word = good ? strtok_r(copy, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest))
-            good = good && texts_add(words, word);
-        free(copy);
+        good = agent_words(agent, words);
         if (good && words->count == 0)
             return error_set(error, WEFT_ERROR_ARGUMENT, "--agent names no program");
         good = good && texts_add(words, host) && add_quoted(words, executable);

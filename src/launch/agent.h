@@ -4,6 +4,7 @@
 #define WEFT_LAUNCH_AGENT_H
 
 #include "base/error.h"
+#include "launch/order.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -22,12 +23,19 @@ struct agent_process {
 /** Whether `host` needs no agent: "localhost", and this machine's own name if the user has chosen no agent. */
 bool agent_is_local(const char *host, bool chosen);
 
+/** A remote shell and its options, divided by blanks, but for those behind a backslash ("\\" is a backslash). False:
+ * memory ran out. */
+bool agent_words(const char *agent, struct texts *words);
+
+/** Append one more word to such a text, whatever is in it. */
+void agent_put_word(struct buffer *agent, const char *word);
+
 /**
  * Start `executable` (weft, the same path on every host) as the helper on `host`: "weft COMMAND --node", where
- * `command` is "run" (node.h) or another that has such a helper. `agent` is the remote shell with its options, divided
- * by spaces, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, for "run" as a fork of this process, which
- * must have no other threads yet. The agent leads a process group of its own, so that the terminal's signals go to the
- * launcher alone. Errors: SYSTEM, ARGUMENT when it cannot be run.
+ * `command` is "run" (node.h) or another that has such a helper. `agent` is the remote shell with its options, as
+ * agent_words() divides it, called as ssh is: AGENT HOST COMMAND...; NULL: on this machine, for "run" as a fork of this
+ * process, which must have no other threads yet. The agent leads a process group of its own, so that the terminal's
+ * signals go to the launcher alone. Errors: SYSTEM, ARGUMENT when it cannot be run.
  */
 weft_status agent_start(const char *agent, const char *host, const char *executable, const char *command,
                         struct agent_process *process, struct error *error);

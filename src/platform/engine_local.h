@@ -42,10 +42,9 @@ struct engine_local_config {
     uint32_t host_count;
     char *const *agent; /**< the program that is an agent (node_agent_main()), and its arguments; ends with NULL. The
                              node's folder comes behind them */
-    char *const
-        *reach;       /**< likewise one that is node_reach_main(); the node's folder, a host and words come behind it.
-                           NULL: none. Nodes find it in WEFT_AGENT, so that `weft run --hosts "$WEFT_NODE_HOSTS"` on one
-                           of them starts ranks on all; not where a path has blanks, which that variable cannot hold */
+    char *const *reach; /**< likewise one that is node_reach_main(); the node's folder, a host and words come behind it.
+                             NULL: none. Nodes find it in WEFT_AGENT, so that `weft run --hosts "$WEFT_NODE_HOSTS"` on
+                           one of them starts ranks on all */
     char *const *run; /**< likewise `weft run`, for ENGINE_RANKS: options and the command come behind it. NULL: there is
                          no such launch */
 };

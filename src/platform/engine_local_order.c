@@ -3,6 +3,7 @@
 #include "platform/engine_local_state.h"
 
 #include "base/text.h"
+#include "launch/agent.h"
 #include "platform/node_agent.h"
 
 #include <dirent.h>
@@ -12,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define REACH_BYTES (3 * FILE_PATH_BYTES)
 
 static const struct local_host *find_host(const struct engine_local *local, const char *name)
 {
@@ -100,25 +99,34 @@ static weft_status node_command(const struct engine_local *local, const struct e
     return error_memory(error, strlen(hosts), "an order");
 }
 
+/* How `weft run` on the node in `folder` reaches the others, into the environment. */
+static bool write_reach(const struct engine_local *local, const char *folder, struct texts *environment)
+{
+    struct buffer words = {0}, variable = {0};
+    for (uint32_t i = 0; i < local->reach.count; i++)
+        agent_put_word(&words, local->reach.items[i]);
+    agent_put_word(&words, folder);
+    buffer_put(&variable, "WEFT_AGENT=", strlen("WEFT_AGENT="));
+    buffer_put(&variable, buffer_begin(&words), buffer_size(&words));
+    buffer_put(&variable, "", 1);
+    const bool added =
+        !words.failed && !variable.failed && texts_add(environment, (const char *)buffer_begin(&variable));
+    buffer_free(&words);
+    buffer_free(&variable);
+    return added;
+}
+
 /* The environment of a node: what was ordered, behind how `weft run` reaches the other nodes. texts_free() frees it. */
 static weft_status node_environment(const struct engine_local *local, const struct engine_order *order,
                                     const char *folder, struct texts *environment, struct error *error)
 {
-    char reach[REACH_BYTES] = "WEFT_AGENT=";
-    size_t used = strlen(reach);
-    bool fits = local->reach.count > 0 && !strchr(folder, ' '), added = true;
-    for (uint32_t i = 0; fits && i <= local->reach.count; i++) {
-        const char *word = i < local->reach.count ? local->reach.items[i] : folder;
-        int length = snprintf(reach + used, sizeof reach - used, "%s%s", i ? " " : "", word);
-        used += length > 0 ? (size_t)length : 0;
-        fits = used < sizeof reach && !strchr(word, ' ');
-    }
+    bool added = true;
     *environment = (struct texts){0};
-    if (fits)
-        added = texts_add(environment, reach);
+    if (local->reach.count > 0)
+        added = write_reach(local, folder, environment);
     for (char *const *entry = order->environment; added && entry && *entry; entry++)
         added = texts_add(environment, *entry);
-    return added ? WEFT_OK : error_memory(error, sizeof reach, "an order");
+    return added ? WEFT_OK : error_memory(error, strlen(folder), "an order");
 }
 
 /* Make the folders of a node: what is said in them is for nobody else to read. */
