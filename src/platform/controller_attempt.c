@@ -15,8 +15,6 @@
 #define START_PERIOD   1000    /* milliseconds between two tries of starting what the machine refuses to start */
 #define START_PATIENCE 3600000 /* milliseconds of such tries */
 #define STOP_PERIOD    1000    /* and between two of telling an attempt to end */
-#define HEAR_PATIENCE  3600000 /* milliseconds for which a node may be unheard of, before it is killed */
-#define GONE_PATIENCE  60000   /* and one that runs no more, before it is lost */
 #define NOTED_PERIOD   60000   /* milliseconds, and records, after which is written down how far a journal was heard */
 #define NOTED_RECORDS  4096
 
@@ -37,6 +35,7 @@ void attempt_forget(struct controller *controller, struct controlled_run *run)
     run->node = NULL;
     run->blamed = NULL;
     run->to_start = run->to_stop = run->started = run->leaving = false;
+    run->stop_told = 0;
 }
 
 /* ---- it begins ------------------------------------------------------------------------------------------------------
@@ -242,18 +241,6 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
     return WEFT_OK;
 }
 
-/* What keeps an attempt from being told or heard is kept among the run's events, once: others may wait for its end. */
-static weft_status note_trouble(struct controller *controller, struct controlled_run *run, const char *what,
-                                const char *why, int64_t now, struct error *error)
-{
-    char sentence[REGISTRY_DETAIL_BYTES];
-    if (run->troubled == run->epoch)
-        return WEFT_OK;
-    run->troubled = run->epoch;
-    snprintf(sentence, sizeof sentence, "%s: %.*s", what, REGISTRY_DETAIL_BYTES / 2, why);
-    return registry_run_note(controller->config.registry, run->run, "", sentence, now, error);
-}
-
 weft_status attempt_stop(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
@@ -265,12 +252,14 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
     /* An attempt that the engine does not know has nothing to end. */
     run->to_stop = status != WEFT_OK && status != WEFT_ERROR_STATE;
     run->stop_due = run->to_stop ? now + STOP_PERIOD : 0;
+    if (!run->to_stop && !run->stop_told)
+        run->stop_told = now;
     if (!run->to_stop || run->troubled == run->epoch)
         return WEFT_OK;
     status = database_begin(registry, DATABASE_AS_NEEDED, error);
     if (status == WEFT_OK)
         status = database_end(registry,
-                              note_trouble(controller, run, "it cannot be told to end, and is told again and again",
+                              silence_note(controller, run, "it cannot be told to end, and is told again and again",
                                            refusal.text, now, error),
                               error);
     return status;
@@ -328,56 +317,64 @@ static struct registry_node end_of(const struct hearing *hearing, const struct j
 
 /* A host on which the platform has failed a run: the run is tried elsewhere, if there is an elsewhere; the host is
  * cordoned if that happens too often. */
-static weft_status blame_host(struct hearing *hearing, const struct registry_node *ended)
+static weft_status blame_host(struct controller *controller, const struct controlled_run *run,
+                              const struct registry_node *ended, int64_t now, struct error *error)
 {
-    struct controller *controller = hearing->controller;
-    uint32_t host = hearing->run->node[hearing->node].host;
+    const uint32_t host = run->node[ended->node].host;
     bool cordoned = false;
-    weft_status status = registry_host_fail(controller->config.registry, controller->hosts[host].name, ended->detail,
-                                            controller->config.cordon_most, controller->config.cordon_window,
-                                            hearing->now, &cordoned, hearing->error);
+    weft_status status =
+        registry_host_fail(controller->config.registry, controller->hosts[host].name, ended->detail,
+                           controller->config.cordon_most, controller->config.cordon_window, now, &cordoned, error);
     if (status == WEFT_OK && cordoned)
-        status = controller_hosts_changed(controller, hearing->error);
+        status = controller_hosts_changed(controller, error);
     if (status == WEFT_OK)
-        scheduler_avoid(controller->scheduler, hearing->run->name, host);
+        scheduler_avoid(controller->scheduler, run->name, host);
     return status;
+}
+
+weft_status attempt_end_node(struct controller *controller, struct controlled_run *run,
+                             const struct registry_node *ended, int64_t moment, int64_t now, struct error *error)
+{
+    struct registry_outcome outcome;
+    struct controlled_node *node = &run->node[ended->node];
+    int64_t left = 0;
+    weft_status status = WEFT_OK;
+    if (ended->how == RUN_EXIT_LOST || ended->how == RUN_EXIT_NOT_STARTED)
+        status = blame_host(controller, run, ended, now, error);
+    if (status == WEFT_OK)
+        status = registry_node_end(controller->config.registry, run->run, run->epoch, ended,
+                                   controller->config.platform_most, moment, &left, &outcome, error);
+    if (status == WEFT_OK)
+        status = budget_settle(controller, run, &outcome, now, error);
+    if (status != WEFT_OK)
+        return status;
+    node->ended = true;
+    controller->hosts[node->host].used &= ~node->slots;
+    controlled_change(controller);
+    /* A gang without one of its nodes is of no use; one whose nodes end well is left to end, but for those that wait.
+     */
+    bool led = run->first_leads && ended->node == 0;
+    if (left && (ended->how != RUN_EXIT_COMPLETED || led)) {
+        run->to_stop = true;
+        run->how = ENGINE_STOP;
+    }
+    return WEFT_OK;
 }
 
 static weft_status hear_end(struct hearing *hearing, const struct journal_record *record)
 {
     struct controller *controller = hearing->controller;
     struct controlled_run *run = hearing->run;
-    struct database *registry = controller->config.registry;
     struct registry_outcome outcome;
     struct registry_node ended = end_of(hearing, record);
     const int64_t moment = moment_of(hearing, record);
     if (run->first_leads && hearing->node > 0 && ended.how == RUN_EXIT_COMPLETED)
         *ended.detail = '\0'; /* that it was told to end is how it is, and no reason of the run's end */
-    int64_t left = 0;
     weft_status status = WEFT_OK;
     if (record->kind == JOURNAL_EXITED && record->exited.cause == JOURNAL_TIME_LIMIT)
-        status = registry_run_change(registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "", moment, &outcome,
-                                     hearing->error);
-    if (status == WEFT_OK && (ended.how == RUN_EXIT_LOST || ended.how == RUN_EXIT_NOT_STARTED))
-        status = blame_host(hearing, &ended);
-    if (status == WEFT_OK)
-        status = registry_node_end(registry, run->run, run->epoch, &ended, controller->config.platform_most, moment,
-                                   &left, &outcome, hearing->error);
-    if (status == WEFT_OK)
-        status = budget_settle(controller, run, &outcome, hearing->now, hearing->error);
-    if (status != WEFT_OK)
-        return status;
-    run->node[hearing->node].ended = true;
-    controller->hosts[run->node[hearing->node].host].used &= ~run->node[hearing->node].slots;
-    controlled_change(controller);
-    /* A gang without one of its nodes is of no use; one whose nodes end well is left to end, but for those that wait.
-     */
-    bool led = run->first_leads && hearing->node == 0;
-    if (left && (ended.how != RUN_EXIT_COMPLETED || led)) {
-        run->to_stop = true;
-        run->how = ENGINE_STOP;
-    }
-    return WEFT_OK;
+        status = registry_run_change(controller->config.registry, run->run, run->epoch, RUN_CAUSE_TIME_LIMIT, "", "",
+                                     moment, &outcome, hearing->error);
+    return status == WEFT_OK ? attempt_end_node(controller, run, &ended, moment, hearing->now, hearing->error) : status;
 }
 
 static weft_status hear_start(struct hearing *hearing, const struct journal_record *record)
@@ -414,38 +411,6 @@ static bool hear_record(void *context, const struct journal_record *record)
     return hearing->status == WEFT_OK;
 }
 
-/*
- * Nothing can be heard of a node, for the reason that `refusal` has. It is lost once nothing of it runs any more, and
- * its slots are nobody else's before. What the engine does not know and what is damaged will not be heard later either;
- * anything else may be, so that the node goes on meanwhile, and so do all others.
- */
-static weft_status miss_node(struct hearing *hearing, const struct error *refusal)
-{
-    struct engine *engine = hearing->controller->config.engine;
-    struct controlled_node *node = &hearing->run->node[hearing->node];
-    struct attempt attempt = controlled_attempt(hearing->run);
-    const bool for_good = refusal->status == WEFT_ERROR_STATE || refusal->status == WEFT_ERROR_DATA;
-    bool gone = false;
-    char what[64];
-    if (!node->missed)
-        node->missed = hearing->now;
-    const int64_t since = hearing->now - node->missed;
-    bool kill = for_good || since >= HEAR_PATIENCE;
-    weft_status status = engine->gone(engine, &attempt, hearing->node, kill, &gone, NULL);
-    if (status == WEFT_OK && gone && !kill && since >= GONE_PATIENCE) {
-        kill = true; /* whoever reads its journal later finds its end too */
-        status = engine->gone(engine, &attempt, hearing->node, kill, &gone, NULL);
-    }
-    if (status == WEFT_OK && gone && kill) {
-        const struct journal_record lost = {
-            .kind = JOURNAL_LOST, .text = refusal->text, .size = (uint32_t)strlen(refusal->text)};
-        return hear_end(hearing, &lost);
-    }
-    snprintf(what, sizeof what, "node-%" PRIu32 " %s", hearing->node,
-             kill ? "is killed, as it cannot be heard" : "cannot be heard at the moment");
-    return note_trouble(hearing->controller, hearing->run, what, refusal->text, hearing->now, hearing->error);
-}
-
 /* Write down how far a journal was heard: with what the registry has of it, and otherwise now and then. Thousands of
  * nodes tell all the time that they live and what they print, and to hear a minute of it once more costs less than to
  * write each of these numbers. */
@@ -470,14 +435,16 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
         if (node->ended)
             continue;
         struct hearing hearing = {controller, run, i, now, false, WEFT_OK, error};
+        const uint64_t dealt = node->dealt;
         struct error refusal = {0};
         weft_status status = engine->poll(engine, &attempt, i, node->dealt, hear_record, &hearing, &refusal);
         if (status == WEFT_ERROR_MEMORY)
             return error_set(error, status, "%s", refusal.text);
-        if (status == WEFT_OK)
-            node->missed = 0;
-        else if (hearing.status == WEFT_OK && !node->ended)
-            hearing.status = miss_node(&hearing, &refusal);
+        if (node->dealt != dealt)
+            node->heard_at = now;
+        if (hearing.status == WEFT_OK && !node->ended)
+            hearing.status = status == WEFT_OK ? silence_heed(controller, run, i, now, error)
+                                               : silence_miss(controller, run, i, &refusal, now, error);
         if (hearing.status == WEFT_OK)
             hearing.status = note_dealt(&hearing);
         if (hearing.status != WEFT_OK)

@@ -16,12 +16,13 @@ static void set_back(struct controller *controller, int64_t now)
     for (uint32_t i = 0; i < controller->run_count; i++) {
         struct controlled_run *run = controller->runs[i];
         run->start_due = run->stop_due = 0;
+        run->stop_told = run->stop_told ? now : 0;
         run->start_failed = run->start_failed ? now : 0;
         pause_set_back(run, now);
         if (run->slice_end != INT64_MAX && run->slice_end > now + run->time_slice)
             run->slice_end = now + run->time_slice;
         for (uint32_t node = 0; run->node && node < run->nodes; node++) {
-            run->node[node].noted_at = 0;
+            run->node[node].noted_at = run->node[node].heard_at = 0;
             run->node[node].missed = run->node[node].missed ? now : 0;
         }
     }
@@ -43,7 +44,7 @@ static void shift(int64_t *moment, int64_t by)
 
 static void shift_run(struct controlled_run *run, int64_t by)
 {
-    int64_t *const moments[] = {&run->since,        &run->start_due, &run->stop_due,
+    int64_t *const moments[] = {&run->since,        &run->start_due, &run->stop_due, &run->stop_told,
                                 &run->start_failed, &run->pause_end, &run->had_turn};
     for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
         shift(moments[i], by);
@@ -52,6 +53,7 @@ static void shift_run(struct controlled_run *run, int64_t by)
     for (uint32_t node = 0; run->node && node < run->nodes; node++) {
         shift(&run->node[node].noted_at, by);
         shift(&run->node[node].missed, by);
+        shift(&run->node[node].heard_at, by);
     }
 }
 

@@ -35,6 +35,7 @@ struct controlled_node {
     uint64_t noted;   /**< the same, by the registry, */
     int64_t noted_at; /**< since when */
     int64_t missed;   /**< since when nothing can be heard of it; 0: it can */
+    int64_t heard_at; /**< when something was heard of it last; 0: not by this controller */
 };
 
 /** Where the scheduler has a run. Nowhere: it does not know of it, for the run cannot be placed on these hosts, or has
@@ -69,6 +70,7 @@ struct controlled_run {
     bool to_stop;                    /**< the engine is to be told to end it, so: */
     enum engine_end how;
     int64_t stop_due;   /**< where it could not be told: not before that; else 0 */
+    int64_t stop_told;  /**< when it was told first; 0: not by this controller */
     int64_t troubled;   /**< the attempt that has a remark because it could not be told or heard; 0: none */
     bool leaving;       /**< its attempt was asked to end */
     int64_t slice_end;  /**< when its time slice is over; INT64_MAX: never */
@@ -239,11 +241,30 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
  * transaction. */
 weft_status attempt_hear(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error);
 
+/** A node of an attempt has ended so, at `moment`. In a transaction. */
+weft_status attempt_end_node(struct controller *controller, struct controlled_run *run,
+                             const struct registry_node *ended, int64_t moment, int64_t now, struct error *error);
+
 /** Take up the attempt of a run that was under way before: `to_start` unless something of it was heard. */
 weft_status attempt_take_up(struct controller *controller, struct controlled_run *run, struct error *error);
 
 /** Its slots are free again. */
 void attempt_forget(struct controller *controller, struct controlled_run *run);
+
+/* ---- controller_silence.c: nodes of which nothing is heard ----------------------------------------------------------
+ */
+
+/** What keeps an attempt from being told or heard is kept among the run's events, once: others may wait for its end. */
+weft_status silence_note(struct controller *controller, struct controlled_run *run, const char *what, const char *why,
+                         int64_t now, struct error *error);
+
+/** Its journal was read: whether the node should have told something long ago, or have ended. Both in a transaction. */
+weft_status silence_heed(struct controller *controller, struct controlled_run *run, uint32_t node, int64_t now,
+                         struct error *error);
+
+/** Its journal cannot be read, for the reason that `refusal` has. */
+weft_status silence_miss(struct controller *controller, struct controlled_run *run, uint32_t node,
+                         const struct error *refusal, int64_t now, struct error *error);
 
 /* ---- controller_blame.c: by which rank an attempt failed ------------------------------------------------------------
  */

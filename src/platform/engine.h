@@ -65,7 +65,7 @@ struct engine_order {
     enum engine_launch launch;
     uint64_t grace;        /**< from a wish to end to its enforcement; 0: 30 s */
     uint64_t time_limit;   /**< 0: none */
-    uint64_t heartbeat;    /**< between two JOURNAL_HEARTBEAT and JOURNAL_USAGE of a node; 0: 10 s */
+    uint64_t heartbeat;    /**< between two JOURNAL_HEARTBEAT and JOURNAL_USAGE of a node; 0: the engine's */
     uint64_t output_bytes; /**< of output that is kept of each node; 0: 256 MiB */
     uint64_t lease;        /**< how long the attempt goes on if nobody polls it; 0: for ever */
     uint64_t duration;     /**< what it takes in virtual time; the simulation alone reads it */
@@ -113,6 +113,10 @@ struct engine {
 
     /** All hosts are this machine: what start() cannot do (SYSTEM) it can do on none of them at the moment. */
     bool one_machine;
+
+    /** Milliseconds between two records of a node that lives, at the most, where its order says nothing else. 0: a node
+     * may be silent. */
+    uint64_t heartbeat;
 
     /**
      * A descriptor that becomes readable when poll() may have more to give, or -1 if there is none: then poll from time

@@ -581,6 +581,7 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
     local->engine = (struct engine){
         .name = "local",
         .one_machine = true,
+        .heartbeat = NODE_HEARTBEAT,
         .descriptor = epoll_create1(EPOLL_CLOEXEC),
         .start = local_start,
         .stop = local_stop,

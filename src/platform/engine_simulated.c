@@ -522,6 +522,7 @@ weft_status engine_simulated_open(const struct engine_simulated_config *config, 
     simulated->now = config->begin;
     simulated->engine = (struct engine){
         .name = "simulated",
+        .heartbeat = config->heartbeat,
         .descriptor = -1,
         .start = simulated_start,
         .stop = simulated_stop,

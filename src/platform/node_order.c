@@ -16,7 +16,6 @@
 #define MAGIC "weft-node-order 2\n"
 #define OLDER "weft-node-order 1\n" /* as long; no platform behind it */
 #define GRACE ((uint64_t)30000)
-#define BEAT  ((uint64_t)10000)
 
 /* ---- the order -------------------------------------------------------------------------------------------------- */
 
@@ -87,7 +86,7 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
         return error_set(error, WEFT_ERROR_DATA, "%s is damaged, or of another version of Weft", where);
     }
     read.grace = read.grace ? read.grace : GRACE;
-    read.heartbeat = read.heartbeat ? read.heartbeat : BEAT;
+    read.heartbeat = read.heartbeat ? read.heartbeat : NODE_HEARTBEAT;
     *order = read;
     return WEFT_OK;
 }

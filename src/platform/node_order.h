@@ -33,19 +33,20 @@
 #include <stdint.h>
 
 #define NODE_ORDER_MOST     ((size_t)4 << 20) /**< bytes of an order: command and environment */
+#define NODE_HEARTBEAT      10000             /**< milliseconds, where an order has none */
 #define NODE_BOOT_BYTES     40
 #define NODE_PLATFORM_BYTES 40
 
 /** Times are in milliseconds; 0: none, or the value in brackets. */
 struct node_order {
     struct attempt attempt;
-    uint32_t node, nodes;  /**< which of how many */
-    uint32_t gpus;         /**< 1: the slots are GPUs */
-    uint64_t grace;        /**< from a wish to end to its enforcement (30,000) */
-    uint64_t time_limit;   /**< from the start on; then the node ends as if told to stop */
-    uint64_t lease;        /**< without contact to whoever started it; then likewise */
-    uint64_t heartbeat;    /**< between two JOURNAL_HEARTBEAT, and the most between two JOURNAL_USAGE (10,000) */
-    uint64_t output_bytes; /**< of output that the journal keeps (journal_file.h) */
+    uint32_t node, nodes; /**< which of how many */
+    uint32_t gpus;        /**< 1: the slots are GPUs */
+    uint64_t grace;       /**< from a wish to end to its enforcement (30,000) */
+    uint64_t time_limit;  /**< from the start on; then the node ends as if told to stop */
+    uint64_t lease;       /**< without contact to whoever started it; then likewise */
+    uint64_t heartbeat;   /**< between two JOURNAL_HEARTBEAT, and the most between two JOURNAL_USAGE (NODE_HEARTBEAT) */
+    uint64_t output_bytes;              /**< of output that the journal keeps (journal_file.h) */
     char platform[NODE_PLATFORM_BYTES]; /**< whose it is; "": not known */
     char boot[NODE_BOOT_BYTES];         /**< of the machine, when it was written */
     char *folder;                       /**< where the command runs; every path is absolute */

@@ -20,6 +20,10 @@
 #define BEGIN  INT64_C(1700000000000)
 #define RUNS   512
 
+#ifndef WORLD_HEARTBEAT
+#define WORLD_HEARTBEAT 0 /* milliseconds between two of a node; 0: none */
+#endif
+
 /* What the programs of runs do, by the number of the run. */
 struct world {
     char folder[256], runs[300];
@@ -67,6 +71,7 @@ static inline void open_world_of(struct world *world, const struct engine_simula
                                                    .host_count = count,
                                                    .begin = (uint64_t)BEGIN,
                                                    .start_takes = 10,
+                                                   .heartbeat = WORLD_HEARTBEAT,
                                                    .behave = behave,
                                                    .context = world};
     assert_int_equal(engine_simulated_open(&config, &world->engine, NULL), WEFT_OK);
