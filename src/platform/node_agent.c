@@ -111,7 +111,10 @@ static void want_end(struct agent *agent, enum journal_cause cause, int number, 
             agent->status = W_EXITCODE(EX_TEMPFAIL, 0);
         agent->ended = true;
     }
-    note(agent, why);
+    /* Whoever reads what a program has printed is told why it ended; of nodes that only wait for others there is no
+     * such program, and each of them would say the same. Its last record says it, too. */
+    if (agent->order.command.count > 0)
+        note(agent, why);
 }
 
 static void look_for_stop(struct agent *agent)
