@@ -119,7 +119,7 @@ static weft_status make_own(const struct run_folder_order *order, const char *ow
         status = file_make_folder(own, error);
     else if (*order->account)
         status = run_owner_look(own, order->account, given, error);
-    return status == WEFT_OK && !*given && geteuid() == 0 ? run_owner_close(own, error) : status;
+    return status == WEFT_OK && !*given ? run_owner_close(own, error) : status;
 }
 
 static weft_status make(const struct run_folders *folders, const struct run_folder_order *order, struct error *error)

@@ -8,8 +8,8 @@
  * Each appears when it is whole: what a crash leaves has a name that ends in ".partial", and is made anew. They stay
  * from one attempt of the run to the next.
  *
- * Where this process is root, nobody else can enter the folder of a run, until it is given to the account that the
- * order names, with all in it. From then on nothing in it is made or mended any more: the account may have put anything
+ * Nobody but this process's user can enter the folder of a run, until it is given to the account that the order names,
+ * with all in it. From then on nothing in it is made or mended any more: the account may have put anything
  * in the place of what was there.
  */
 #ifndef WEFT_PLATFORM_RUN_FOLDER_H

@@ -37,9 +37,8 @@ static weft_status set_mode(const char *folder, const char *name, mode_t shut, m
 
 weft_status accounts_close_folder(const char *folder, struct error *error)
 {
-    if (geteuid() != 0)
-        return WEFT_OK;
-    weft_status status = set_mode(folder, "runs", 0066, 0, error);
+    /* Where this is root, accounts may have been let through to theirs. */
+    weft_status status = set_mode(folder, "runs", geteuid() == 0 ? 0066 : 0077, 0, error);
     return status == WEFT_OK ? set_mode(folder, "snapshots", 0077, 0, error) : status;
 }
 

@@ -21,7 +21,7 @@
 /** The user who needs no account where the server is root; NULL: it is not, and nobody needs one. */
 const char *accounts_own_user(const struct service *service);
 
-/** Keep others out of what is in the folder of a server that is root. Errors: SYSTEM. */
+/** Keep others out of what is in the folder of a server, but for the accounts that were let through. Errors: SYSTEM. */
 weft_status accounts_close_folder(const char *folder, struct error *error);
 
 /** Whether runs of `user` can belong to `account`; "" can be set always. If they can, and this server is root, the way

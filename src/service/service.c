@@ -282,7 +282,8 @@ static weft_status open_router(struct service *service, struct error *error)
 }
 
 /* The folder of the state, which is this user's alone to write to: whoever else can may have programs started as this
- * user. One that is made here is made so, whatever files of this user's are like. */
+ * user. One that is made here is closed to all others, whatever files of this user's are like; accounts that runs belong
+ * to are let through it later. */
 static weft_status open_folder(struct service *service, const char *folder, struct error *error)
 {
     struct stat found;
@@ -293,8 +294,8 @@ static weft_status open_folder(struct service *service, const char *folder, stru
     if (!realpath(folder, service->folder) || stat(service->folder, &found) != 0)
         return error_system(error, "cannot find the folder '%s'", folder);
     const mode_t others = found.st_mode & (S_IWGRP | S_IWOTH);
-    if (is_new && others && chmod(service->folder, (found.st_mode & 07777) & ~others) != 0)
-        return error_system(error, "cannot change who may write to the folder '%s'", service->folder);
+    if (is_new && chmod(service->folder, 0700) != 0)
+        return error_system(error, "cannot keep others out of the folder '%s'", service->folder);
     if (found.st_uid == geteuid() && (!others || is_new))
         return WEFT_OK;
     if (found.st_uid == geteuid())
