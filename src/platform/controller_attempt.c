@@ -241,6 +241,16 @@ weft_status attempt_ask(struct controller *controller, struct controlled_run *ru
     return WEFT_OK;
 }
 
+/* It has the grace period from now on. One that the scheduler has displaced has no slots any more in its book. */
+static void note_told(struct controller *controller, struct controlled_run *run, int64_t now)
+{
+    run->stop_told = now;
+    if (run->place != CONTROLLED_ON_HOSTS || run->promised)
+        return;
+    scheduler_expect_end(controller->scheduler, run->name, controlled_seconds(now + controller->config.grace));
+    controller->plan_stale = true;
+}
+
 weft_status attempt_stop(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
@@ -253,7 +263,7 @@ weft_status attempt_stop(struct controller *controller, struct controlled_run *r
     run->to_stop = status != WEFT_OK && status != WEFT_ERROR_STATE;
     run->stop_due = run->to_stop ? now + STOP_PERIOD : 0;
     if (!run->to_stop && !run->stop_told)
-        run->stop_told = now;
+        note_told(controller, run, now);
     if (!run->to_stop || run->troubled == run->epoch)
         return WEFT_OK;
     status = database_begin(registry, DATABASE_AS_NEEDED, error);

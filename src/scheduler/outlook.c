@@ -51,7 +51,9 @@ static struct ending take_ending(struct course *course)
 /* Seconds for which a run goes on, or a queued one will: as others did, and for no longer than it may. */
 static double expected_left(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {
-    const double left = history_remaining(scheduler->history, run_kind(run), run_attained(run, now));
+    double left = history_remaining(scheduler->history, run_kind(run), run_attained(run, now));
+    if (run->place == RUN_RUNNING)
+        left = fmin(left, fmax(run->ends - now, 0));
     if (run->request.limit <= 0)
         return left;
     const double begun = run->place == RUN_RUNNING ? run_age(run, now) : 0;

@@ -182,8 +182,8 @@ static weft_status enter(struct scheduler *scheduler, const struct scheduler_req
         scheduler->unused[scheduler->unused_count++] = name;
         return error_memory(error, bytes, "the hosts of a run");
     }
-    scheduler->runs[name] =
-        (struct scheduled_run){.request = *request, .place = RUN_QUEUED, .since = now, .hosts = hosts};
+    scheduler->runs[name] = (struct scheduled_run){
+        .request = *request, .place = RUN_QUEUED, .since = now, .ends = INFINITY, .hosts = hosts};
     scheduler->queued++;
     *run = name;
     return WEFT_OK;
@@ -320,6 +320,11 @@ static void stop(struct scheduler *scheduler, uint32_t name, double now)
     scheduler->queued++;
 }
 
+void scheduler_expect_end(struct scheduler *scheduler, uint32_t name, double moment)
+{
+    scheduler->runs[name].ends = moment;
+}
+
 void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
 {
     stop(scheduler, name, now);
@@ -359,6 +364,7 @@ void scheduler_set_clock(struct scheduler *scheduler, double by)
     scheduler->claim_ready += by;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
         scheduler->runs[i].since += by;
+        scheduler->runs[i].ends += by;
         scheduler->runs[i].parked += by;
     }
 }
@@ -392,6 +398,7 @@ static void begin(struct scheduler *scheduler, uint32_t name, double now)
     run->waited += run_age(run, now);
     run->place = RUN_RUNNING;
     run->since = now;
+    run->ends = INFINITY;
     scheduler->queued--;
     take(scheduler, name);
     release_hold(scheduler, name);

@@ -102,6 +102,9 @@ weft_status scheduler_learn(struct scheduler *scheduler, const struct scheduler_
 /** A run is withdrawn, queued or running: nothing is learned. */
 void scheduler_withdraw(struct scheduler *scheduler, uint32_t run);
 
+/** A running run was told to end, and has by then: that is expected of it. */
+void scheduler_expect_end(struct scheduler *scheduler, uint32_t run, double moment);
+
 /** A running run was stopped by something else (a host failed, say) and waits again. */
 void scheduler_requeue(struct scheduler *scheduler, uint32_t run, double now);
 

@@ -16,6 +16,7 @@ struct scheduled_run {
     double attained;     /**< seconds of useful running in the attempts before this one */
     double lost;         /**< seconds at the begin of this attempt that compute nothing */
     double since;        /**< of this attempt, or of this wait */
+    double ends;         /**< this attempt, at the latest; INFINITY: nobody has said so */
     double waited;       /**< seconds in the queue before this wait */
     double parked;       /**< since when, if it is parked */
     unsigned displaced;  /**< how often it was, so far */

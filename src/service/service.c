@@ -282,8 +282,8 @@ static weft_status open_router(struct service *service, struct error *error)
 }
 
 /* The folder of the state, which is this user's alone to write to: whoever else can may have programs started as this
- * user. One that is made here is closed to all others, whatever files of this user's are like; accounts that runs belong
- * to are let through it later. */
+ * user. One that is made here is closed to all others, whatever files of this user's are like; accounts that runs
+ * belong to are let through it later. */
 static weft_status open_folder(struct service *service, const char *folder, struct error *error)
 {
     struct stat found;

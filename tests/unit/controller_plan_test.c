@@ -161,6 +161,27 @@ static void a_limit_bounds_what_is_expected(void **state)
     close_world(&world);
 }
 
+/* What somebody stops ends when its grace period is over, whatever others took; also for a controller that comes then.
+ */
+static void who_was_told_to_end_is_expected_to(void **state)
+{
+    struct world world;
+    open_world(&world, 1, 1);
+    int64_t runs = give(&world, 1, 1, "", HOUR);
+    pass(&world, BEGIN + MINUTE);
+    give(&world, 1, 1, "", HOUR);
+    pass(&world, BEGIN + 2 * MINUTE);
+    assert_true(expected(&world) > world.now + MINUTE);
+    assert_int_equal(controller_cancel(world.controller, runs, "root", world.now, NULL), WEFT_OK);
+    pass(&world, world.now + SECOND / 2);
+    assert_in_range(expected(&world), world.now, world.now + 30 * SECOND);
+    controller_close(world.controller);
+    open_controller(&world);
+    pass(&world, world.now + SECOND / 2);
+    assert_in_range(expected(&world), world.now, world.now + 30 * SECOND);
+    close_world(&world);
+}
+
 /* Runs of all kinds come, and wait for all kinds of things; people cancel; controllers die. */
 static void whatever_comes_is_in_it_once(void **state)
 {
@@ -214,6 +235,7 @@ int main(void)
         cmocka_unit_test(it_is_made_once_for_a_state),
         cmocka_unit_test(what_runs_took_is_known_after_a_restart),
         cmocka_unit_test(a_limit_bounds_what_is_expected),
+        cmocka_unit_test(who_was_told_to_end_is_expected_to),
         cmocka_unit_test(whatever_comes_is_in_it_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
