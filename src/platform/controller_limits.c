@@ -159,9 +159,15 @@ static weft_status mark_idle(struct controller *controller, int64_t number, bool
     if (status != WEFT_OK)
         return status;
     status = database_end(registry, registry_run_idle(registry, number, idle, sentence, now, error), error);
-    if (status == WEFT_OK)
-        run->idle_epoch = idle ? run->epoch : 0;
-    return status;
+    if (status != WEFT_OK)
+        return status;
+    run->idle_epoch = idle ? run->epoch : 0;
+    /* Its owner may look at what it prints and at nothing else. It is among its events, whatever becomes of that. */
+    struct engine *engine = controller->config.engine;
+    const struct attempt attempt = controlled_attempt(run);
+    if (engine->remark)
+        (void)engine->remark(engine, &attempt, sentence, NULL);
+    return WEFT_OK;
 }
 
 weft_status controller_flag_idle(struct controller *controller, int64_t number, const char *sentence, int64_t now,

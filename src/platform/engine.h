@@ -134,6 +134,12 @@ struct engine {
     weft_status (*stop)(struct engine *engine, const struct attempt *attempt, enum engine_end how, uint64_t grace,
                         struct error *error);
 
+    /** Put a sentence for people into the records of an attempt's first node, as JOURNAL_NOTE; lost where that has
+     * ended.
+     */
+    weft_status (*remark)(struct engine *engine, const struct attempt *attempt, const char *sentence,
+                          struct error *error);
+
     /** Give the records of a node behind number `after`, those that are there by now, to `visit`. Errors: DATA
      * where what was written is damaged: what lies behind that will not be known, so kill the node and take it as lost,
      * by gone().

@@ -208,6 +208,18 @@ static weft_status local_stop(struct engine *engine, const struct attempt *attem
     return first;
 }
 
+static weft_status local_remark(struct engine *engine, const struct attempt *attempt, const char *sentence,
+                                struct error *error)
+{
+    struct local_node *node;
+    weft_status status = find_node(local_of(engine), attempt, 0, &node, error);
+    if (status == WEFT_OK)
+        status = node_remark_save(sentence, node->folder, error);
+    if (status == WEFT_OK && node_agent_life(node->folder, NULL) == NODE_LIVES)
+        (void)node_wake(node->folder, NULL); /* or it finds it by itself */
+    return status;
+}
+
 /* ---- polling ---------------------------------------------------------------------------------------------------- */
 
 /* The boot at which a node was ordered is over: whatever it was, it does not run. */
@@ -585,6 +597,7 @@ weft_status engine_local_open(const struct engine_local_config *config, struct e
         .descriptor = epoll_create1(EPOLL_CLOEXEC),
         .start = local_start,
         .stop = local_stop,
+        .remark = local_remark,
         .poll = local_poll,
         .gone = local_gone,
         .heard = local_heard,

@@ -385,6 +385,18 @@ static weft_status simulated_stop(struct engine *engine, const struct attempt *a
     return WEFT_OK;
 }
 
+static weft_status simulated_remark(struct engine *engine, const struct attempt *attempt, const char *sentence,
+                                    struct error *error)
+{
+    struct engine_simulated *simulated = simulated_of(engine);
+    struct simulated_attempt *at = find(simulated, attempt);
+    if (!at)
+        return unknown(attempt, error);
+    if (at->nodes[0].progress != ENDED)
+        add_record(simulated, &at->nodes[0], JOURNAL_NOTE, sentence);
+    return WEFT_OK;
+}
+
 static weft_status simulated_poll(struct engine *engine, const struct attempt *attempt, uint32_t number, uint64_t after,
                                   engine_record_visit *visit, void *context, struct error *error)
 {
@@ -526,6 +538,7 @@ weft_status engine_simulated_open(const struct engine_simulated_config *config, 
         .descriptor = -1,
         .start = simulated_start,
         .stop = simulated_stop,
+        .remark = simulated_remark,
         .poll = simulated_poll,
         .gone = simulated_gone,
         .attempts = simulated_attempts,

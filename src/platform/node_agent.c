@@ -132,6 +132,15 @@ static void look_for_stop(struct agent *agent)
     want_end(agent, checkpoint ? JOURNAL_CHECKPOINTED : JOURNAL_STOPPED, stop.signal, stop.grace, why);
 }
 
+static void look_for_remark(struct agent *agent)
+{
+    char sentence[ERROR_TEXT_BYTES];
+    bool found;
+    (void)node_remark_take(agent->folder, sentence, sizeof sentence, &found, NULL);
+    if (found)
+        note(agent, sentence);
+}
+
 static void look_for_fence(struct agent *agent)
 {
     uint64_t epoch;
@@ -152,6 +161,7 @@ static void look(struct agent *agent)
 {
     agent->look_at = clock_after(LOOK_SECONDS);
     agent->connections.woken = false;
+    look_for_remark(agent);
     look_for_stop(agent);
     look_for_fence(agent);
 }

@@ -13,9 +13,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MAGIC "weft-node-order 2\n"
-#define OLDER "weft-node-order 1\n" /* as long; no platform behind it */
-#define GRACE ((uint64_t)30000)
+#define MAGIC       "weft-node-order 2\n"
+#define OLDER       "weft-node-order 1\n" /* as long; no platform behind it */
+#define GRACE       ((uint64_t)30000)
+#define REMARK_MOST 4096 /* bytes */
 
 /* ---- the order -------------------------------------------------------------------------------------------------- */
 
@@ -206,6 +207,32 @@ weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *fou
     }
     free(text);
     return status;
+}
+
+/* ---- remarks ---------------------------------------------------------------------------------------------------- */
+
+weft_status node_remark_save(const char *sentence, const char *folder, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = file_join(path, folder, "remark", error);
+    return status == WEFT_OK ? file_write(path, sentence, strlen(sentence), error) : status;
+}
+
+weft_status node_remark_take(const char *folder, char *sentence, size_t size, bool *found, struct error *error)
+{
+    char path[FILE_PATH_BYTES], *text;
+    size_t length;
+    *found = false;
+    weft_status status = file_join(path, folder, "remark", error);
+    if (status != WEFT_OK || access(path, F_OK) != 0)
+        return status;
+    status = file_read(path, REMARK_MOST, &text, &length, error);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(sentence, size, "%s", text);
+    free(text);
+    *found = true;
+    return unlink(path) == 0 ? WEFT_OK : error_system(error, "cannot remove '%s'", path);
 }
 
 /* ---- the fence -------------------------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
  *     ROOT/RUN/fence               the newest epoch of the run: agents of older ones end what they have
  *     ROOT/RUN/EPOCH/NODE/order    what to run (below), written once, before the agent is started
  *                        /stop     how to end, once that was ordered; the last one counts
+ *                        /remark   a sentence for the journal, until the agent has put it there
  *                        /lock     held by the agent for as long as it lives, with its process number in it
  *                        /socket   where it is woken and asked (node_link.h)
  *                        /journal/ what happened (journal_file.h)
@@ -84,6 +85,10 @@ struct node_stop {
 /** Leave the order in the node's folder; look for one (`*found`). */
 weft_status node_stop_save(const struct node_stop *stop, const char *folder, struct error *error);
 weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *found, struct error *error);
+
+/** Leave a sentence for the journal in the node's folder; take it (`*found`), cut to `size` bytes. */
+weft_status node_remark_save(const char *sentence, const char *folder, struct error *error);
+weft_status node_remark_take(const char *folder, char *sentence, size_t size, bool *found, struct error *error);
 
 /** Raise the fence of the run in `root` to `epoch`; read it (0: there is none). STATE if it is higher already. */
 weft_status node_fence_raise(const char *root, const struct attempt *attempt, struct error *error);

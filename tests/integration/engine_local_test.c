@@ -459,6 +459,26 @@ static void what_is_forgotten_is_gone_and_stays_over(void **state)
     engine->close(engine);
 }
 
+static bool has_a_note(const struct heard *heard)
+{
+    return *heard->notes != '\0';
+}
+
+static void a_remark_is_in_the_journal(void **state)
+{
+    struct engine *engine = open_engine();
+    struct engine_order order = order_of("remarked", 1, "echo ready; exec sleep 100");
+    struct heard heard = {0};
+    start(engine, &order);
+    assert_true(hear_until(engine, &order.attempt, 0, &heard, has_said_ready));
+    assert_int_equal(engine->remark(engine, &order.attempt, "it uses nothing", NULL), WEFT_OK);
+    assert_true(hear_until(engine, &order.attempt, 0, &heard, has_a_note));
+    assert_string_equal(heard.notes, "it uses nothing\n");
+    assert_int_equal(engine->stop(engine, &order.attempt, ENGINE_KILL, 0, NULL), WEFT_OK);
+    assert_true(hear_until(engine, &order.attempt, 0, &heard, has_ended));
+    engine->close(engine);
+}
+
 static bool is_others(void *context, const struct attempt *attempt, uint32_t nodes, bool own)
 {
     assert_string_equal(attempt->run, "7");
@@ -776,6 +796,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(rubbish_at_the_socket_is_shrugged_off, make_place, remove_place),
         cmocka_unit_test_setup_teardown(what_is_forgotten_is_gone_and_stays_over, make_place, remove_place),
         cmocka_unit_test_setup_teardown(an_attempt_of_another_platform_is_not_known, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_remark_is_in_the_journal, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_process_that_is_being_started_keeps_nothing_awake, make_place, remove_place),
         cmocka_unit_test_setup_teardown(processes_belong_to_the_run_s_user, make_place, remove_place),
         cmocka_unit_test_setup_teardown(a_run_s_user_does_not_speak_for_the_platform, make_place, remove_place),

@@ -243,6 +243,22 @@ static unsigned notes_of(struct world *world, int64_t run)
     return notes;
 }
 
+static bool count_note(void *context, const struct journal_record *record)
+{
+    *(unsigned *)context += record->kind == JOURNAL_NOTE;
+    return true;
+}
+
+/* And how many lines in its output say so. */
+static unsigned lines_of(struct world *world, int64_t run)
+{
+    unsigned lines = 0;
+    struct attempt attempt = {.epoch = 1};
+    snprintf(attempt.run, sizeof attempt.run, "%" PRId64, run);
+    assert_int_equal(world->engine->poll(world->engine, &attempt, 0, 0, count_note, &lines, NULL), WEFT_OK);
+    return lines;
+}
+
 static void idle_runs_are_told_and_stopped_as_their_class_says(void **state)
 {
     struct world world;
@@ -263,6 +279,7 @@ static void idle_runs_are_told_and_stopped_as_their_class_says(void **state)
     }
     assert_int_equal(notes_of(&world, idle), 1);
     assert_int_equal(notes_of(&world, batch), 1);
+    assert_int_equal(lines_of(&world, batch), 1);
     assert_int_equal(notes_of(&world, waits), 0);
     assert_int_equal(controller_stop_idle(world.controller, batch, "used nothing", world.now, &stopped, NULL), WEFT_OK);
     assert_false(stopped);
@@ -296,7 +313,9 @@ static void an_idle_run_is_marked_until_it_works_again(void **state)
     assert_int_equal(controller_flag_idle(world.controller, run, "used nothing", world.now + MINUTE, NULL), WEFT_OK);
     assert_int_equal(run_of(world.registry, run).idle_since, world.now);
     assert_int_equal(notes_of(&world, run), 1);
+    assert_int_equal(lines_of(&world, run), 1);
     assert_int_equal(controller_clear_idle(world.controller, run, world.now, NULL), WEFT_OK);
+    assert_int_equal(lines_of(&world, run), 2);
     assert_int_equal(run_of(world.registry, run).idle_since, 0);
     assert_int_equal(controller_flag_idle(world.controller, run, "used nothing", world.now, NULL), WEFT_OK);
     assert_int_equal(notes_of(&world, run), 2);

@@ -129,6 +129,21 @@ static void stops_come_back(void **state)
     }
 }
 
+static void remarks_are_taken_once(void **state)
+{
+    const char *folder = *state;
+    char sentence[16];
+    bool found = true;
+    assert_int_equal(node_remark_take(folder, sentence, sizeof sentence, &found, NULL), WEFT_OK);
+    assert_false(found);
+    assert_int_equal(node_remark_save("uses nothing of what it holds", folder, NULL), WEFT_OK);
+    assert_int_equal(node_remark_take(folder, sentence, sizeof sentence, &found, NULL), WEFT_OK);
+    assert_true(found);
+    assert_string_equal(sentence, "uses nothing of");
+    assert_int_equal(node_remark_take(folder, sentence, sizeof sentence, &found, NULL), WEFT_OK);
+    assert_false(found);
+}
+
 static void fences_only_rise(void **state)
 {
     const char *folder = *state;
@@ -150,11 +165,9 @@ static void fences_only_rise(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_temporary_folder(tokens_name_attempts),
-        in_temporary_folder(orders_come_back),
-        in_temporary_folder(orders_of_version_1_are_read),
-        in_temporary_folder(stops_come_back),
-        in_temporary_folder(fences_only_rise),
+        in_temporary_folder(tokens_name_attempts),         in_temporary_folder(orders_come_back),
+        in_temporary_folder(orders_of_version_1_are_read), in_temporary_folder(stops_come_back),
+        in_temporary_folder(remarks_are_taken_once),       in_temporary_folder(fences_only_rise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
