@@ -23,8 +23,7 @@
 #include <unistd.h>
 
 #define BEGIN_SECONDS 5.0 /* for an agent to take its lock, before another one is started */
-#define HEARD_MOST    256
-#define STARTS_MOST   4 /* agents for a node, none of which has begun */
+#define STARTS_MOST   4   /* agents for a node, none of which has begun */
 
 static struct engine_local *local_of(struct engine *engine)
 {
@@ -68,36 +67,11 @@ static weft_status find_node(struct engine_local *local, const struct attempt *a
     return WEFT_OK;
 }
 
-static void stop_watching(struct engine_local *local, struct local_node *node)
-{
-    if (node->watch >= 0) {
-        /* Closing alone would not take it out of the set while a process that is being started has a copy. */
-        epoll_ctl(local->engine.descriptor, EPOLL_CTL_DEL, node->watch, NULL);
-        close(node->watch);
-    }
-    node->watch = -1;
-}
-
-/* Until its agent can be reached, the journal's folder tells that it has begun. It does not matter if that fails. */
-static void start_noticing(struct engine_local *local, struct local_node *node)
-{
-    char folder[FILE_PATH_BYTES];
-    if (node->notice < 0 && file_join(folder, node->folder, "journal", NULL) == WEFT_OK)
-        node->notice = inotify_add_watch(local->notices, folder, IN_CREATE | IN_MODIFY);
-}
-
-static void stop_noticing(struct engine_local *local, struct local_node *node)
-{
-    if (node->notice >= 0)
-        inotify_rm_watch(local->notices, node->notice);
-    node->notice = -1;
-}
-
 static void free_node(struct engine_local *local, struct local_node *node)
 {
     local_agent_wait(node, 0);
-    stop_watching(local, node);
-    stop_noticing(local, node);
+    local_watch_stop(local, node);
+    local_notice_stop(local, node);
     journal_reader_close(&node->reader);
     free(node);
 }
@@ -106,18 +80,6 @@ static void remove_node(struct engine_local *local, struct local_node *node)
 {
     local_nodes_take_out(&local->nodes, node);
     free_node(local, node);
-}
-
-/* Be told by the agent; it does not matter if it cannot be reached. */
-static void start_watching(struct engine_local *local, struct local_node *node)
-{
-    if (node->watch >= 0 || node_watch(node->folder, &node->watch, NULL) != WEFT_OK)
-        return;
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = node};
-    if (epoll_ctl(local->engine.descriptor, EPOLL_CTL_ADD, node->watch, &event) != 0)
-        stop_watching(local, node);
-    else
-        stop_noticing(local, node);
 }
 
 /* ---- starting --------------------------------------------------------------------------------------------------- */
@@ -136,7 +98,7 @@ static weft_status local_start(struct engine *engine, const struct engine_order 
         struct local_node *node;
         status = find_node(local, &order->attempt, i, &node, error);
         if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->folder, NULL) == NODE_NOT_BEGUN) {
-            start_noticing(local, node);
+            local_notice_start(local, node);
             status = local_agent_start(local, node, error);
         }
     }
@@ -241,10 +203,10 @@ static weft_status look_after(struct engine_local *local, struct local_node *nod
     local_agent_wait(node, WNOHANG);
     *more = life != NODE_LIVES || node->watch < 0;
     if (life == NODE_LIVES) {
-        start_watching(local, node);
+        local_watch_start(local, node);
         return WEFT_OK;
     }
-    stop_watching(local, node);
+    local_watch_stop(local, node);
     if (life == NODE_HAS_ENDED)
         return WEFT_OK;
     if (machine_was_down(local, node))
@@ -294,7 +256,7 @@ static weft_status local_poll(struct engine *engine, const struct attempt *attem
     if (status != WEFT_OK)
         return status;
     if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: what comes later nudges again */
-        stop_watching(local, node);
+        local_watch_stop(local, node);
     status = read_journal(node, after, visit, context, &stopped, error);
     if (status != WEFT_OK || stopped)
         return status;
@@ -323,47 +285,6 @@ static weft_status local_gone(struct engine *engine, const struct attempt *attem
     if (status == WEFT_OK && *gone && kill && node)
         remove_node(local, node);
     return status;
-}
-
-/* The journals' folders in which something has happened; each is told of once. */
-static void read_notices(struct engine_local *local, engine_heard_visit *visit, void *context, bool *more)
-{
-    _Alignas(struct inotify_event) char bytes[4096];
-    ssize_t got;
-    while (*more && (got = read(local->notices, bytes, sizeof bytes)) > 0)
-        for (char *at = bytes; *more && at < bytes + got;) {
-            const struct inotify_event *event = (const struct inotify_event *)at;
-            at += sizeof *event + event->len;
-            struct local_node *node = local_nodes_first(&local->nodes);
-            while (node && node->notice != event->wd)
-                node = local_nodes_next(&local->nodes, node);
-            if (node)
-                *more = visit(context, &node->attempt, node->node);
-        }
-}
-
-static weft_status local_heard(struct engine *engine, engine_heard_visit *visit, void *context, struct error *error)
-{
-    struct engine_local *local = local_of(engine);
-    struct epoll_event events[HEARD_MOST];
-    bool more = true, noticed = false;
-    struct attempt attempts[HEARD_MOST];
-    uint32_t numbers[HEARD_MOST];
-    int count = epoll_wait(engine->descriptor, events, HEARD_MOST, 0), heard = 0;
-    /* All names first: the caller's polls free nodes. */
-    for (int i = 0; i < count; i++) {
-        const struct local_node *node = events[i].data.ptr;
-        noticed = noticed || !node;
-        if (!node)
-            continue;
-        attempts[heard] = node->attempt;
-        numbers[heard++] = node->node;
-    }
-    for (int i = 0; i < heard && more; i++)
-        more = visit(context, &attempts[i], numbers[i]);
-    if (noticed && more)
-        read_notices(local, visit, context, &more);
-    return WEFT_OK;
 }
 
 /* ---- what there is ---------------------------------------------------------------------------------------------- */
