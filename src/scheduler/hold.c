@@ -174,7 +174,10 @@ weft_status hold_claimed(struct scheduler *scheduler, double now, struct error *
     if (!open_choice(scheduler, &choice, error))
         return WEFT_ERROR_MEMORY;
     choose(scheduler, claimant, true, now, &choice);
-    hold(scheduler, claimant, &choice);
+    if (choice.ready < NEVER)
+        hold(scheduler, claimant, &choice);
+    else
+        scheduler->claimant = POOL_NOBODY; /* hosts that it needs are out of use: others may claim what there is */
     free(choice.all);
     return WEFT_OK;
 }

@@ -147,6 +147,26 @@ static void who_claims_hosts_leaves_others_their_share(void **state)
     scheduler_free(stream.scheduler);
 }
 
+/* Who can no longer start, as hosts are out of use, leaves it to others to claim what there is. */
+static void a_claim_ends_with_what_it_is_for(void **state)
+{
+    struct stream stream = {.scheduler = cluster(1, 2, 2)};
+    bool started;
+    submit_fixed(stream.scheduler, 1, 1, 10 * HOUR, 0);
+    stream_pass(&stream, 0, 10 * HOUR, 0, &started);
+    submit_fixed(stream.scheduler, 2, 2, HOUR, 0);
+    stream_pass(&stream, policy.patience, HOUR, 0, &started);
+    const struct pool *pool = scheduler_pool(stream.scheduler);
+    scheduler_drain_host(stream.scheduler, pool->hosts[0].occupants ? 1 : 0, true);
+    submit_fixed(stream.scheduler, 1, 2, HOUR, policy.patience);
+    stream_pass(&stream, policy.patience + 1, HOUR, 0, &started);
+    stream_pass(&stream, 3 * policy.patience, HOUR, 0, &started);
+    uint32_t small = submit_fixed(stream.scheduler, 1, 1, 10 * HOUR, 3 * policy.patience);
+    stream_pass(&stream, 3 * policy.patience, HOUR, small, &started);
+    assert_false(started);
+    scheduler_free(stream.scheduler);
+}
+
 /* With checkpoints it takes a day: until then hosts are only emptied of what may be displaced. Who has claimed them
  * stays. */
 static void the_whole_cluster_is_had_in_the_end(void **state)
@@ -192,6 +212,7 @@ int main(void)
         cmocka_unit_test(small_runs_keep_no_large_one_waiting),
         cmocka_unit_test(what_is_claimed_is_used_until_it_is_needed),
         cmocka_unit_test(who_claims_hosts_leaves_others_their_share),
+        cmocka_unit_test(a_claim_ends_with_what_it_is_for),
         cmocka_unit_test(the_whole_cluster_is_had_in_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
