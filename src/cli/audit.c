@@ -16,9 +16,9 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("number", 'n', "N", &chosen.most, "20", 1, 1000000, "so many entries, the newest first"),
-    CLI_TEXT("user", 'u', "USER", &chosen.user, NULL, "only what this user did"),
-    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only what concerns this project"),
+    CLI_INTEGER("number", 'n', "N", &chosen.most, "20", 1, 1000000, "number of entries, newest first"),
+    CLI_TEXT("user", 'u', "USER", &chosen.user, NULL, "only actions of this user"),
+    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only actions that concern this project"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each entry"),
 };
 

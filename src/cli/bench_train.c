@@ -21,9 +21,10 @@ static struct {
 
 static const struct cli_option options[] = {
     TRAINING_MEASURE_OPTIONS(chosen.measure),
-    CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 1e6, "steps that are measured"),
-    CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "steps before them that are not"),
-    CLI_NUMBER("dropout", 0, "X", &chosen.measure.dropout, "0", 0, 0.99, "as weft train has it"),
+    CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 1e6, "measured steps"),
+    CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
+    CLI_NUMBER("dropout", 0, "X", &chosen.measure.dropout, "0", 0, 0.99, "dropout, as in weft train",
+               .default_text = "none"),
     CLI_INTEGER("zero", 0, "N", &chosen.measure.zero, "0", 0, 1,
                 "1: divide the optimizer's state among the ranks (ZeRO-1)"),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.measure.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),

@@ -21,7 +21,7 @@ static struct {
 } chosen;
 
 static const struct cli_option show_options[] = {
-    CLI_INTEGER("entries", 'n', "N", &chosen.entries, "10", 3, 1000, "the newest N entries of the ledger"),
+    CLI_INTEGER("entries", 'n', "N", &chosen.entries, "10", 3, 1000, "number of ledger entries, newest first"),
     CLI_FLAG("json", 0, &chosen.json,
              "the project as a line of JSON, then a line for each entry; of several: a line each"),
     CLI_FLAG("csv", 0, &chosen.csv,
@@ -418,8 +418,8 @@ static const struct cli_option grant_options[] = {
 };
 
 static const struct cli_option transfer_options[] = {
-    CLI_TEXT("from", 0, "USER", &chosen.from, NULL, "the member who gives; usually the pool"),
-    CLI_TEXT("to", 0, "USER", &chosen.to, NULL, "the member who gets; usually the pool"),
+    CLI_TEXT("from", 0, "USER", &chosen.from, NULL, "the member who gives", .default_text = "the pool"),
+    CLI_TEXT("to", 0, "USER", &chosen.to, NULL, "the member who gets", .default_text = "the pool"),
     CLI_TEXT("detail", 0, "TEXT", &chosen.detail, NULL, "what for; kept in the ledger"),
     CLI_FLAG("json", 0, &chosen.json, "the budget as a line of JSON"),
 };

@@ -40,7 +40,7 @@ static bool names_subcommand(const struct command *command, const char *word)
 
 static bool asks_for_help(const char *word)
 {
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+    return strcmp(word, "--help") == 0 || strcmp(word, "--help-all") == 0 || strcmp(word, "-h") == 0;
 }
 
 /* Follow the words of argv down the tables of subcommands; *used counts the words that named commands. */
@@ -156,7 +156,7 @@ int command_main(const struct command *const *table, size_t count, int argc, cha
         return report(errors, &error, EXIT_MISUSED);
     if (help) {
         if (call.command)
-            help_command(output, call.name, call.command);
+            help_command(output, call.name, call.command, true);
         else
             help_overview(output, table, count);
         return 0;
@@ -172,7 +172,7 @@ int command_main(const struct command *const *table, size_t count, int argc, cha
 
     int code;
     if (rest.help) {
-        help_command(output, call.name, command);
+        help_command(output, call.name, command, rest.help_all);
         code = 0;
     } else if (check_words(&call, &error) != WEFT_OK) {
         code = report(errors, &error, EXIT_MISUSED);

@@ -15,12 +15,12 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("tokenizer", 't', "DIR", &chosen.tokenizer, NULL, "folder with vocab.json and merges.txt"),
-    CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "folder to make"),
+    CLI_TEXT("tokenizer", 't', "DIR", &chosen.tokenizer, NULL, "directory with vocab.json and merges.txt"),
+    CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "directory to create"),
     CLI_NUMBER("held-out", 0, "SHARE", &chosen.held_out, "0.1", 0, 0.9,
-               "share of the text that is kept for evaluation; 0: none"),
+               "share of the text kept for evaluation; 0: none"),
     CLI_INTEGER("shard", 0, "TOKENS", &chosen.shard, "100000000", 1, (double)SHARD_WRITER_MOST,
-                "most tokens in a file"),
+                "largest number of tokens in a file"),
 };
 
 static void print_split(FILE *output, const char *what, const struct packed_split *split)
@@ -35,10 +35,10 @@ static void print_split(FILE *output, const char *what, const struct packed_spli
 static weft_status run(struct command_call *call, struct error *error)
 {
     if (!chosen.tokenizer || !chosen.output)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --%s: %s", call->name,
-                         chosen.tokenizer ? "output" : "tokenizer",
-                         chosen.tokenizer ? "the folder to make"
-                                          : "a folder with vocab.json and merges.txt; weft data tokenizer makes one");
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT, "%s needs --%s: %s", call->name, chosen.tokenizer ? "output" : "tokenizer",
+            chosen.tokenizer ? "the folder to make"
+                             : "a directory with vocab.json and merges.txt; weft data tokenizer makes one");
     const struct pack_options pack = {
         .tokenizer = chosen.tokenizer,
         .output = chosen.output,

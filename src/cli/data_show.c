@@ -16,7 +16,7 @@ static struct {
 #define FIRST_MOST 1000
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("tokens", 'n', "N", &chosen.tokens, "40", 0, FIRST_MOST, "how many of the first tokens to decode"),
+    CLI_INTEGER("tokens", 'n', "N", &chosen.tokens, "40", 0, FIRST_MOST, "number of tokens to decode, from the first"),
 };
 
 /* What is not printed as it is: control characters, but for the end of a line. */

@@ -17,8 +17,8 @@ static struct {
 
 static const struct cli_option options[] = {
     CLI_INTEGER("vocabulary", 'v', "N", &chosen.vocabulary, "8192", TOKENIZER_TRAINING_LEAST, TOKENIZER_VOCABULARY_MOST,
-                "tokens to learn"),
-    CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "folder to make"),
+                "size of the vocabulary"),
+    CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "directory to create"),
 };
 
 static weft_status stopped(struct error *error)

@@ -17,19 +17,18 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "0", 0, 1 << 20,
-                "ranks that a host shall run; 0: as many as it has cores"),
-    CLI_TEXT("hosts", 0, "LIST", &chosen.hosts, NULL, "check these hosts, and the ways between them: name,name..."),
-    CLI_TEXT("hostfile", 0, "FILE", &chosen.hostfile, NULL, "the same from a file, as weft run reads it"),
-    CLI_TEXT("agent", 0, "PROGRAM", &chosen.agent, NULL,
-             "remote shell that reaches the hosts, called as ssh is; otherwise WEFT_AGENT if that is set, or ssh"),
-    CLI_TEXT("remote-weft", 0, "PATH", &chosen.executable, NULL,
-             "where weft is on the other hosts; otherwise where it is here"),
+    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "0", 0, 1 << 20, "ranks to run on each host",
+                .default_text = "one per core"),
+    CLI_TEXT("hosts", 0, "LIST", &chosen.hosts, NULL, "check these hosts and the network between them: name,name..."),
+    CLI_TEXT("hostfile", 0, "FILE", &chosen.hostfile, NULL, "read the hosts from FILE, in the format of weft run"),
+    CLI_TEXT("agent", 0, "PROGRAM", &chosen.agent, NULL, "remote shell that reaches the hosts, called like ssh",
+             .default_text = "$WEFT_AGENT, or ssh"),
+    CLI_TEXT("remote-weft", 0, "PATH", &chosen.executable, NULL, "path of weft on the other hosts",
+             .default_text = "its path here"),
     CLI_NUMBER("start-timeout", 0, "SECONDS", &chosen.limit, "30", 0.1, 86400, "time for a host to answer"),
-    CLI_FLAG("quiet", 'q', &chosen.quiet, "leave out what is ok"),
+    CLI_FLAG("quiet", 'q', &chosen.quiet, "print problems only"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each check"),
-    CLI_FLAG("node", 0, &chosen.node,
-             "answer a doctor at standard input and output; what it starts on every host, not for people"),
+    CLI_FLAG("node", 0, &chosen.node, "internal: the part that runs on every host", .advanced = true),
 };
 
 static void print_json(const struct doctor_finding *finding, FILE *out)

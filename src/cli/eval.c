@@ -18,17 +18,20 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL, "a text file, a token shard, or a folder of shards"),
-    CLI_TEXT("checkpoint", 'c', "DIR", &chosen.checkpoint, NULL, "a checkpoint, or a folder of them: the newest"),
-    CLI_TEXT("from", 0, "PATH", &chosen.from, NULL, "public weights: a safetensors file, or a folder with config.json"),
-    CLI_TEXT("model", 'm', "NAME", &chosen.model, NULL, "a size of model by name, where no config.json says it"),
+    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL, "a text file, a token shard, or a directory of shards"),
+    CLI_TEXT("checkpoint", 'c', "DIR", &chosen.checkpoint, NULL,
+             "a checkpoint, or a directory of checkpoints, of which the newest is taken"),
+    CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
+             "public weights: a safetensors file, or a directory with config.json"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, NULL, "a model size by name, where there is no config.json"),
     CLI_INTEGER("sequences", 'n', "N", &chosen.config.sequences, "0", 0, 1e12,
-                "held-out sequences to look at, from the first; 0: all"),
-    CLI_INTEGER("sequence", 0, "N", &chosen.config.sequence, "0", 0, 1000000,
-                "tokens in a sequence; 0: the model's context"),
+                "number of held-out sequences to evaluate, from the first", .default_text = "all"),
+    CLI_INTEGER("sequence", 0, "N", &chosen.config.sequence, "0", 0, 1000000, "tokens in a sequence",
+                .default_text = "the model's context"),
     CLI_INTEGER("micro-batch", 0, "N", &chosen.config.micro_batch, "4", 1, 1e6, "sequences in one forward pass"),
-    CLI_INTEGER("threads", 't', "N", &chosen.config.threads, "1", 1, 1024, "compute threads a rank"),
-    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions, "of products and activations"),
+    CLI_INTEGER("threads", 't', "N", &chosen.config.threads, "1", 1, 1024, "compute threads per rank"),
+    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
+               "type of products and activations"),
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
 };
 
@@ -36,7 +39,7 @@ static weft_status check(struct error *error)
 {
     if (!chosen.config.data)
         return error_set(error, WEFT_ERROR_ARGUMENT,
-                         "weft eval needs --data: a text file, a token shard or a folder of shards");
+                         "weft eval needs --data: a text file, a token shard or a directory of shards");
     if (!chosen.checkpoint == !chosen.from)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft eval needs --checkpoint DIR or --from PATH%s",
                          chosen.from ? ", not both" : "");

@@ -19,9 +19,11 @@ static struct {
 
 static const struct cli_option options[] = {
     PLACEMENT_OPTIONS(chosen.on),
-    CLI_INTEGER("root", 0, "R", &chosen.root, "0", 0, 65535, "the root, or the sender of a message"),
+    CLI_INTEGER("root", 0, "R", &chosen.root, "0", 0, 65535, "the root, or the sender of a message",
+                .default_text = "rank 0"),
     CLI_INTEGER("simulated", 0, "N", &chosen.simulated, "64", 1, 65536,
-                "extrapolate prices among more ranks than these, as a communicator does, instead of simulating them"),
+                "with more ranks than this, extrapolate costs as a communicator does instead of simulating",
+                .advanced = true),
     CLI_FLAG("reproducible", 0, &chosen.reproducible, "only plans that keep the canonical order of sums"),
 };
 

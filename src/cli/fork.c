@@ -13,10 +13,11 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
+    CLI_GROUP("Run"),
     CLI_TEXT("checkpoint", 'c', "NAME", &chosen.checkpoint, NULL,
-             "begin from this checkpoint of RUN, or from its newest or best; usually from the start"),
-    CLI_FLAG("code", 0, &chosen.code, "with the code of the working folder in place of that of RUN"),
-    RUN_OPTIONS(chosen.run),
+             "start from this checkpoint of RUN, or from its newest or best", .default_text = "start anew"),
+    CLI_FLAG("code", 0, &chosen.code, "use the code of the working directory instead of RUN's"),
+    RUN_OPTIONS(chosen.run, RUN_DEFAULT_PARENT),
     RUN_CHILD_OPTIONS(chosen.run),
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };

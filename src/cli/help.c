@@ -69,11 +69,11 @@ static void print_option(FILE *output, const struct cli_option *option)
 {
     char text[1024];
     char range[512];
+    const char *standard = cli_option_default(option);
     cli_option_range(option, range, sizeof range);
-    const char *between = option->standard && range[0] ? "; " : "";
-    if (option->standard || range[0])
-        snprintf(text, sizeof text, "%s (%s%s%s%s)", option->meaning, option->standard ? "default " : "",
-                 option->standard ? option->standard : "", between, range);
+    if (*standard || range[0])
+        snprintf(text, sizeof text, "%s (%s%s%s%s)", option->meaning, range, *standard && range[0] ? "; " : "",
+                 *standard ? "default: " : "", standard);
     else
         snprintf(text, sizeof text, "%s", option->meaning);
     int column = print_option_name(output, option);
@@ -82,6 +82,34 @@ static void print_option(FILE *output, const struct cli_option *option)
         column = 0;
     }
     wrap_print(output, text, column, OPTION_COLUMN);
+}
+
+/* The options under the headings of their groups, or under "Options" where the table has none. */
+static void print_options(FILE *output, const char *name, const struct command *command, bool all)
+{
+    static const struct cli_option help_option = CLI_FLAG("help", 'h', NULL, "print this");
+    static const struct cli_option help_all_option = CLI_FLAG("help-all", 0, NULL, "print all options");
+    const char *heading = "Options";
+    const bool grouped = command->option_count && command->options[0].kind == CLI_KIND_GROUP;
+    const bool advanced = cli_options_advanced(command->options, command->option_count);
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct cli_option *option = &command->options[i];
+        if (option->kind == CLI_KIND_GROUP)
+            heading = option->meaning;
+        if (option->kind == CLI_KIND_GROUP || (option->advanced && !all))
+            continue;
+        if (heading)
+            fprintf(output, "\n%s\n", heading);
+        heading = NULL;
+        print_option(output, option);
+    }
+    if (grouped || heading)
+        fprintf(output, "\n%s\n", grouped ? "Help" : heading);
+    print_option(output, &help_option);
+    if (advanced)
+        print_option(output, &help_all_option);
+    if (advanced && !all)
+        fprintf(output, "\nThese are the common options; '%s --help-all' prints all.\n", name);
 }
 
 /* Indented alike, however the table writes them. */
@@ -96,9 +124,8 @@ static void print_examples(FILE *output, const char *examples)
     }
 }
 
-void help_command(FILE *output, const char *name, const struct command *command)
+void help_command(FILE *output, const char *name, const struct command *command, bool all)
 {
-    static const struct cli_option help_option = CLI_FLAG("help", 'h', NULL, "print this");
     fprintf(output, "%s: %s\n\nusage: ", name, command->summary);
     help_usage(output, name, command);
     fputc('\n', output);
@@ -114,13 +141,14 @@ void help_command(FILE *output, const char *name, const struct command *command)
     }
     if (!command->run)
         return;
-    fprintf(output, "\nOptions\n");
-    for (size_t i = 0; i < command->option_count; i++)
-        print_option(output, &command->options[i]);
-    print_option(output, &help_option);
+    print_options(output, name, command, all);
     if (command->examples)
         print_examples(output, command->examples);
 }
+
+static struct {
+    bool all, environment, man, markdown;
+} chosen;
 
 /* Follow `words` ("checkpoint", "hash") to a command and print it. */
 static weft_status print_named(struct command_call *call, struct error *error)
@@ -138,7 +166,7 @@ static weft_status print_named(struct command_call *call, struct error *error)
         table = command->subcommands;
         count = command->subcommand_count;
     }
-    help_command(call->output, name, command);
+    help_command(call->output, name, command, chosen.all);
     return WEFT_OK;
 }
 
@@ -156,11 +184,8 @@ static void print_environment(FILE *output)
     }
 }
 
-static struct {
-    bool environment, man, markdown;
-} chosen;
-
 static const struct cli_option options[] = {
+    CLI_FLAG("all", 'a', &chosen.all, "print all options of COMMAND, not only the common ones"),
     CLI_FLAG("environment", 0, &chosen.environment, "print the environment variables that programs with Weft read"),
     CLI_FLAG("man", 0, &chosen.man, "print all commands as a man page, weft(1)"),
     CLI_FLAG("markdown", 0, &chosen.markdown, "print all commands as a page of Markdown"),

@@ -8,8 +8,9 @@
 /** The commands under their jobs: what `weft help` prints. */
 void help_overview(FILE *output, const struct command *const *table, size_t count);
 
-/** One command, with usage, options, subcommands and examples. `name` is its full name, "weft checkpoint". */
-void help_command(FILE *output, const char *name, const struct command *command);
+/** One command, with usage, options, subcommands and examples. `name` is its full name, "weft checkpoint". Options that
+ * are seldom needed (cli_option.advanced) are printed with `all` only. */
+void help_command(FILE *output, const char *name, const struct command *command, bool all);
 
 /** The usage line without its newline: "weft run [options] [--] PROGRAM [ARGUMENTS]". */
 void help_usage(FILE *output, const char *name, const struct command *command);

@@ -15,9 +15,9 @@ static struct {
 
 static const struct cli_option options[] = {
     CLI_INTEGER("last", 'l', "N", &chosen.last, "0", 0, OPERATION_LOG_ENTRIES,
-                "show the last N operations of every rank, too"),
-    CLI_FLAG("here", 0, &chosen.here, "show the ranks of this machine alone; ask no others"),
-    CLI_FLAG("json", 0, &chosen.json, "everything that is known, as JSON"),
+                "also show the last N operations of every rank", .default_text = "none"),
+    CLI_FLAG("here", 0, &chosen.here, "show only the ranks on this machine"),
+    CLI_FLAG("json", 0, &chosen.json, "print everything as JSON"),
 };
 
 /* ---- for programs ----------------------------------------------------------------------------------------------- */

@@ -23,15 +23,17 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("follow", 'f', &chosen.follow, "go on with what comes, until the run has ended"),
-    CLI_INTEGER("last", 'n', "N", &chosen.last, "-1", -1, 1e9,
-                "only the last N lines; -1 is all that are kept, and with --follow the last 1000"),
-    CLI_TEXT("search", 's', "TEXT", &chosen.search, NULL, "only lines with this in them, in capitals or not"),
-    CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 100000000, "only lines of this rank; -1 is all"),
-    CLI_INTEGER("node", 0, "N", &chosen.node, "-1", -1, 65535, "only lines of this node, from 0 on; -1 is all"),
-    CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1000000000, "of this attempt, from 1 on; 0 is the last"),
-    CLI_FLAG("times", 't', &chosen.times, "each line behind its time"),
-    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each line"),
+    CLI_FLAG("follow", 'f', &chosen.follow, "follow the output until the run ends"),
+    CLI_INTEGER("last", 'n', "N", &chosen.last, "-1", -1, 1e9, "only the last N lines",
+                .default_text = "all that are kept; with --follow, the last 1000"),
+    CLI_TEXT("search", 's', "TEXT", &chosen.search, NULL, "only lines that contain TEXT, ignoring case"),
+    CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 100000000, "only lines of this rank", .default_text = "all"),
+    CLI_INTEGER("node", 0, "N", &chosen.node, "-1", -1, 65535, "only lines of this node, counted from 0",
+                .default_text = "all"),
+    CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1000000000, "only lines of this attempt, counted from 1",
+                .default_text = "the last"),
+    CLI_FLAG("times", 't', &chosen.times, "print the time before each line"),
+    CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each line"),
 };
 
 /* Where lines are read from, and go to. */

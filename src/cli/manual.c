@@ -64,15 +64,35 @@ static void man_option(FILE *output, const struct cli_option *option)
     }
     fputc('\n', output);
     man_text(output, option->meaning);
-    if (option->standard) {
-        fputs("; default ", output);
-        man_text(output, option->standard);
+    if (*cli_option_default(option)) {
+        fputs("; default: ", output);
+        man_text(output, cli_option_default(option));
     }
     if (*cli_option_range(option, range, sizeof range)) {
         fputs("; ", output);
         man_text(output, range);
     }
     fputs(".\n", output);
+}
+
+/* A list of options; a group ends one and begins another under its heading. */
+static void man_options(FILE *output, const struct command *command)
+{
+    bool open = false;
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct cli_option *option = &command->options[i];
+        if (option->kind == CLI_KIND_GROUP) {
+            fprintf(output, "%s.Pp\n%s:\n", open ? ".El\n" : "", option->meaning);
+            open = false;
+            continue;
+        }
+        if (!open)
+            fputs(".Bl -tag -width Ds\n", output);
+        open = true;
+        man_option(output, option);
+    }
+    if (open)
+        fputs(".El\n", output);
 }
 
 static void man_command(FILE *output, const char *name, const struct command *command)
@@ -96,12 +116,7 @@ static void man_command(FILE *output, const char *name, const struct command *co
         fputs(".Pp\n", output);
         man_paragraphs(output, command->description);
     }
-    if (command->option_count) {
-        fputs(".Bl -tag -width Ds\n", output);
-        for (size_t i = 0; i < command->option_count; i++)
-            man_option(output, &command->options[i]);
-        fputs(".El\n", output);
-    }
+    man_options(output, command);
     if (command->examples) {
         fputs(".Bd -literal\n", output);
         man_text(output, command->examples);
@@ -163,6 +178,37 @@ void help_manual(FILE *output, const struct command *const *table, size_t count)
           output);
 }
 
+static void markdown_option(FILE *output, const struct cli_option *option)
+{
+    char range[512];
+    fputs("| `", output);
+    if (option->letter)
+        fprintf(output, "-%c`, `", option->letter);
+    fprintf(output, "--%s%s%s` | %s | %s | %s |\n", option->name, option->value ? " " : "",
+            option->value ? option->value : "", cli_option_default(option),
+            cli_option_range(option, range, sizeof range), option->meaning);
+}
+
+/* A table for each group. */
+static void markdown_options(FILE *output, const struct command *command)
+{
+    bool open = false;
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct cli_option *option = &command->options[i];
+        if (option->kind == CLI_KIND_GROUP) {
+            fprintf(output, "%s%s:\n\n", open ? "\n" : "", option->meaning);
+            open = false;
+            continue;
+        }
+        if (!open)
+            fputs("| option | default | range | meaning |\n|---|---|---|---|\n", output);
+        open = true;
+        markdown_option(output, option);
+    }
+    if (open)
+        fputc('\n', output);
+}
+
 static void markdown_command(FILE *output, const char *name, const struct command *command)
 {
     if (!command->run)
@@ -179,20 +225,7 @@ static void markdown_command(FILE *output, const char *name, const struct comman
     fputs("\n\n", output);
     if (command->description)
         fprintf(output, "%s\n\n", command->description);
-    if (command->option_count) {
-        fputs("| option | default | range | meaning |\n|---|---|---|---|\n", output);
-        for (size_t i = 0; i < command->option_count; i++) {
-            const struct cli_option *option = &command->options[i];
-            char range[512];
-            fputs("| `", output);
-            if (option->letter)
-                fprintf(output, "-%c`, `", option->letter);
-            fprintf(output, "--%s%s%s` | %s | %s | %s |\n", option->name, option->value ? " " : "",
-                    option->value ? option->value : "", option->standard ? option->standard : "",
-                    cli_option_range(option, range, sizeof range), option->meaning);
-        }
-        fputc('\n', output);
-    }
+    markdown_options(output, command);
     if (command->examples)
         fprintf(output, "```sh\n%s```\n\n", command->examples);
 }

@@ -33,14 +33,14 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 4294967295.0, "of this rank alone; -1: of all ranks"),
-    CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1e15,
-                "of this attempt alone; 0: of all, where the newest has each step"),
-    CLI_FLAG("times", 't', &chosen.times, "draw over time rather than over steps, as what is measured always is"),
-    CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "write the curves to FILE as a picture; -: to standard output"),
-    CLI_FLAG("log", 'l', &chosen.log, "with --svg: a logarithmic axis"),
+    CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 4294967295.0, "only this rank", .default_text = "all"),
+    CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1e15, "only this attempt",
+                .default_text = "all; each step from the newest attempt that has it"),
+    CLI_FLAG("times", 't', &chosen.times, "draw over time instead of steps; machine metrics are always over time"),
+    CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "draw the curves to FILE as SVG; -: standard output"),
+    CLI_FLAG("log", 'l', &chosen.log, "with --svg: logarithmic axis"),
     CLI_FLAG("csv", 0, &chosen.csv, "print every point: rank, attempt, step, time in seconds since 1970, value"),
-    CLI_FLAG("json", 0, &chosen.json, "print what the server answers: the list, or a curve a line"),
+    CLI_FLAG("json", 0, &chosen.json, "print the server's reply: the list, or a line per curve"),
 };
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */

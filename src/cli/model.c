@@ -209,9 +209,10 @@ static weft_status run_show(struct command_call *call, struct error *error)
 
 static const struct cli_option show_options[] = {
     CLI_INTEGER("batch", 'b', "N", &chosen.batch, "1", 1, 1e6, "sequences in a micro-batch"),
-    CLI_INTEGER("sequence", 0, "N", &chosen.sequence, "0", 0, 16777216, "tokens in a sequence; 0: the model's context"),
+    CLI_INTEGER("sequence", 0, "N", &chosen.sequence, "0", 0, 16777216, "tokens in a sequence",
+                .default_text = "the model's context"),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
-               "of products and activations; weights and sums are f32 always"),
+               "type of products and activations; weights and sums are always f32"),
     CLI_FLAG("short", 's', &chosen.brief, "layers only, without their parameters"),
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object; its bytes are those of the whole micro-batch"),
 };

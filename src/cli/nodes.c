@@ -212,7 +212,7 @@ static weft_status run_events(struct command_call *call, struct error *error)
 }
 
 static const struct cli_option drain_options[] = {
-    CLI_TEXT("reason", 'r', "TEXT", &chosen.reason, NULL, "why, for those who will ask"),
+    CLI_TEXT("reason", 'r', "TEXT", &chosen.reason, NULL, "why, shown to others"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON"),
 };
 

@@ -10,6 +10,9 @@
 #define NAMES_MOST 128 /* most options of one command */
 #define WHAT_BYTES 128 /* "weft train: --learning-rate" */
 
+#define INTEGER_RANGE_MOST 1024 /* ranges of integers are shown up to this */
+#define BOUND_CHARACTERS   4    /* "0.99", "1024" */
+
 /* The option as sentences name it. */
 static const char *option_title(const char *command, const struct cli_option *option, char *buffer, size_t size)
 {
@@ -56,6 +59,8 @@ static weft_status set_value(const char *command, const struct cli_option *optio
         return WEFT_OK;
     case CLI_KIND_CHOICE:
         return set_choice(option, what, text, error);
+    case CLI_KIND_GROUP:
+        break;
     case CLI_KIND_LIST:
         if (option->destination.list->count == CLI_LIST_MOST)
             return error_set(error, WEFT_ERROR_ARGUMENT, "%s was given more than %d times", what, CLI_LIST_MOST);
@@ -88,7 +93,8 @@ static weft_status unknown_option(const char *command, const struct cli_option *
     const char *names[NAMES_MOST + 1];
     size_t known = 0;
     for (size_t i = 0; i < count && known < NAMES_MOST; i++)
-        names[known++] = options[i].name;
+        if (options[i].name)
+            names[known++] = options[i].name;
     names[known++] = "help";
     const char *nearest = text_nearest(name, names, known);
     if (nearest)
@@ -108,7 +114,7 @@ static weft_status read_long(const char *command, const struct cli_option *optio
     size_t length = equals ? (size_t)(equals - word) : strlen(word);
     snprintf(name, sizeof name, "%.*s", (int)length, word);
     for (size_t i = 0; i < count; i++) {
-        if (strcmp(options[i].name, name) != 0)
+        if (!options[i].name || strcmp(options[i].name, name) != 0)
             continue;
         if (options[i].kind == CLI_KIND_FLAG && equals)
             return error_set(error, WEFT_ERROR_ARGUMENT, "%s: --%s takes no value, but '%s' was given", command, name,
@@ -130,7 +136,7 @@ static weft_status read_short(const char *command, const struct cli_option *opti
     for (char *letter = argv[(*at)++] + 1; *letter; letter++) {
         const struct cli_option *option = NULL;
         for (size_t i = 0; i < count; i++)
-            if (options[i].letter == *letter)
+            if (options[i].letter && options[i].letter == *letter)
                 option = &options[i];
         if (!option && *letter == 'h') {
             *help = true;
@@ -170,8 +176,9 @@ weft_status cli_options_parse(const char *command, const struct cli_option *opti
             found.program_count = (size_t)(argc - at);
             break;
         }
-        if (strcmp(word, "--help") == 0) {
+        if (strcmp(word, "--help") == 0 || strcmp(word, "--help-all") == 0) {
             found.help = true;
+            found.help_all = found.help_all || word[strlen("--help")];
             at++;
         } else if (word[0] == '-' && word[1] == '-') {
             status = read_long(command, options, count, argc, argv, &at, error);
@@ -203,16 +210,28 @@ void cli_rest_free(struct cli_rest *rest)
     *rest = (struct cli_rest){0};
 }
 
+/* The bounds of a range that is worth reading: small counts, and shares of one. */
+static bool bounds(const struct cli_option *option, char *least, char *most, size_t size)
+{
+    const bool whole = option->kind == CLI_KIND_INTEGER;
+    const bool stands_for = option->default_text && option->standard && atof(option->standard) == option->least;
+    if (option->most > (whole ? INTEGER_RANGE_MOST : 1) || (stands_for && !whole))
+        return false;
+    snprintf(least, size, "%g", option->least + stands_for);
+    snprintf(most, size, "%g", option->most);
+    return strlen(least) <= BOUND_CHARACTERS && strlen(most) <= BOUND_CHARACTERS;
+}
+
 char *cli_option_range(const struct cli_option *option, char *buffer, size_t size)
 {
     size_t length = 0;
+    char least[32], most[32];
     buffer[0] = '\0';
     switch (option->kind) {
     case CLI_KIND_INTEGER:
-        snprintf(buffer, size, "%lld to %lld", (long long)option->least, (long long)option->most);
-        break;
     case CLI_KIND_NUMBER:
-        snprintf(buffer, size, "%g to %g", option->least, option->most);
+        if (bounds(option, least, most, sizeof least))
+            snprintf(buffer, size, "%s to %s", least, most);
         break;
     case CLI_KIND_CHOICE:
         for (size_t i = 0; option->choices[i] && length < size; i++)
@@ -222,9 +241,23 @@ char *cli_option_range(const struct cli_option *option, char *buffer, size_t siz
     case CLI_KIND_LIST:
     case CLI_KIND_BYTES:
     case CLI_KIND_TEXT:
+    case CLI_KIND_GROUP:
         break;
     }
     return buffer;
+}
+
+const char *cli_option_default(const struct cli_option *option)
+{
+    return option->default_text ? option->default_text : option->standard ? option->standard : "";
+}
+
+bool cli_options_advanced(const struct cli_option *options, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (options[i].advanced)
+            return true;
+    return false;
 }
 
 int cli_choice_index(const char *choice, const char *const *choices)

@@ -13,6 +13,13 @@
  *         CLI_FLAG("quiet", 'q', &chosen.quiet, "print the ranks' output only"),
  *     };
  *
+ * Designated initializers may follow the meaning: `.default_text` says in words what a default such as 0 stands for,
+ * and
+ * `.advanced` leaves the option to --help-all. CLI_GROUP("Model") begins a group with a heading of its own.
+ *
+ *         CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64, "slots of this machine",
+ *                     .default_text = "one for each processor"),
+ *
  * Written by people: `--ranks 4`, `--ranks=4`, `-n 4`, `-n4`; a flag takes no value. An option given twice: the last
  * one counts, except for lists, which take all.
  */
@@ -33,6 +40,7 @@ enum cli_kind {
     CLI_KIND_TEXT,    /**< const char *: points into argv or at the default */
     CLI_KIND_CHOICE,  /**< const char *: one of `choices`, a pointer of that list */
     CLI_KIND_LIST,    /**< struct cli_list: a text each time it is given */
+    CLI_KIND_GROUP,   /**< no option: the heading, in `meaning`, of those that follow in the table */
 };
 
 #define CLI_LIST_MOST 256
@@ -52,6 +60,8 @@ struct cli_option {
     double least, most;   /**< range of an integer or number, both included */
     const char *const *choices; /**< of CLI_KIND_CHOICE, NULL at the end */
     const char *meaning;        /**< begins in lower case, no final full stop */
+    const char *default_text;   /**< the default as help says it; NULL: `standard` */
+    bool advanced;              /**< seldom needed: shown by --help-all, not by --help */
     union {
         bool *flag;
         int64_t *integer;
@@ -62,39 +72,45 @@ struct cli_option {
     } destination;
 };
 
-#define CLI_FLAG(long_name, short_name, where, tells)                                                                  \
+#define CLI_GROUP(title)                                                                                               \
     {                                                                                                                  \
-        .name = long_name, .letter = short_name, .kind = CLI_KIND_FLAG, .meaning = tells, .destination.flag = where    \
+        .kind = CLI_KIND_GROUP, .meaning = title                                                                       \
     }
-#define CLI_INTEGER(long_name, short_name, value_name, where, start, minimum, maximum, tells)                          \
+/* The last argument is the meaning; designated initializers may follow it. */
+#define CLI_FLAG(long_name, short_name, where, ...)                                                                    \
+    {                                                                                                                  \
+        .name = long_name, .letter = short_name, .kind = CLI_KIND_FLAG, .destination.flag = where,                     \
+        .meaning = __VA_ARGS__                                                                                         \
+    }
+#define CLI_INTEGER(long_name, short_name, value_name, where, start, minimum, maximum, ...)                            \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_INTEGER, .value = value_name, .standard = start,     \
-        .least = minimum, .most = maximum, .meaning = tells, .destination.integer = where                              \
+        .least = minimum, .most = maximum, .destination.integer = where, .meaning = __VA_ARGS__                        \
     }
-#define CLI_NUMBER(long_name, short_name, value_name, where, start, minimum, maximum, tells)                           \
+#define CLI_NUMBER(long_name, short_name, value_name, where, start, minimum, maximum, ...)                             \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_NUMBER, .value = value_name, .standard = start,      \
-        .least = minimum, .most = maximum, .meaning = tells, .destination.number = where                               \
+        .least = minimum, .most = maximum, .destination.number = where, .meaning = __VA_ARGS__                         \
     }
-#define CLI_BYTES(long_name, short_name, value_name, where, start, tells)                                              \
+#define CLI_BYTES(long_name, short_name, value_name, where, start, ...)                                                \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_BYTES, .value = value_name, .standard = start,       \
-        .meaning = tells, .destination.bytes = where                                                                   \
+        .destination.bytes = where, .meaning = __VA_ARGS__                                                             \
     }
-#define CLI_TEXT(long_name, short_name, value_name, where, start, tells)                                               \
+#define CLI_TEXT(long_name, short_name, value_name, where, start, ...)                                                 \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_TEXT, .value = value_name, .standard = start,        \
-        .meaning = tells, .destination.text = where                                                                    \
+        .destination.text = where, .meaning = __VA_ARGS__                                                              \
     }
-#define CLI_LIST(long_name, short_name, value_name, where, tells)                                                      \
+#define CLI_LIST(long_name, short_name, value_name, where, ...)                                                        \
     {                                                                                                                  \
-        .name = long_name, .letter = short_name, .kind = CLI_KIND_LIST, .value = value_name, .meaning = tells,         \
-        .destination.list = where                                                                                      \
+        .name = long_name, .letter = short_name, .kind = CLI_KIND_LIST, .value = value_name,                           \
+        .destination.list = where, .meaning = __VA_ARGS__                                                              \
     }
-#define CLI_CHOICE(long_name, short_name, value_name, where, start, list, tells)                                       \
+#define CLI_CHOICE(long_name, short_name, value_name, where, start, list, ...)                                         \
     {                                                                                                                  \
         .name = long_name, .letter = short_name, .kind = CLI_KIND_CHOICE, .value = value_name, .standard = start,      \
-        .choices = list, .meaning = tells, .destination.text = where                                                   \
+        .choices = list, .destination.text = where, .meaning = __VA_ARGS__                                             \
     }
 
 /** What is left of a command line when its options have been read; the arrays point into argv. */
@@ -103,7 +119,8 @@ struct cli_rest {
     size_t word_count;
     char **program; /**< what follows "--", NULL-terminated as argv is; NULL if there was none */
     size_t program_count;
-    bool help; /**< --help or -h was among the options */
+    bool help;     /**< --help, --help-all or -h was among the options */
+    bool help_all; /**< --help-all was */
 };
 
 /**
@@ -115,8 +132,15 @@ weft_status cli_options_parse(const char *command, const struct cli_option *opti
                               int argc, char **argv, struct cli_rest *rest, struct error *error);
 void cli_rest_free(struct cli_rest *rest);
 
-/** The range, choices or unit of an option as people read it ("1 to 64", "registered, ordinary"), or "". */
+/** The choices of an option, or its range where that is short enough to help ("1 to 64", "registered, ordinary"), or
+ * "". A value that stands for `default_text` is not counted in: "1 to 64" where 0 is "one for each processor". */
 char *cli_option_range(const struct cli_option *option, char *buffer, size_t size);
+
+/** The default as help says it, or "". */
+const char *cli_option_default(const struct cli_option *option);
+
+/** Whether some options of the table are shown by --help-all alone. */
+bool cli_options_advanced(const struct cli_option *options, size_t count);
 
 /** The place of `choice` in the list of an option of CLI_KIND_CHOICE: its number, where the list is in an enumeration's
  * order. */

@@ -12,12 +12,12 @@ struct placement_options {
 };
 
 #define PLACEMENT_OPTIONS(chosen)                                                                                      \
-    CLI_INTEGER("ranks", 'n', "N", &(chosen).ranks, "0", 0, 65536,                                                     \
-                "how many ranks take part; 0: all of the described cluster, else 4"),                                  \
+    CLI_INTEGER("ranks", 'n', "N", &(chosen).ranks, "0", 0, 65536, "number of ranks",                                  \
+                .default_text = "all of the cluster file, or 4"),                                                      \
         CLI_INTEGER("nodes", 'N', "N", &(chosen).nodes, "0", 0, 65536,                                                 \
-                    "nodes that the ranks lie on, in equal runs; 0: as the cluster file says, else 1"),                \
-        CLI_TEXT("cluster", 'c', "FILE", &(chosen).cluster, NULL,                                                      \
-                 "a cluster file: its levels of units, and its links")
+                    "number of nodes, with equally many ranks each",                                                   \
+                    .default_text = "that of the cluster file, or 1"),                                                 \
+        CLI_TEXT("cluster", 'c', "FILE", &(chosen).cluster, NULL, "a cluster file, with its levels and links")
 
 /** Where the ranks lie. Zeroed, it is nowhere. */
 struct placement {

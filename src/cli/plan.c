@@ -16,15 +16,15 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt",
-             "a size of model by name, or a YAML file, as weft train takes it"),
-    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "4", 1, 4096, "most ranks on a node"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, "gpt", "a model size by name, or a YAML file, as for weft train"),
+    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "4", 1, 4096, "largest number of ranks per node"),
     CLI_INTEGER("nodes", 0, "N", &chosen.nodes, "1", 1, 4096, "nodes like this machine"),
     CLI_TEXT("cluster", 'c', "FILE", &chosen.cluster, NULL,
-             "a cluster file: nodes, ranks and links are those it describes, each rank computing as one does here"),
+             "take nodes, ranks and links from this cluster file; each rank computes as fast as one does here"),
     CLI_INTEGER("batch", 'b', "N", &chosen.batch, "32", 1, 1e6, "sequences in a global batch"),
-    CLI_INTEGER("sequence", 0, "N", &chosen.sequence, "0", 0, 1e6, "tokens in a sequence; 0: the model's context"),
-    CLI_INTEGER("show", 0, "N", &chosen.show, "8", 1, 1e6, "how many strategies to print, best first"),
+    CLI_INTEGER("sequence", 0, "N", &chosen.sequence, "0", 0, 1e6, "tokens in a sequence",
+                .default_text = "the model's context"),
+    CLI_INTEGER("show", 0, "N", &chosen.show, "8", 1, 1e6, "number of strategies to print, best first"),
 };
 
 static void print(const struct strategy_problem *problem, const struct strategy *strategies, size_t count, FILE *out)

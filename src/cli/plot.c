@@ -18,11 +18,11 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("output", 'o', "FILE", &chosen.output, "plot.svg", "write the picture to FILE; -: to standard output"),
+    CLI_TEXT("output", 'o', "FILE", &chosen.output, "plot.svg", "write the picture to FILE; -: standard output"),
     CLI_FLAG("log", 'l', &chosen.log, "show the loss on a logarithmic axis"),
     CLI_NUMBER("smooth", 0, "SHARE", &chosen.smooth, "0.02", 0, 0.5,
-               "average the loss over this share of the run; 0: show every step only"),
-    CLI_TEXT("title", 0, "TEXT", &chosen.title, NULL, "what stands above; the run's name if not given"),
+               "average the loss over this share of the run; 0: no average"),
+    CLI_TEXT("title", 0, "TEXT", &chosen.title, NULL, "title of the picture", .default_text = "the run's name"),
 };
 
 struct runs {

@@ -17,11 +17,11 @@ static struct {
 static const struct cli_option options[] = {
     TRAINING_MEASURE_OPTIONS(chosen.measure),
     CLI_CHOICE("recompute", 0, "WHAT", &chosen.recompute, "nothing", training_recomputes,
-               "what backward makes anew instead of keeping it"),
-    CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 10000, "steps, of which the median one is shown"),
-    CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "steps before them that are not looked at"),
-    CLI_FLAG("all", 'a', &chosen.all, "show each layer, not all of a kind together"),
-    CLI_FLAG("json", 0, &chosen.json, "the same as JSON, each layer for itself"),
+               "what the backward pass computes again instead of keeping"),
+    CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 10000, "measured steps; the median one is shown"),
+    CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
+    CLI_FLAG("all", 'a', &chosen.all, "show each layer instead of a sum per kind"),
+    CLI_FLAG("json", 0, &chosen.json, "print JSON, a record per layer"),
 };
 
 static void note_step(void *profile, const struct report_step *step)

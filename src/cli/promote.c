@@ -14,7 +14,8 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    RUN_OPTIONS(chosen.run),
+    CLI_GROUP("Run"),
+    RUN_OPTIONS(chosen.run, RUN_DEFAULT_PARENT),
     RUN_CHILD_OPTIONS(chosen.run),
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };

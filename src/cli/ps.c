@@ -33,7 +33,7 @@ static struct {
 static const struct cli_option options[] = {
     CLI_FLAG("all", 'a', &chosen.all, "runs of everybody, not only yours"),
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
-    CLI_TEXT("owner", 0, "USER", &chosen.owner, NULL, "only runs of this user; usually yourself"),
+    CLI_TEXT("owner", 0, "USER", &chosen.owner, NULL, "only runs of this user", .default_text = "yourself"),
     CLI_CHOICE("state", 0, "STATE", &chosen.state, NULL, states,
                "only runs in this state; live: in any that is not final; over: in one that is"),
     CLI_TEXT("search", 0, "TEXT", &chosen.search, NULL,

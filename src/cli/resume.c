@@ -12,10 +12,8 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    RUN_PREEMPTIBLE_OPTION(chosen.run),
-    RUN_SPAN_PODS_OPTION(chosen.run),
-    RUN_CHILD_OPTIONS(chosen.run),
-    RUN_SUBMIT_OPTIONS(chosen.shown),
+    CLI_GROUP("Scheduling"),       RUN_PREEMPTIBLE_OPTION(chosen.run), RUN_SPAN_PODS_OPTION(chosen.run),
+    RUN_CHILD_OPTIONS(chosen.run), RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 
 static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,

@@ -4,7 +4,8 @@
  * is left to the server: its defaults for a new run, the parent's values for a fork.
  *
  *     static struct run_options chosen;
- *     static const struct cli_option options[] = {RUN_OPTIONS(chosen), CLI_FLAG(...)};
+ *     static const struct cli_option options[] = {CLI_GROUP("Run"), CLI_FLAG(...), RUN_OPTIONS(chosen,
+ * RUN_DEFAULT_NEW)};
  *     ...
  *     status = run_options_check(call->name, &chosen, error); // sets exit code 2 where it fails
  *     json_open_object(&body, NULL);
@@ -31,40 +32,51 @@ extern const char *const run_option_launches[];
 #define RUN_PREEMPTIBLE_OPTION(chosen)                                                                                 \
     CLI_FLAG("preemptible", 0, &(chosen).preemptible, "may be stopped at a checkpoint and run again later")
 #define RUN_SPAN_PODS_OPTION(chosen)                                                                                   \
-    CLI_FLAG("span-pods", 0, &(chosen).span_pods, "it may run on hosts of several Pods at once")
+    CLI_FLAG("span-pods", 0, &(chosen).span_pods, "may run on hosts of several Pods at once", .advanced = true)
 
 /** What takes back what the run has that the new one is made from. */
 #define RUN_CHILD_OPTIONS(chosen)                                                                                      \
-    CLI_FLAG("no-preemptible", 0, &(chosen).no_preemptible, "not to be stopped for others, even if RUN may be"),       \
-        CLI_FLAG("no-span-pods", 0, &(chosen).no_span_pods, "on hosts of one Pod, even if RUN may be on several")
+    CLI_FLAG("no-preemptible", 0, &(chosen).no_preemptible, "not preemptible, even if RUN is", .advanced = true),      \
+        CLI_FLAG("no-span-pods", 0, &(chosen).no_span_pods, "on hosts of one Pod, even if RUN may be on several",      \
+                 .advanced = true)
 
-#define RUN_OPTIONS(chosen)                                                                                            \
+/** What help says of a default: of a new run what it is, of a run that is made from RUN that it is RUN's. */
+#define RUN_DEFAULT_NEW(text)    text
+#define RUN_DEFAULT_PARENT(text) "as RUN"
+
+/** `of` is one of the two above. Begins within a group that the command has begun. */
+#define RUN_OPTIONS(chosen, of)                                                                                        \
     CLI_TEXT("name", 0, "TEXT", &(chosen).name, NULL,                                                                  \
-             "what people call the run; RUN in other commands may be it, so it is no number"),                         \
-        CLI_INTEGER("nodes", 'N', "N", &(chosen).nodes, NULL, 1, 65536, "hosts that it runs on at once; usually 1"),   \
-        CLI_INTEGER("gpus", 'g', "N", &(chosen).gpus, NULL, 1, 1024, "GPUs on each node"),                             \
-        CLI_INTEGER("slots", 's', "N", &(chosen).slots, NULL, 1, 1024,                                                 \
-                    "slots on each node, of the kind that the machines have (GPUs, or CPU slots); usually 1"),         \
+             "name of the run, for use as RUN in other commands; not a number"),                                       \
+        CLI_LIST("env", 'e', "NAME=VALUE", &(chosen).environment,                                                      \
+                 "set an environment variable; NAME alone copies its value from here; may be repeated"),               \
         CLI_CHOICE("launch", 0, "HOW", &(chosen).launch, NULL, run_option_launches,                                    \
-                   "ranks: the program is started once on every slot of all nodes, as ranks of one job, usually; "     \
-                   "nodes: once on each node; first: once on the first node, which starts what it likes"),             \
-        CLI_INTEGER("processors", 0, "N", &(chosen).processors, NULL, 1, 65536,                                        \
-                    "processors that each node needs; they go with the slots"),                                        \
-        CLI_BYTES("memory", 0, "SIZE", &(chosen).memory, NULL, "memory that each node needs; it goes with the slots"), \
-        CLI_TEXT("time", 't', "TIME", &(chosen).time, NULL,                                                            \
-                 "each attempt is ended after so long: 90s, 30m, 6h, 2d ...; usually 1d"),                             \
-        CLI_TEXT("slice", 0, "TIME", &(chosen).slice, NULL,                                                            \
-                 "run so long at a time, stop at a checkpoint, and go on when others have had their turn"),            \
-        CLI_TEXT("class", 0, "NAME", &(chosen).class_name, NULL,                                                       \
-                 "the class of run, by which limits are set; usually batch"),                                          \
+                   "ranks: start the program on every slot of all nodes, as ranks of one job; nodes: once per node; "  \
+                   "first: only on the first node",                                                                    \
+                   .default_text = of("ranks"), .advanced = true),                                                     \
+        CLI_GROUP("Resources"),                                                                                        \
+        CLI_INTEGER("nodes", 'N', "N", &(chosen).nodes, NULL, 1, 65536, "number of hosts", .default_text = of("1")),   \
+        CLI_INTEGER("gpus", 'g', "N", &(chosen).gpus, NULL, 1, 1024, "GPUs on each node", .default_text = of("none")), \
+        CLI_INTEGER("slots", 's', "N", &(chosen).slots, NULL, 1, 1024,                                                 \
+                    "slots on each node, of the machines' kind: GPUs or CPU slots", .default_text = of("1")),          \
+        CLI_BYTES("memory", 0, "SIZE", &(chosen).memory, NULL, "memory on each node",                                  \
+                  .default_text = of("the slots' share")),                                                             \
+        CLI_INTEGER("processors", 0, "N", &(chosen).processors, NULL, 1, 65536, "processors on each node",             \
+                    .default_text = of("the slots' share"), .advanced = true),                                         \
+        RUN_SPAN_PODS_OPTION(chosen), CLI_GROUP("Scheduling"),                                                         \
+        CLI_TEXT("time", 't', "TIME", &(chosen).time, NULL, "time limit of each attempt: 90s, 30m, 6h, 2d",            \
+                 .default_text = of("1d")),                                                                            \
         RUN_PREEMPTIBLE_OPTION(chosen),                                                                                \
         CLI_TEXT("retries", 0, "N", &(chosen).retries, NULL,                                                           \
-                 "run it again so often when its own program fails, each time after a longer pause; usually 0"),       \
-        CLI_TEXT("priority", 0, "N", &(chosen).priority, NULL,                                                         \
-                 "from -100 to 100; larger goes first within its project; usually 0"),                                 \
-        RUN_SPAN_PODS_OPTION(chosen),                                                                                  \
-        CLI_LIST("env", 'e', "NAME=VALUE", &(chosen).environment,                                                      \
-                 "an environment variable for it; NAME alone: with the value that it has here")
+                 "run again up to N times if the program fails, each time after a longer pause",                       \
+                 .default_text = of("none")),                                                                          \
+        CLI_TEXT("slice", 0, "TIME", &(chosen).slice, NULL,                                                            \
+                 "run this long at a time, stop at a checkpoint, and continue after others had their turn",            \
+                 .advanced = true),                                                                                    \
+        CLI_TEXT("class", 0, "NAME", &(chosen).class_name, NULL, "class of the run, which sets its limits",            \
+                 .default_text = of("batch"), .advanced = true),                                                       \
+        CLI_TEXT("priority", 0, "N", &(chosen).priority, NULL, "-100 to 100; within a project, larger goes first",     \
+                 .default_text = of("0"), .advanced = true)
 
 /** Look at what the parser of options cannot: durations, whole numbers, names of variables. `command` is named in
  * sentences. Errors: ARGUMENT. */

@@ -16,11 +16,12 @@ struct run_submit_shown {
 };
 
 #define RUN_SUBMIT_OPTIONS(shown)                                                                                      \
-    CLI_FLAG("follow", 'f', &(shown).follow,                                                                           \
-             "print its output until it has ended, and exit with 0 if it succeeded, 1 if not, and 125 if that is not " \
-             "known, as the server was gone for more than a minute"),                                                  \
-        CLI_FLAG("quiet", 'q', &(shown).quiet, "print the new run's number alone"),                                    \
-        CLI_FLAG("json", 0, &(shown).json, "a line of JSON")
+    CLI_GROUP("Output"),                                                                                               \
+        CLI_FLAG("follow", 'f', &(shown).follow,                                                                       \
+                 "print the run's output until it ends; exit with 0 if it succeeds, 1 if it fails, and 125 if the "    \
+                 "server is unreachable for more than a minute"),                                                      \
+        CLI_FLAG("quiet", 'q', &(shown).quiet, "print only the new run's number"),                                     \
+        CLI_FLAG("json", 0, &(shown).json, "print a line of JSON")
 
 /** The code of the working folder: write "snapshot" (sent to the project) and what git says into the open object. */
 weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot, struct json_writer *body,

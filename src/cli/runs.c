@@ -17,7 +17,7 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("last", 'l', "N", &chosen.last, "20", 1, 1e9, "show the newest N runs"),
+    CLI_INTEGER("last", 'l', "N", &chosen.last, "20", 1, 1e9, "number of runs, newest first"),
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run"),
 };

@@ -24,11 +24,14 @@ static struct {
 
 static const struct cli_option show_options[] = {
     PLACEMENT_OPTIONS(show.on),
-    CLI_TEXT("algorithm", 'a', "NAME", &show.algorithm, "", "the algorithm; without it those there are get listed"),
-    CLI_INTEGER("rank", 'r', "R", &show.rank, "0", 0, 65535, "whose plan; the others differ in their peers"),
+    CLI_TEXT("algorithm", 'a', "NAME", &show.algorithm, "", "show this algorithm",
+             .default_text = "list all algorithms"),
+    CLI_INTEGER("rank", 'r', "R", &show.rank, "0", 0, 65535,
+                "print the plan of this rank; those of others differ only in their peers"),
     CLI_FLAG("all", 0, &show.all, "the plans of all ranks: a schedule that 'weft schedule load' reads"),
-    CLI_INTEGER("root", 0, "R", &show.root, "0", 0, 65535, "the root, or the sender of a message"),
-    CLI_BYTES("bytes", 'b', "SIZE", &show.bytes, "64K", "bytes of a block"),
+    CLI_INTEGER("root", 0, "R", &show.root, "0", 0, 65535, "the root, or the sender of a message",
+                .default_text = "rank 0"),
+    CLI_BYTES("bytes", 'b', "SIZE", &show.bytes, "64K", "size of a block"),
     CLI_FLAG("reproducible", 0, &show.reproducible, "only plans that keep the canonical order of sums"),
     CLI_FLAG("in-place", 0, &show.in_place, "an all-to-all whose input is its output"),
 };
@@ -125,8 +128,8 @@ static struct {
 static const struct cli_option verify_options[] = {
     CLI_FLAG("all", 0, &verify.all, "all collectives"),
     CLI_TEXT("ranks", 'n', "RANGE", &verify.ranks, "1..16", "numbers of ranks: 8, or 1..64"),
-    CLI_TEXT("algorithm", 'a', "NAME", &verify.algorithm, "", "only this algorithm"),
-    CLI_INTEGER("threads", 't', "N", &verify.threads, "2", 1, 256, "threads to work on"),
+    CLI_TEXT("algorithm", 'a', "NAME", &verify.algorithm, "", "only this algorithm", .default_text = "all"),
+    CLI_INTEGER("threads", 't', "N", &verify.threads, "2", 1, 256, "number of worker threads"),
 };
 
 static weft_status parse_range(const char *text, int64_t *first, int64_t *last, struct error *error)

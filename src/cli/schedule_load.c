@@ -22,20 +22,20 @@ static struct {
 
 static const struct cli_option options[] = {
     CLI_INTEGER("ranks", 'n', "N", &load.ranks, "4", 1, 1024,
-                "ranks to prove it for, where the schedule serves any number"),
+                "number of ranks to prove it for, if the schedule works with any"),
     CLI_INTEGER("nodes", 'N', "N", &load.nodes, "1", 1, 1024, "nodes that the ranks lie on, in equal runs"),
     CLI_TEXT("cluster", 'c', "FILE", &load.cluster, NULL,
              "a cluster file: leaves that nodes lie under, and links instead of those that options describe"),
-    CLI_INTEGER("root", 0, "R", &load.root, "0", 0, 1023, "the root, where the schedule serves any"),
+    CLI_INTEGER("root", 0, "R", &load.root, "0", 0, 1023, "the root, if the schedule works with any"),
     CLI_FLAG("show", 's', &load.show, "print the plans of all ranks, numbers worked out"),
-    CLI_INTEGER("rank", 'r', "R", &load.rank, "-1", -1, 1023, "print the plan of this rank"),
-    CLI_BYTES("min", 0, "SIZE", &load.least, "1K", "the least block to time"),
-    CLI_BYTES("max", 0, "SIZE", &load.most, "16M", "the largest block to time"),
+    CLI_INTEGER("rank", 'r', "R", &load.rank, "-1", -1, 1023, "print the plan of this rank", .default_text = "none"),
+    CLI_BYTES("min", 0, "SIZE", &load.least, "1K", "smallest block to time"),
+    CLI_BYTES("max", 0, "SIZE", &load.most, "16M", "largest block to time"),
     CLI_NUMBER("near-latency", 0, "US", &load.near_latency, "0.06", 0, 1e6, "between ranks of a node, microseconds"),
     CLI_NUMBER("near-bandwidth", 0, "GB/S", &load.near_bandwidth, "10", 0.001, 1e6, "between ranks of a node"),
     CLI_NUMBER("latency", 0, "US", &load.latency, "8", 0, 1e6, "between nodes, microseconds"),
     CLI_NUMBER("bandwidth", 0, "GB/S", &load.bandwidth, "2.5", 0.001, 1e6, "of a node's interface, each way"),
-    CLI_INTEGER("cores", 0, "N", &load.cores, "0", 0, 65536, "of a node; 0: one for each rank"),
+    CLI_INTEGER("cores", 0, "N", &load.cores, "0", 0, 65536, "cores of a node", .default_text = "one per rank"),
 };
 
 static struct simulated_cluster described_cluster(const struct plan_shape *shape, const struct cluster_file *file)

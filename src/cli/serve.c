@@ -27,23 +27,23 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT("state", 's', "DIR", &chosen.state, NULL,
-             "keep everything in this folder; otherwise in weft/platform of XDG_STATE_HOME (~/.local/state)"),
+    CLI_GROUP("State and address"),
+    CLI_TEXT("state", 's', "DIR", &chosen.state, NULL, "directory of the server's state",
+             .default_text = "$XDG_STATE_HOME/weft/platform or ~/.local/state/weft/platform"),
     CLI_TEXT("listen", 'l', "HOST:PORT", &chosen.listen, "127.0.0.1:8400",
-             "serve here; elsewhere than on this machine's loopback only with --tokens and a certificate; port 0 is "
-             "any free one"),
-    CLI_TEXT("certificate", 0, "FILE", &chosen.certificate, NULL, "speak TLS with this certificate (PEM)"),
-    CLI_TEXT("key", 0, "FILE", &chosen.key, NULL, "the certificate's private key (PEM)"),
-    CLI_FLAG("tokens", 't', &chosen.tokens,
-             "let nobody in without a token; the first one, an administrator's, is shown at the first start"),
-    CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64,
-                "slots of this machine; 0 is one for each GPU, or for each processor where there are no GPUs"),
+             "address to serve; other than loopback only with --tokens and a certificate; port 0 picks a free one"),
+    CLI_GROUP("Access"),
+    CLI_TEXT("certificate", 0, "FILE", &chosen.certificate, NULL, "use TLS with this certificate (PEM)"),
+    CLI_TEXT("key", 0, "FILE", &chosen.key, NULL, "private key of the certificate (PEM)"),
+    CLI_FLAG("tokens", 't', &chosen.tokens, "require a token; the first start prints an administrator's token"),
+    CLI_GROUP("Machine"),
+    CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64, "number of slots of this machine",
+                .default_text = "one per GPU, or one per processor where there are no GPUs"),
     CLI_TEXT("policy", 0, "FILE", &chosen.policy, NULL,
-             "the house rules, as YAML: shares, limits of classes of runs, what is kept; see docs/platform.md"),
-    CLI_TEXT(
-        "pods", 'p', "PxHxS", &chosen.pods, NULL,
-        "pretend that this machine is so many Pods, hosts of a Pod, slots of a host: to try things out. Runs that ask "
-        "for GPUs get slots"),
+             "policy as YAML: shares, limits of classes of runs, retention; see docs/platform.md"),
+    CLI_TEXT("pods", 'p', "PxHxS", &chosen.pods, NULL,
+             "simulate this many Pods, hosts per Pod and slots per host, to try things out; runs that ask for GPUs get "
+             "slots"),
 };
 
 /* ---- what there is to run on ------------------------------------------------------------------------------------ */

@@ -19,13 +19,13 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_TEXT(
-        "project", 'p', "NAME", &chosen.project, NULL,
-        "the project that the run belongs to; usually WEFT_PROJECT, or what the server has for those who name none"),
-    RUN_OPTIONS(chosen.run),
+    CLI_GROUP("Run"),
+    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "project of the run",
+             .default_text = "$WEFT_PROJECT, or the server's default project"),
     CLI_FLAG("interactive", 'i', &chosen.run.interactive,
-             "somebody waits for it, and enters it with weft shell; without PROGRAM it sleeps"),
-    CLI_FLAG("no-snapshot", 0, &chosen.no_snapshot, "send no code: the run begins in an empty folder"),
+             "an interactive run, to be entered with weft shell; without PROGRAM it sleeps"),
+    CLI_FLAG("no-snapshot", 0, &chosen.no_snapshot, "upload no code: the run starts in an empty directory"),
+    RUN_OPTIONS(chosen.run, RUN_DEFAULT_NEW),
     RUN_SUBMIT_OPTIONS(chosen.shown),
 };
 

@@ -190,17 +190,18 @@ static weft_status run_save(struct command_call *call, struct error *error)
 static const char *const most[] = {"viewer", "member", "manager", NULL};
 
 static const struct cli_option options[] = {
-    CLI_FLAG("all", 'a', &chosen.all, "those that have ended or were revoked too"),
+    CLI_FLAG("all", 'a', &chosen.all, "also expired and revoked tokens"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each"),
 };
 
 static const struct cli_option make_options[] = {
-    CLI_TEXT("user", 'u', "USER", &chosen.user, NULL, "whose it is; usually yours. For administrators"),
-    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "for this project alone"),
-    CLI_CHOICE("most", 0, "ROLE", &chosen.most, NULL, most, "it allows no more than this role"),
-    CLI_FLAG("administrator", 0, &chosen.administrator, "it allows what administrators may"),
+    CLI_TEXT("user", 'u', "USER", &chosen.user, NULL, "whose token it is; for administrators", .default_text = "you"),
+    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only for this project"),
+    CLI_CHOICE("most", 0, "ROLE", &chosen.most, NULL, most, "allow at most this role"),
+    CLI_FLAG("administrator", 0, &chosen.administrator, "allow what administrators may do"),
     CLI_TEXT("ends", 0, "TIME", &chosen.ends, NULL,
-             "it ends after so many days: 30d; usually, and at the latest, with the one that makes it"),
+             "expire after this time (30d), at the latest with the token that makes it",
+             .default_text = "with that token"),
     CLI_TEXT("note", 0, "TEXT", &chosen.note, NULL, "what it is for"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON"),
 };

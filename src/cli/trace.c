@@ -12,7 +12,7 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("json", 0, &chosen.json, "the same as JSON"),
+    CLI_FLAG("json", 0, &chosen.json, "print JSON"),
 };
 
 static double share(double part, double whole)

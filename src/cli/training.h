@@ -29,14 +29,14 @@ struct training_measure {
 /** Options that all commands have which measure such steps, into a static struct training_measure. */
 #define TRAINING_MEASURE_OPTIONS(measure)                                                                              \
     CLI_TEXT("model", 'm', "NAME", &(measure).model, "gpt2-124m",                                                      \
-             "a size of model by name, or a YAML file, as weft train takes it"),                                       \
+             "a model size by name, or a YAML file, as for weft train"),                                               \
         CLI_INTEGER("batch", 'b', "N", &(measure).batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),  \
         CLI_INTEGER("micro-batch", 0, "N", &(measure).micro_batch, "0", 0, 1e6,                                        \
-                    "sequences in one forward and backward pass; 0: a rank's share"),                                  \
+                    "sequences in one forward and backward pass", .default_text = "a rank's share of the batch"),      \
         CLI_INTEGER("sequence", 0, "N", &(measure).sequence, "64", 1, 1e6, "tokens in a sequence"),                    \
-        CLI_INTEGER("threads", 't', "N", &(measure).threads, "1", 1, 1024, "compute threads a rank"),                  \
+        CLI_INTEGER("threads", 't', "N", &(measure).threads, "1", 1, 1024, "compute threads per rank"),                \
         CLI_CHOICE("precision", 0, "TYPE", &(measure).precision, "f32", training_precisions,                           \
-                   "of products and activations; weights and sums are f32 always")
+                   "type of products and activations; weights and sums are always f32")
 
 /** Make the configuration of such a run over `ranks` ranks, which steps with AdamW and evaluates nothing. */
 weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,

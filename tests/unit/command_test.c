@@ -80,7 +80,7 @@ static const struct command enters = {.name = "enters",
                                       .run = show_all};
 static const struct command *const table[] = {&checkpoint, &enters, &fails, &passes};
 
-static char output[8192], errors[2048];
+static char output[65536], errors[2048];
 
 /* Run the command line, which ends with NULL; its output and errors are then in the buffers. */
 static int run(char **words)
@@ -184,9 +184,26 @@ static void help_of_a_command_tells_default_and_range(void **state)
     assert_int_equal(RUN("checkpoint", "hash", "--help"), 0);
     assert_non_null(strstr(output, "usage: weft checkpoint hash [options] DIR\n"));
     assert_non_null(strstr(output, "-n, --number N"));
-    assert_non_null(strstr(output, "a number (default 1; 0 to 9)"));
+    assert_non_null(strstr(output, "a number (0 to 9; default: 1)"));
     assert_int_equal(RUN("checkpoint", "--help"), 0);
     assert_non_null(strstr(output, "  hash          sum it up\n"));
+}
+
+/* A default such as 0 or -1 that stands for something else is shown in words, not as "default: 0 ... 0: ...". */
+static void check_default(const struct command *command, const struct cli_option *option)
+{
+    static const char *const phrases[] = {"usually", "otherwise", "if not given"};
+    char explained[32], said[32];
+    snprintf(explained, sizeof explained, "; %s: ", cli_option_default(option));
+    snprintf(said, sizeof said, " %s is ", cli_option_default(option));
+    if (*cli_option_default(option) && (strstr(option->meaning, explained) || strstr(option->meaning, said)))
+        fail_msg("'%s' --%s: what the default %s means belongs into .default_text", command->name, option->name,
+                 cli_option_default(option));
+    assert_string_not_equal(cli_option_default(option), "-1");
+    for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+        if (strstr(option->meaning, phrases[i]))
+            fail_msg("'%s' --%s: a default belongs into .default_text: %s", command->name, option->name,
+                     option->meaning);
 }
 
 /* Every command that there is: its table must be sound, as nothing else reads all of it. */
@@ -202,12 +219,17 @@ static void check_table(const struct command *const *commands, size_t count)
         assert_true(command->most_words == 0 || command->words);
         for (size_t j = 0; j < command->option_count; j++) {
             const struct cli_option *option = &command->options[j];
+            if (option->kind == CLI_KIND_GROUP) {
+                assert_non_null(option->meaning);
+                continue;
+            }
+            check_default(command, option);
             const char *dot = strrchr(option->meaning, '.');
             if (!option->meaning[0] || (dot && !dot[1] && dot[-1] != '.')) /* "..." is allowed */
                 fail_msg("'%s' --%s: a meaning is a clause without a full stop", command->name, option->name);
             assert_int_equal(option->kind == CLI_KIND_FLAG, !option->value);
             for (size_t k = 0; k < j; k++) {
-                assert_string_not_equal(option->name, command->options[k].name);
+                assert_true(!command->options[k].name || strcmp(option->name, command->options[k].name) != 0);
                 assert_true(!option->letter || option->letter != command->options[k].letter);
             }
         }
@@ -218,6 +240,40 @@ static void check_table(const struct command *const *commands, size_t count)
         cli_rest_free(&rest);
         check_table(command->subcommands, command->subcommand_count);
     }
+}
+
+static int64_t rare;
+static const struct cli_option grouped_options[] = {
+    CLI_GROUP("Model"),
+    CLI_INTEGER("number", 'n', "N", &number, "0", 0, 9, "a number", .default_text = "the model's"),
+    CLI_GROUP("Speed"),
+    CLI_INTEGER("rare", 0, "N", &rare, "5", 0, 1e12, "seldom needed", .advanced = true),
+};
+static const struct command trains = {
+    .name = "trains", .summary = "train it", .options = grouped_options, .option_count = 4, .run = succeed};
+
+static void help_shows_the_common_options_and_help_all_the_rest(void **state)
+{
+    static const struct command *const alone[] = {&trains};
+    for (int all = 0; all < 2; all++) {
+        char *words[] = {"weft", "trains", all ? "--help-all" : "--help", NULL};
+        memset(output, 0, sizeof output);
+        FILE *out = fmemopen(output, sizeof output, "w");
+        assert_int_equal(command_main(alone, 1, 3, words, out, stderr), 0);
+        fclose(out);
+        assert_non_null(
+            strstr(output, "\nModel\n  -n, --number N              a number (1 to 9; default: the model's)\n"));
+        assert_null(strstr(output, "Options"));
+        assert_int_equal(!!strstr(output, "\nSpeed\n      --rare N                seldom needed (default: 5)\n"), all);
+        assert_int_equal(!strstr(output, "'weft trains --help-all' prints all."), all);
+        assert_null(strstr(output, "1000000"));
+    }
+    memset(output, 0, sizeof output);
+    FILE *out = fmemopen(output, sizeof output, "w");
+    help_manual(out, alone, 1);
+    fclose(out);
+    assert_non_null(strstr(output, "\nSpeed:\n.Bl"));
+    assert_non_null(strstr(output, "\\-rare"));
 }
 
 static void every_command_has_a_sound_table(void **state)
@@ -236,6 +292,7 @@ int main(void)
         cmocka_unit_test(a_program_stands_behind_words_and_dashes),
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
         cmocka_unit_test(help_of_a_command_tells_default_and_range),
+        cmocka_unit_test(help_shows_the_common_options_and_help_all_the_rest),
         cmocka_unit_test(every_command_has_a_sound_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

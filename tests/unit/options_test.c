@@ -148,6 +148,58 @@ static void ranges_as_people_read_them(void **state)
     assert_string_equal(cli_option_range(&options[6], buffer, sizeof buffer), "registered, ordinary");
 }
 
+static void only_short_ranges_are_shown(void **state)
+{
+    static const struct cli_option long_ones[] = {
+        CLI_INTEGER("steps", 0, "N", &chosen.ranks, "0", 0, 1e12, "steps"),
+        CLI_INTEGER("port", 0, "N", &chosen.ranks, "0", 0, 65535, "port"),
+        CLI_NUMBER("decay", 0, "X", &chosen.rate, "0.9", 0, 0.999999, "decay"),
+        CLI_NUMBER("timeout", 0, "SECONDS", &chosen.rate, "30", 0.1, 86400, "time"),
+    };
+    char buffer[64];
+    for (size_t i = 0; i < sizeof long_ones / sizeof *long_ones; i++)
+        assert_string_equal(cli_option_range(&long_ones[i], buffer, sizeof buffer), "");
+}
+
+static void a_default_in_words_hides_the_value_that_stands_for_it(void **state)
+{
+    static const struct cli_option slots = CLI_INTEGER("slots", 0, "N", &chosen.ranks, "0", 0, 64, "slots",
+                                                       .default_text = "one per processor", .advanced = true);
+    char buffer[64];
+    assert_string_equal(cli_option_default(&slots), "one per processor");
+    assert_string_equal(cli_option_range(&slots, buffer, sizeof buffer), "1 to 64");
+    assert_string_equal(cli_option_default(&options[2]), "2");
+    assert_string_equal(cli_option_default(&options[5]), "");
+    assert_true(cli_options_advanced(&slots, 1));
+    assert_false(cli_options_advanced(options, COUNT));
+}
+
+static void the_heading_of_a_group_is_no_option(void **state)
+{
+    static const struct cli_option grouped[] = {
+        CLI_GROUP("ranks"),
+        CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "2", 1, 64, "how many"),
+    };
+    static char *const words[][2] = {{"--ranks", "4"}, {"--=4", NULL}, {"-x", NULL}, {"--rnks", NULL}};
+    cli_rest_free(&rest);
+    assert_int_equal(cli_options_parse("weft run", grouped, 2, false, 2, (char **)words[0], &rest, &error), WEFT_OK);
+    assert_int_equal(chosen.ranks, 4);
+    cli_rest_free(&rest);
+    for (size_t i = 1; i < sizeof words / sizeof *words; i++) {
+        error_clear(&error);
+        assert_int_equal(cli_options_parse("weft run", grouped, 2, false, 1, (char **)words[i], &rest, &error),
+                         WEFT_ERROR_ARGUMENT);
+    }
+}
+
+static void all_of_the_help_is_asked_for(void **state)
+{
+    assert_int_equal(PARSE("--help-all"), WEFT_OK);
+    assert_true(rest.help && rest.help_all);
+    assert_int_equal(PARSE("--help"), WEFT_OK);
+    assert_false(rest.help_all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +210,10 @@ int main(void)
         cmocka_unit_test(help_is_noticed),
         cmocka_unit_test(mistakes_get_a_sentence),
         cmocka_unit_test(ranges_as_people_read_them),
+        cmocka_unit_test(only_short_ranges_are_shown),
+        cmocka_unit_test(a_default_in_words_hides_the_value_that_stands_for_it),
+        cmocka_unit_test(the_heading_of_a_group_is_no_option),
+        cmocka_unit_test(all_of_the_help_is_asked_for),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cli_rest_free(&rest);
