@@ -2,8 +2,10 @@
 #
 #   make              build/weft, build/libweft.so, build/libweft.a
 #   make deps         install the Debian packages the build needs (deps/debian.txt)
-#   make quickstart   install, build, train a small GPT over 4 ranks, sample from it
-#   make check        install, build, run every test
+#   make quickstart   install, build, train a small GPT over 4 ranks, sample from it (QUICKSTART_STEPS=20: sooner)
+#   make check        install, build, run every test, or some (TESTS="json_test serve_test"); SKIPS=fail: no test may be skipped
+#                     but those of tests/skips.txt
+#   make fresh        both commands of the README in a bare Debian 12, in a directory of its own (as root)
 #   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
 #   make kills        the control plane killed at 200 random moments under load (KILLS="--kills 1000 --seed 2")
 #   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
@@ -17,17 +19,26 @@
 #   make clean
 
 BUILD ?= build
+QUICKSTART_STEPS ?= 1600
+TESTS ?=
 PREFIX ?= /usr/local
 SOURCES = $(shell git ls-files -co --exclude-standard '*.c' '*.h')
 
-.PHONY: all deps data quickstart check faults kills bench tsan asan fuzz valgrind install format lint clean FORCE
+.PHONY: all tests deps deps-test data quickstart check fresh faults kills bench tsan asan fuzz valgrind install format lint clean FORCE
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
 
 $(BUILD)/build.ninja:
-	@command -v meson >/dev/null 2>&1 || { echo "weft: meson is missing; run 'make deps' first" >&2; exit 1; }
-	@meson setup $(BUILD) --prefix=$(PREFIX) >/dev/null
+	@tools/configure $(BUILD) -Dprefix=$(PREFIX)
+
+# The same with the tests, which need packages of their own (deps/debian.txt: test).
+tests: deps-test
+	@tools/configure $(BUILD) -Dtests=true
+	@ninja -C $(BUILD) --quiet
+
+deps-test:
+	@deps/install build test data
 
 deps:
 	@deps/install build
@@ -40,36 +51,33 @@ data:
 quickstart:
 	@deps/install build data
 	@$(MAKE) --no-print-directory all data
-	@tools/quickstart $(BUILD)
+	@tools/quickstart $(BUILD) $(QUICKSTART_STEPS)
 
-check:
-	@deps/install build test data
-	@$(MAKE) --no-print-directory all
-	@tests/run $(BUILD)
+check: tests
+	@tests/run $(BUILD) $(if $(SKIPS),--skips $(SKIPS)) $(TESTS)
+
+# What a newcomer's first two commands do on a Debian 12 that has nothing but git and make.
+fresh:
+	@deps/install fresh
+	@tests/fresh
 
 # Faults that happen for real: who is told what, how soon, and who goes on.
 FAULTS ?=
-faults:
-	@deps/install build test
-	@$(MAKE) --no-print-directory all
+faults: tests
 	@BUILD=$(abspath $(BUILD)) tests/faults/faults $(FAULTS)
 
 KILLS ?= --kills 200
-kills:
-	@deps/install build test
-	@$(MAKE) --no-print-directory all
+kills: tests
 	@BUILD=$(abspath $(BUILD)) WEFT=$(abspath $(BUILD))/weft tests/integration/serve_kill_test $(KILLS)
 
 # A build of its own for each sanitizer.
-asan:
-	@deps/install build test data
-	@[ -f build-asan/build.ninja ] || meson setup build-asan -Db_sanitize=address,undefined -Db_lundef=false >/dev/null
+asan: deps-test
+	@tools/configure build-asan -Db_sanitize=address,undefined -Db_lundef=false -Dtests=true
 	@ninja -C build-asan --quiet
 	@tests/run build-asan --timeout-multiplier 4
 
-tsan:
-	@deps/install build test data
-	@[ -f build-tsan/build.ninja ] || meson setup build-tsan -Db_sanitize=thread -Db_lundef=false >/dev/null
+tsan: deps-test
+	@tools/configure build-tsan -Db_sanitize=thread -Db_lundef=false -Dtests=true
 	@ninja -C build-tsan --quiet
 	@tests/run build-tsan --timeout-multiplier 4
 
@@ -79,16 +87,12 @@ VALGRIND_TESTS = board_seeds checkpoint_test collective_requests_test control_te
 	options_test pmi_seeds reduction_test rendezvous_node_test rendezvous_strangers_test rendezvous_test safetensors_test \
 	schedule_plans_test strangers_test stream_seeds timeline_seeds
 
-valgrind:
-	@deps/install build test
-	@$(MAKE) --no-print-directory all
+valgrind: tests
 	@tests/run $(BUILD) --setup valgrind $(VALGRIND_TESTS)
 
 # Each fuzzer of tests/fuzz for FUZZ_SECONDS (20).
-fuzz:
-	@deps/install build test
-	@[ -f build-fuzz/build.ninja ] || CC=clang meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined \
-		-Db_lundef=false >/dev/null
+fuzz: deps-test
+	@CC=clang tools/configure build-fuzz -Dfuzz=true -Db_sanitize=address,undefined -Db_lundef=false
 	@ninja -C build-fuzz --quiet fuzzers
 	@tests/fuzz/run build-fuzz
 
@@ -111,8 +115,8 @@ bench-train:
 	@bench/train_steps --build $(BUILD) --precisions f32,bf16
 
 install: all
-	@meson configure $(BUILD) --prefix=$(PREFIX)
-	@ninja -C $(BUILD) --quiet >/dev/null
+	@tools/configure $(BUILD) -Dprefix=$(PREFIX)
+	@ninja -C $(BUILD) --quiet
 	@meson install -C $(BUILD) --no-rebuild --quiet
 
 format:
@@ -121,9 +125,9 @@ format:
 
 # FILES=... looks at some; all of them take minutes. A build by clang shows its own warnings too.
 FILES ?= $(filter %.c,$(SOURCES))
-lint: all
-	@deps/install format test
-	@[ -f build-clang/build.ninja ] || CC=clang meson setup build-clang >/dev/null
+lint: tests
+	@deps/install format
+	@CC=clang tools/configure build-clang -Dtests=true
 	@ninja -C build-clang --quiet
 	@clang-tidy --quiet -p $(BUILD) $(FILES)
 
