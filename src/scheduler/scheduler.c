@@ -4,6 +4,7 @@
 #include "scheduler/hold.h"
 #include "scheduler/rank.h"
 #include "scheduler/room.h"
+#include "scheduler/shapes.h"
 #include "scheduler/state.h"
 
 #include <assert.h>
@@ -11,8 +12,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SHAPES 32 /* shapes of gangs of which a pass remembers that they fit nowhere */
 
 struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct error *error)
 {
@@ -222,16 +221,27 @@ static void take(struct scheduler *scheduler, uint32_t name)
     count_taken(scheduler, run, 1);
 }
 
+/* Whether a run can have these hosts: each is there, is named once, and has the slots free. */
+static weft_status check_past(const struct scheduler *scheduler, struct gang gang, const uint32_t *hosts,
+                              struct error *error)
+{
+    for (uint32_t i = 0; i < gang.nodes; i++) {
+        if (hosts[i] >= scheduler->pool.host_count || scheduler->pool.hosts[hosts[i]].free < gang.slots)
+            return error_set(error, WEFT_ERROR_STATE, "a run of %u slots on host %u, which has not so many free",
+                             gang.slots, hosts[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (hosts[k] == hosts[i])
+                return error_set(error, WEFT_ERROR_STATE, "two nodes of a run on host %u", hosts[i]);
+    }
+    return WEFT_OK;
+}
+
 weft_status scheduler_take_up(struct scheduler *scheduler, const struct scheduler_request *request,
                               const struct scheduler_past *past, uint32_t *name, struct error *error)
 {
-    for (uint32_t i = 0; past->hosts && i < request->gang.nodes; i++)
-        if (past->hosts[i] >= scheduler->pool.host_count ||
-            scheduler->pool.hosts[past->hosts[i]].free < request->gang.slots)
-            return error_set(error, WEFT_ERROR_STATE, "a run of %u slots on host %u, which has not so many free",
-                             request->gang.slots, past->hosts[i]);
     /* What has its hosts keeps them, whatever is kept for others by now. */
-    weft_status status = past->hosts ? WEFT_OK : scheduler_check(scheduler, request, error);
+    weft_status status = past->hosts ? check_past(scheduler, request->gang, past->hosts, error)
+                                     : scheduler_check(scheduler, request, error);
     if (status == WEFT_OK)
         status = enter(scheduler, request, past->since, name, error);
     if (status != WEFT_OK)
@@ -439,31 +449,15 @@ static weft_status make_room(struct scheduler *scheduler, uint32_t name, const s
     return status == WEFT_OK ? start(scheduler, name, now, error) : status;
 }
 
-/* What fits nowhere for one run fits nowhere for those of the same shape behind it: their ranks are worse. */
-struct failures {
-    struct gang shapes[SHAPES];
-    unsigned count;
-};
-
-static bool failed_before(const struct failures *failures, struct gang gang)
-{
-    for (unsigned i = 0; i < failures->count; i++)
-        if (gang_equal(failures->shapes[i], gang))
-            return true;
-    return false;
-}
-
-static void note_failure(struct failures *failures, struct gang gang)
-{
-    if (failures->count < SHAPES)
-        failures->shapes[failures->count++] = gang;
-}
-
+/*
+ * The sets are shapes that were tried in vain: what finds no room for one run finds none for those of the same shape
+ * after it, whose ranks are worse.
+ */
 struct pass {
     struct scheduler *scheduler;
     struct room_search *search;
     double now;
-    struct failures placing, filling, moving, displacing, keeping;
+    struct shapes placing, filling, moving, displacing, keeping;
     uint64_t fixed_due; /* slots that runs which go first want, and that those behind them leave to them */
 };
 
@@ -475,25 +469,25 @@ static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
     const struct scheduled_run *run = &scheduler->runs[name];
     struct gang gang = run->request.gang;
     double slots = run->request.slots;
-    if (scheduler->pool.free >= (uint64_t)gang.nodes * gang.slots && !failed_before(&pass->moving, gang)) {
+    if (scheduler->pool.free >= (uint64_t)gang.nodes * gang.slots && !shapes_have(&pass->moving, gang)) {
         if (room_find(pass->search, name, ROOM_MOVES, policy->move_limit * policy->restart_cost * slots, pass->now,
                       plan))
             return true;
-        note_failure(&pass->moving, gang);
+        shapes_add(&pass->moving, gang);
     }
-    if (run_is_within_share(scheduler, run, 0) && !failed_before(&pass->keeping, gang)) {
+    if (run_is_within_share(scheduler, run, 0) && !shapes_have(&pass->keeping, gang)) {
         if (room_find(pass->search, name, ROOM_KEPT, INFINITY, pass->now, plan) ||
             room_find(pass->search, name, ROOM_KEPT_AT_ONCE, INFINITY, pass->now, plan))
             return true;
-        note_failure(&pass->keeping, gang);
+        shapes_add(&pass->keeping, gang);
     }
     bool patient = run_age(run, pass->now) < policy->patience && !run->served_by_wait;
-    if (patient || failed_before(&pass->displacing, gang))
+    if (patient || shapes_have(&pass->displacing, gang))
         return false;
     double limit = policy->displace_limit * slots;
     if (room_find(pass->search, name, ROOM_DISPLACEMENT, limit, pass->now, plan))
         return true;
-    note_failure(&pass->displacing, gang);
+    shapes_add(&pass->displacing, gang);
     return false;
 }
 
@@ -523,16 +517,19 @@ static bool fill(struct pass *pass, uint32_t name)
     const struct scheduled_run *run = &scheduler->runs[name];
     const uint32_t claimant = scheduler->claimant;
     if (claimant == POOL_NOBODY || run->request.limit <= 0 || pass->now + run->request.limit > scheduler->claim_ready ||
-        failed_before(&pass->filling, run->request.gang))
+        shapes_have(&pass->filling, run->request.gang))
         return false;
+    bool placed = false;
     for (int claimed = 0; claimed < 2; claimed++) {
         for (uint32_t i = 0; i < scheduler->held_count; i++)
             if (scheduler->pool.hosts[scheduler->held[i]].held_for == claimant)
                 pool_claim(&scheduler->pool, scheduler->held[i], claimed);
-        if (!claimed && !place(scheduler, name))
-            note_failure(&pass->filling, run->request.gang);
+        if (!claimed)
+            placed = place(scheduler, name);
     }
-    return !failed_before(&pass->filling, run->request.gang);
+    if (!placed)
+        shapes_add(&pass->filling, run->request.gang);
+    return placed;
 }
 
 /* Go through the queue once. */
@@ -550,12 +547,12 @@ static weft_status walk(struct pass *pass, struct error *error)
             pass->fixed_due += run->served_by_wait ? run_slots(run) : 0;
             continue;
         }
-        if (name == scheduler->claimant || !failed_before(&pass->placing, gang)) {
+        if (name == scheduler->claimant || !shapes_have(&pass->placing, gang)) {
             if (place(scheduler, name)) {
                 status = start(scheduler, name, pass->now, error);
                 continue;
             }
-            note_failure(&pass->placing, gang);
+            shapes_add(&pass->placing, gang);
         }
         if (fill(pass, name)) {
             status = start(scheduler, name, pass->now, error);
@@ -563,7 +560,9 @@ static weft_status walk(struct pass *pass, struct error *error)
         }
         if (find_room(pass, name, &plan)) {
             status = make_room(scheduler, name, &plan, pass->now, error);
-            pass->placing.count = pass->filling.count = 0; /* what left may have left more than was needed */
+            /* What left may have left more than was needed. */
+            shapes_clear(&pass->placing);
+            shapes_clear(&pass->filling);
         }
     }
     return status;
@@ -594,6 +593,9 @@ weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct
                 break;
         }
         room_search_free(pass.search);
+        struct shapes *const sets[] = {&pass.placing, &pass.filling, &pass.moving, &pass.displacing, &pass.keeping};
+        for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+            shapes_free(sets[i]);
     }
     if (status == WEFT_OK)
         status = hold_hosts(scheduler, now, error);

@@ -88,7 +88,7 @@ struct scheduler_past {
     const uint32_t *hosts; /**< of its gang, that it has and that must be free for it; NULL: it waits */
 };
 
-/** scheduler_submit() of a run with a past. Errors: STATE besides, if its hosts have not the slots. */
+/** scheduler_submit() of a run with a past. Errors: STATE besides, if its hosts lack the slots or one is named twice. */
 weft_status scheduler_take_up(struct scheduler *scheduler, const struct scheduler_request *request,
                               const struct scheduler_past *past, uint32_t *run, struct error *error);
 

@@ -206,6 +206,49 @@ static void the_whole_cluster_is_had_in_the_end(void **state)
     scheduler_free(scheduler);
 }
 
+#define SHAPES 200
+
+/* Many shapes wait while hosts are claimed: each starts where its slots are free, or not at all. */
+static void any_number_of_shapes_may_wait_during_a_claim(void **state)
+{
+    struct scheduler *scheduler = cluster(1, 4, 64);
+    const struct scheduler_decision *decisions;
+    struct error error = {0};
+    struct gang gangs[SHAPES + 5] = {0};
+    uint32_t taken[4] = {0};
+    size_t count;
+    /* Three hosts are full, and the fourth has 10 slots left; somebody claims all four. */
+    for (uint32_t i = 0; i < 4; i++)
+        submit_fixed(scheduler, 1, i < 3 ? 64 : 54, 10 * HOUR, 0);
+    assert_int_equal(scheduler_pass(scheduler, 0, &decisions, &count, &error), WEFT_OK);
+    assert_int_equal(count, 4);
+    for (size_t i = 0; i < count; i++)
+        taken[decisions[i].hosts[0]] += decisions[i].run < 3 ? 64 : 54;
+    submit_fixed(scheduler, 4, 64, HOUR, 0);
+    assert_int_equal(scheduler_pass(scheduler, policy.patience, &decisions, &count, &error), WEFT_OK);
+    assert_int_equal(count, 0);
+    for (uint32_t i = 0; i < SHAPES; i++) {
+        struct gang gang = {.nodes = 1 + i % 4, .slots = (uint16_t)(64 - i / 4)};
+        gangs[submit_fixed(scheduler, gang.nodes, gang.slots, HOUR, 1000)] = gang;
+    }
+    for (double now = 1000; now < 1600; now += 300) {
+        assert_int_equal(scheduler_pass(scheduler, now, &decisions, &count, &error), WEFT_OK);
+        for (size_t i = 0; i < count; i++)
+            for (uint32_t k = 0; k < gangs[decisions[i].run].nodes; k++) {
+                assert_true(decisions[i].hosts[k] < 4);
+                taken[decisions[i].hosts[k]] += gangs[decisions[i].run].slots;
+                assert_true(taken[decisions[i].hosts[k]] <= 64);
+            }
+    }
+    assert_int_equal(scheduler_queued(scheduler), SHAPES + 1);
+    /* What fits in the 10 slots ends before the others must have ended. */
+    submit_fixed(scheduler, 1, 10, HOUR, 1600);
+    assert_int_equal(scheduler_pass(scheduler, 1600, &decisions, &count, &error), WEFT_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(taken[decisions[0].hosts[0]], 54);
+    scheduler_free(scheduler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +257,7 @@ int main(void)
         cmocka_unit_test(who_claims_hosts_leaves_others_their_share),
         cmocka_unit_test(a_claim_ends_with_what_it_is_for),
         cmocka_unit_test(the_whole_cluster_is_had_in_the_end),
+        cmocka_unit_test(any_number_of_shapes_may_wait_during_a_claim),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
