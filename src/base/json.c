@@ -360,6 +360,9 @@ void json_put_tree(struct json_writer *writer, const char *key, const cJSON *tre
         for (const cJSON *child = tree->child; child && !writer->failed; child = child->next)
             json_put_tree(writer, object ? child->string : NULL, child);
         json_close(writer);
+    } else if (cJSON_IsNumber(tree) && fabs(tree->valuedouble) < (double)JSON_EXACT &&
+               tree->valuedouble == trunc(tree->valuedouble)) {
+        json_put_integer(writer, key, (int64_t)tree->valuedouble); /* not 2.5e+10: readers take that for no integer */
     } else if (cJSON_IsNumber(tree)) {
         json_put_number(writer, key, tree->valuedouble);
     } else if (cJSON_IsBool(tree)) {

@@ -231,9 +231,23 @@ static void too_deep_is_refused(void **state)
     json_end(&line);
 }
 
+/* Bytes of memory, say: 25276518400 is not 2.52765184e+10 when a reply is printed again. */
+static void integers_of_a_tree_stay_integers(void **state)
+{
+    static const char text[] = "[25276518400,-7,1000000000000000,0.5,2.5e+20]";
+    cJSON *tree = cJSON_Parse(text);
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_put_tree(&line, NULL, tree);
+    assert_string_equal(json_text(&line), text);
+    json_end(&line);
+    cJSON_Delete(tree);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(integers_of_a_tree_stay_integers),
         cmocka_unit_test(a_line),
         cmocka_unit_test(an_indented_text),
         cmocka_unit_test(numbers_read_back_exactly),
