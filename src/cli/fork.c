@@ -25,10 +25,12 @@ static const struct cli_option options[] = {
 static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
                          struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
 {
-    bool found = false;
+    int64_t step = -1;
     weft_status status = run_child_write_command(call, parent, body, error);
     if (status == WEFT_OK && chosen.checkpoint)
-        status = run_child_write_checkpoint(platform, parent, chosen.checkpoint, body, &found, error);
+        status = run_child_write_checkpoint(platform, parent, chosen.checkpoint, body, &step, error);
+    if (status == WEFT_OK)
+        status = run_child_check_steps(call, parent, step, error);
     if (status == WEFT_OK && chosen.code)
         status = run_submit_code(platform, parent->project, true, body, error);
     snprintf(done, RUN_CHILD_DONE_BYTES, "a fork of run %" PRId64 ", submitted to project %s", parent->run,
@@ -49,9 +51,10 @@ const struct command command_fork = {
     .summary = "run a run again with something changed",
     .description =
         "Makes a new run with the code, command, environment and resources of RUN, except for what is given here. "
-        "Behind \"--\", options take the place of the same options of RUN, or are added to them; a whole command, "
-        "which "
-        "begins with no '-', takes the place of RUN's. 'weft diff RUN NEW' shows what came of it.",
+        "After \"--\", options replace the same options of RUN's command, or are added to it; a whole command, which "
+        "does not begin with '-', replaces RUN's. Options cannot change a script (sh -c ...): give the whole command. "
+        "'weft diff RUN NEW' shows what changed.\n\n"
+        "--steps of weft train counts from the first step, also with --checkpoint.",
     .examples = "weft fork 12 -- --learning-rate 0.01\n"
                 "weft fork 12 --checkpoint newest --time 12h -- --steps 20000\n"
                 "weft fork baseline --name other-seed --env SEED=2\n",

@@ -4,7 +4,10 @@
 #include "base/json.h"
 #include "base/text.h"
 
+#include <pwd.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static double age(const struct inspected_job *job)
 {
@@ -43,10 +46,26 @@ static void print_line(const struct inspected_job *job, FILE *out)
                 text_seconds(job->waited, waited, sizeof waited), job->verdict);
 }
 
-weft_status local_jobs_open(struct local_jobs *jobs, struct error *error)
+static bool is_shown(const struct local_jobs *jobs, const struct inspected_job *job)
 {
+    return jobs->all || strcmp(job->user, jobs->own) == 0;
+}
+
+weft_status local_jobs_open(bool all, struct local_jobs *jobs, struct error *error)
+{
+    const struct passwd *user = getpwuid(geteuid());
+    *jobs = (struct local_jobs){.all = all};
+    if (user) /* as the inspection names owners */
+        snprintf(jobs->own, sizeof jobs->own, "%s", user->pw_name);
+    else
+        snprintf(jobs->own, sizeof jobs->own, "%u", geteuid());
     weft_status status = inspection_open(false, &jobs->inspection, error);
-    jobs->count = status == WEFT_OK ? jobs->inspection.job_count : 0;
+    for (uint32_t j = 0; status == WEFT_OK && j < jobs->inspection.job_count; j++) {
+        if (is_shown(jobs, &jobs->inspection.jobs[j]))
+            jobs->count++;
+        else
+            jobs->others++;
+    }
     return status;
 }
 
@@ -59,11 +78,17 @@ void local_jobs_print(const struct local_jobs *jobs, bool json, FILE *output)
 {
     if (!json && jobs->count)
         fprintf(output, "%-24s %-10s %-12s %-8s %7s  %s\n", "job", "ranks here", "launcher", "user", "up", "command");
-    for (uint32_t j = 0; j < jobs->count; j++)
+    for (uint32_t j = 0; j < jobs->inspection.job_count; j++) {
+        if (!is_shown(jobs, &jobs->inspection.jobs[j]))
+            continue;
         if (json)
             print_json(&jobs->inspection.jobs[j], output);
         else
             print_line(&jobs->inspection.jobs[j], output);
+    }
     if (!json && !jobs->count)
-        fprintf(output, "no job of yours runs on this machine\n");
+        fprintf(output, "no job%s runs on this machine\n", jobs->all ? "" : " of yours");
+    if (!json && jobs->others)
+        fprintf(output, "%u job%s of other users %s not shown; 'weft ps --local --all' shows all\n", jobs->others,
+                jobs->others == 1 ? "" : "s", jobs->others == 1 ? "is" : "are");
 }

@@ -9,11 +9,14 @@
 
 struct local_jobs {
     struct inspection inspection;
-    uint32_t count;
+    bool all;        /**< also those of other users */
+    char own[64];    /**< the user who asks */
+    uint32_t count;  /**< jobs that are shown */
+    uint32_t others; /**< jobs that are left out */
 };
 
-/** Look. Errors: those of inspection_open(). */
-weft_status local_jobs_open(struct local_jobs *jobs, struct error *error);
+/** Look for one's own jobs, or with `all` for all that one may see. Errors: those of inspection_open(). */
+weft_status local_jobs_open(bool all, struct local_jobs *jobs, struct error *error);
 void local_jobs_close(struct local_jobs *jobs);
 
 /** Print them as a table, or as a line of JSON for each. */

@@ -31,7 +31,7 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("all", 'a', &chosen.all, "runs of everybody, not only yours"),
+    CLI_FLAG("all", 'a', &chosen.all, "runs and local jobs of everybody that you may see, not only yours"),
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
     CLI_TEXT("owner", 0, "USER", &chosen.owner, NULL, "only runs of this user", .default_text = "yourself"),
     CLI_CHOICE("state", 0, "STATE", &chosen.state, NULL, states,
@@ -39,7 +39,7 @@ static const struct cli_option options[] = {
     CLI_TEXT("search", 0, "TEXT", &chosen.search, NULL,
              "only runs with TEXT in their name, project or owner, or of that number"),
     CLI_INTEGER("last", 'n', "N", &chosen.most, NULL, 1, 1000, "the newest N runs, whatever their state"),
-    CLI_FLAG("local", 'l', &chosen.local, "only the jobs that are seen on this machine"),
+    CLI_FLAG("local", 'l', &chosen.local, "only jobs on this machine, no runs of the platform"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run (\"run\" is its number) and each job (\"job\")"),
     CLI_FLAG("csv", 0, &chosen.csv,
              "runs as a table for spreadsheets, with the fields of JSON; times are milliseconds since 1970"),
@@ -204,27 +204,27 @@ static weft_status show_runs(struct platform *platform, char *const *words, size
     return WEFT_OK;
 }
 
-/* Nothing but runs is wanted: a server has to answer. */
+/* Nothing but runs is wanted. */
 static bool wants_runs(const struct command_call *call)
 {
-    return call->word_count > 0 || chosen.all || chosen.project || chosen.owner || chosen.state || chosen.search ||
-           chosen.most || chosen.csv;
+    return call->word_count > 0 || chosen.project || chosen.owner || chosen.state || chosen.search || chosen.most ||
+           chosen.csv;
 }
 
 /* Jobs, behind the runs where there is a server. */
 static weft_status list_both(struct command_call *call, struct platform *platform, struct error *error)
 {
     struct local_jobs jobs;
-    weft_status status = local_jobs_open(&jobs, error);
+    weft_status status = local_jobs_open(chosen.all, &jobs, error);
     if (status != WEFT_OK)
         return status;
-    bool headings = platform && jobs.count > 0 && !chosen.json;
+    bool headings = platform && jobs.count + jobs.others > 0 && !chosen.json;
     if (platform)
         status = list_runs(platform, headings, call->output, error);
     if (status == WEFT_OK) {
         if (headings)
             fprintf(call->output, "\nJobs on this machine\n");
-        if (jobs.count > 0 || !platform)
+        if (jobs.count + jobs.others > 0 || !platform)
             local_jobs_print(&jobs, chosen.json, call->output);
     }
     local_jobs_close(&jobs);
@@ -251,8 +251,9 @@ static weft_status run(struct command_call *call, struct error *error)
     }
     if (chosen.local)
         return list_both(call, NULL, error);
-    weft_status status = platform_open(runs ? PLATFORM_PATIENCE : 0, &platform, runs ? error : &absent);
-    if (status != WEFT_OK && runs)
+    const bool needed = runs || chosen.all; /* a server has to answer */
+    weft_status status = platform_open(needed ? PLATFORM_PATIENCE : 0, &platform, needed ? error : &absent);
+    if (status != WEFT_OK && needed)
         return status;
     if (status != WEFT_OK) {
         /* Without a server the jobs here are all there is to tell; one that was named, or is there, should have told of
@@ -284,7 +285,8 @@ const struct command command_ps = {
         "machine, however it was started: by weft run, mpirun, srun or torchrun. Where ranks have waited for another "
         "for "
         "more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped process is "
-        "listed like any other. One sees one's own jobs; root sees all.",
+        "listed like any other.\n\n"
+        "Runs and jobs of other users are shown with --all: runs of your projects, and to root all jobs.",
     .examples = "weft ps\nweft ps --all --state queued\nweft ps -p vision -n 50\nweft ps --all -n 1000 --csv > "
                 "runs.csv\nweft ps 12\nweft ps --local --json\n",
     .words = "[RUN ...]",

@@ -19,7 +19,7 @@ static const struct cli_option options[] = {
 static weft_status write(struct command_call *call, struct platform *platform, const struct run_parent *parent,
                          struct json_writer *body, char done[RUN_CHILD_DONE_BYTES], struct error *error)
 {
-    bool found = false;
+    int64_t step;
     enum run_state state;
     bool known = run_state_find(parent->state, &state);
     if (known && !run_state_is_final(state))
@@ -32,9 +32,10 @@ static weft_status write(struct command_call *call, struct platform *platform, c
                          " --checkpoint newest -- ...' goes on with other arguments",
                          parent->run, parent->run);
     json_put_bool(body, "resume", true);
-    weft_status status = run_child_write_checkpoint(platform, parent, NULL, body, &found, error);
+    weft_status status = run_child_write_checkpoint(platform, parent, NULL, body, &step, error);
     snprintf(done, RUN_CHILD_DONE_BYTES, "run %" PRId64 " again, %s", parent->run,
-             found ? "from its newest checkpoint" : "from the start, for it left no checkpoint");
+             status == WEFT_OK && step >= 0 ? "from its newest checkpoint"
+                                            : "from the start, for it left no checkpoint");
     return status;
 }
 

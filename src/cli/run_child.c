@@ -13,9 +13,9 @@
 
 #define SHOWN_MOST 5 /* checkpoints in a sentence */
 
-/* The name of the checkpoint that is wanted: by its name, the newest, or the one that the run called its best. NULL:
- * there is none. */
-static const char *choose(const cJSON *checkpoints, const char *wanted)
+/* The checkpoint that is wanted: by its name, the newest, or the one that the run called its best. NULL: there is
+ * none. */
+static const cJSON *choose(const cJSON *checkpoints, const char *wanted)
 {
     const cJSON *item, *chosen = NULL;
     bool newest = strcmp(wanted, "newest") == 0, best = strcmp(wanted, "best") == 0;
@@ -27,7 +27,7 @@ static const char *choose(const cJSON *checkpoints, const char *wanted)
         if (fits || strcmp(field_text(item, "name"), wanted) == 0)
             chosen = item;
     }
-    return chosen ? field_text(chosen, "name") : NULL;
+    return chosen;
 }
 
 static weft_status no_checkpoint(int64_t run, const cJSON *checkpoints, const char *wanted, struct error *error)
@@ -50,7 +50,7 @@ static weft_status no_checkpoint(int64_t run, const cJSON *checkpoints, const ch
 }
 
 weft_status run_child_write_checkpoint(struct platform *platform, const struct run_parent *parent, const char *wanted,
-                                       struct json_writer *body, bool *found, struct error *error)
+                                       struct json_writer *body, int64_t *step, struct error *error)
 {
     struct platform_path path;
     cJSON *reply = NULL;
@@ -61,14 +61,36 @@ weft_status run_child_write_checkpoint(struct platform *platform, const struct r
     if (status != WEFT_OK)
         return status;
     const cJSON *checkpoints = field(reply, "checkpoints");
-    const char *name = choose(checkpoints, wanted ? wanted : "newest");
-    if (name)
-        json_put_text(body, "checkpoint", name);
+    const cJSON *found = choose(checkpoints, wanted ? wanted : "newest");
+    if (found)
+        json_put_text(body, "checkpoint", field_text(found, "name"));
     else if (wanted)
         status = no_checkpoint(parent->run, checkpoints, wanted, error);
-    *found = name != NULL;
+    *step = found ? field_integer(found, "step") : -1;
     cJSON_Delete(reply);
     return status;
+}
+
+/* "sh" of "/bin/sh". */
+static bool is_program(const char *word, const char *name)
+{
+    const char *slash = strrchr(word, '/');
+    return strcmp(slash ? slash + 1 : word, name) == 0;
+}
+
+/* Whether the words are "sh -c SCRIPT" and no more, by any of the usual shells. Words after the script are its
+ * arguments ("sh -c SCRIPT sh --rate 1"), which may well change. */
+static bool is_script(const char *const *words, size_t count)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "ksh", "zsh"};
+    bool shell = false;
+    for (size_t i = 0; count > 0 && i < sizeof shells / sizeof *shells; i++)
+        shell = shell || is_program(words[0], shells[i]);
+    size_t script = 1;
+    bool reads = false;
+    for (; shell && script < count && words[script][0] == '-'; script++)
+        reads = reads || (words[script][1] != '-' && strchr(words[script], 'c'));
+    return reads && script + 1 == count;
 }
 
 weft_status run_child_write_command(const struct command_call *call, const struct run_parent *parent,
@@ -90,6 +112,16 @@ weft_status run_child_write_command(const struct command_call *call, const struc
     {
         words[count++] = cJSON_IsString(word) ? word->valuestring : "";
     }
+    if (is_script(words, count)) {
+        char script[64];
+        snprintf(script, sizeof script, "%s", words[0]);
+        free(words);
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "run %" PRId64
+                         " runs a script ('%s -c ...'), which '%.60s' after -- would not reach: give the "
+                         "whole command after --",
+                         parent->run, text_printable(script), call->program[0]);
+    }
     weft_status status =
         arguments_change(words, count, (const char *const *)call->program, call->program_count, &changed, error);
     if (status == WEFT_OK)
@@ -97,6 +129,60 @@ weft_status run_child_write_command(const struct command_call *call, const struc
     free(changed);
     free(words);
     return status;
+}
+
+/* Whether one of the words is a weft and the next one "train". */
+static bool trains(const char *word, const char *next)
+{
+    return word && next && is_program(word, "weft") && strcmp(next, "train") == 0;
+}
+
+/* The value of --steps, or -s, among what follows "--"; -1: there is none that is a number. */
+static weft_status steps_given(const struct command_call *call, int64_t *steps, struct error *error)
+{
+    struct argument *list;
+    size_t count;
+    *steps = -1;
+    weft_status status =
+        arguments_divide((const char *const *)call->program, call->program_count, &list, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = list[i].words[0];
+        bool named = (list[i].name_length == 7 && strncmp(name, "--steps", 7) == 0) ||
+                     (list[i].name_length == 2 && strncmp(name, "-s", 2) == 0);
+        int64_t value;
+        if (named && list[i].value &&
+            text_parse_integer(list[i].value, "--steps", 0, INT64_MAX, &value, NULL) == WEFT_OK)
+            *steps = value;
+    }
+    free(list);
+    return WEFT_OK;
+}
+
+weft_status run_child_check_steps(const struct command_call *call, const struct run_parent *parent, int64_t step,
+                                  struct error *error)
+{
+    const cJSON *word;
+    int64_t steps;
+    bool training = false;
+    if (call->program_count == 0)
+        return WEFT_OK;
+    for (size_t i = 0; call->program[0][0] != '-' && i < call->program_count; i++)
+        training = training || trains(call->program[i], call->program[i + 1]);
+    if (call->program[0][0] == '-')
+        cJSON_ArrayForEach(word, field(parent->specification, "command"))
+        {
+            training = training || trains(cJSON_GetStringValue(word), cJSON_GetStringValue(word->next));
+        }
+    weft_status status = training ? steps_given(call, &steps, error) : WEFT_OK;
+    if (status != WEFT_OK || !training || steps < 0 || steps >= step)
+        return status;
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "the checkpoint of run %" PRId64 " is of step %" PRId64
+                     ", and --steps counts from the first step: "
+                     "--steps %" PRId64 " leaves nothing to do; for %" PRId64 " more give --steps %" PRId64,
+                     parent->run, step, steps, steps, step + steps);
 }
 
 static weft_status make(struct command_call *call, struct platform *platform, const struct run_child *child,

@@ -31,15 +31,24 @@ struct run_child {
 /** The whole command: the parent is call->words[0], the rest as `child` says. */
 weft_status run_child_make(struct command_call *call, const struct run_child *child, struct error *error);
 
-/** Write "command", if a program was given: options behind "--" change the parent's, anything else takes its place. */
+/** Write "command", if a program was given: options after "--" change the parent's, anything else replaces it.
+ * Errors: ARGUMENT if the parent's command is a shell script (sh -c), which options would not reach. */
 weft_status run_child_write_command(const struct command_call *call, const struct run_parent *parent,
                                     struct json_writer *body, struct error *error);
 
 /**
  * Write "checkpoint": the one called `wanted`, the "newest" or the "best"; where `wanted` is NULL the newest if there
- * is one. `*found` says whether there was. Errors: ARGUMENT if there is none of that name, and which there are.
+ * is one. `*step` is its step, 0 if unknown, and -1 if there is no checkpoint. Errors: ARGUMENT if there is none of
+ * that name, and which there are.
  */
 weft_status run_child_write_checkpoint(struct platform *platform, const struct run_parent *parent, const char *wanted,
-                                       struct json_writer *body, bool *found, struct error *error);
+                                       struct json_writer *body, int64_t *step, struct error *error);
+
+/**
+ * Check that a training from a checkpoint of step `step` has steps left: where the new command is `weft train` and
+ * call->program says --steps, it counts the checkpoint's, too. Errors: ARGUMENT if it is smaller than `step`.
+ */
+weft_status run_child_check_steps(const struct command_call *call, const struct run_parent *parent, int64_t step,
+                                  struct error *error);
 
 #endif
