@@ -58,6 +58,8 @@ static const struct configuration_variable variables[] = {
      "the Weft server that commands of the platform ask"},
     {"WEFT_SERVER_CERTIFICATE", "a PEM file", "what the system trusts",
      "whom to trust with the certificate of that server, where it is not a public one"},
+    {"WEFT_SERVER_USER", "a user or a number; *: any", "root and you",
+     "who may run that server on this machine without TLS, besides root and you"},
     {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
     {"WEFT_TOKEN_FILE", "a file of mode 0600", "weft/token in XDG_CONFIG_HOME",
      "holds your token for that server, for you alone to read"},

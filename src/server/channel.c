@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "control/address.h"
+#include "server/peer_user.h"
+#include "server/trust.h"
 
 #include <errno.h>
 #include <openssl/err.h>
@@ -149,12 +151,19 @@ weft_status channel_open(const char *host, uint16_t port, struct tls *tls, doubl
     }
     if (tls)
         status = shake_hands(channel, tls, host, deadline, error);
+    else if (channel_is_local(channel))
+        status = trust_server(channel->descriptor, error);
     if (status != WEFT_OK) {
         channel_close(channel);
         return status;
     }
     *result = channel;
     return WEFT_OK;
+}
+
+bool channel_is_local(const struct channel *channel)
+{
+    return peer_is_here(channel->descriptor);
 }
 
 void channel_close(struct channel *channel)

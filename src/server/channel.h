@@ -13,10 +13,17 @@
 
 struct channel;
 
-/** Connect to `host`:`port`, with TLS if `tls` is not NULL. Errors: RENDEZVOUS: nobody answers there; NETWORK: the
- * handshake failed; TIMEOUT. The sentence says only why: the caller knows what it is about. */
+/**
+ * Connect to `host`:`port`, with TLS if `tls` is not NULL, and make sure of who serves before anything is sent: with
+ * TLS by the server's certificate, without it and on this machine by the owner of the socket at the other end
+ * (trust.h). Errors: RENDEZVOUS: nobody answers there; STATE: whoever serves there is not trusted; NETWORK: the
+ * handshake failed; TIMEOUT. The message says only why: the caller knows what it is about.
+ */
 weft_status channel_open(const char *host, uint16_t port, struct tls *tls, double seconds, struct channel **channel,
                          struct error *error);
+
+/** Whether the other end is on this machine. */
+bool channel_is_local(const struct channel *channel);
 
 /** NULL is allowed. */
 void channel_close(struct channel *channel);

@@ -78,6 +78,15 @@ static weft_status read_server(struct client *client, const char *server, bool *
     return address_parse(address, client->host, &client->port, error);
 }
 
+/* Without TLS a token stays on this machine. */
+static weft_status keep_token_back(const struct client *client, struct error *error)
+{
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "your token is not sent to %s, as everybody on the way could read it: name the server with "
+                     "https://",
+                     client->server);
+}
+
 static weft_status read_token(struct client *client, const struct client_config *config, bool encrypted,
                               struct error *error)
 {
@@ -91,10 +100,7 @@ static weft_status read_token(struct client *client, const struct client_config 
     else if (*client->token_path && file_exists(client->token_path))
         status = token_file_read(client->token_path, client->token, error);
     if (status == WEFT_OK && *client->token && !encrypted && !is_this_machine(client->host))
-        status = error_set(error, WEFT_ERROR_ARGUMENT,
-                           "your token is not sent to %s, as everybody on the way could read it: name the server with "
-                           "https://",
-                           client->server);
+        status = keep_token_back(client, error);
     return status;
 }
 
@@ -168,8 +174,16 @@ static weft_status connect_now(struct client *client, struct error *error)
                          "no Weft server answers at %s (%s): start one with 'weft serve', or name another in "
                          "WEFT_SERVER",
                          client->server, why.text);
+    if (status == WEFT_ERROR_STATE)
+        return error_set(error, WEFT_ERROR_RENDEZVOUS,
+                         "the program at %s is not trusted to be the Weft server, and was sent nothing: %s",
+                         client->server, why.text);
     if (status != WEFT_OK)
         return error_set(error, status, "cannot speak with the Weft server at %s: %s", client->server, why.text);
+    if (!client->tls && *client->token && !channel_is_local(client->channel)) {
+        disconnect(client);
+        return keep_token_back(client, error);
+    }
     return WEFT_OK;
 }
 

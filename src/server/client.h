@@ -13,12 +13,13 @@
  *     client_close(client);
  *
  * The server is WEFT_SERVER ("http://127.0.0.1:8400" without it); the token is that of the token file (token_file.h),
- * if there is one: it is sent over TLS, and without TLS to this machine alone. One connection is kept for the requests
+ * if there is one: it is sent over TLS, and without TLS to this machine alone. There, nothing is sent to a server of
+ * another user than root, oneself and WEFT_SERVER_USER (trust.h). One connection is kept for the requests
  * to come. A struct belongs to one thread at a time.
  *
- * Errors are sentences for the user: RENDEZVOUS: no server answers; NETWORK: it answers something that is not HTTP, or
- * the connection was cut; TIMEOUT; ARGUMENT: the server refused the request (4xx), in the server's words; SYSTEM: the
- * server failed (5xx).
+ * Errors are sentences for the user: RENDEZVOUS: no server answers, or none that is trusted; NETWORK: it answers
+ * something that is not HTTP, or the connection was cut; TIMEOUT; ARGUMENT: the server refused the request (4xx), in
+ * the server's words; SYSTEM: the server failed (5xx).
  */
 #ifndef WEFT_SERVER_CLIENT_H
 #define WEFT_SERVER_CLIENT_H

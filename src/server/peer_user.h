@@ -13,4 +13,14 @@
  */
 bool peer_user(int descriptor, uid_t *user);
 
+/**
+ * The same for a client that has just connected, whose server may not have accepted the connection yet: it then belongs
+ * to the listening socket, and *user is that one's owner. A listener that ends takes such connections with it, so
+ * nobody else can come to own them.
+ */
+bool peer_server(int descriptor, uid_t *user);
+
+/** Whether both ends are on this machine: the peer's address is loopback, or the same as this end's. */
+bool peer_is_here(int descriptor);
+
 #endif
