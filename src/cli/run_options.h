@@ -16,11 +16,13 @@
 
 #include "base/json.h"
 #include "cli/command.h"
+#include "platform/run_specification.h"
 
 struct run_options {
     const char *name, *class_name, *launch, *time, *slice, *priority, *retries;
     int64_t nodes, gpus, slots, processors;
     uint64_t memory;
+    int64_t processes;
     bool preemptible, span_pods, interactive;
     bool no_preemptible, no_span_pods; /**< of those made from another run, which has it: RUN_CHILD_OPTIONS */
     struct cli_list environment;
@@ -59,10 +61,13 @@ extern const char *const run_option_launches[];
         CLI_INTEGER("gpus", 'g', "N", &(chosen).gpus, NULL, 1, 1024, "GPUs on each node", .default_text = of("none")), \
         CLI_INTEGER("slots", 's', "N", &(chosen).slots, NULL, 1, 1024,                                                 \
                     "slots on each node, of the machines' kind: GPUs or CPU slots", .default_text = of("1")),          \
-        CLI_BYTES("memory", 0, "SIZE", &(chosen).memory, NULL, "memory on each node",                                  \
+        CLI_BYTES("memory", 0, "SIZE", &(chosen).memory, NULL, "memory that each node may use",                        \
                   .default_text = of("the slots' share")),                                                             \
-        CLI_INTEGER("processors", 0, "N", &(chosen).processors, NULL, 1, 65536, "processors on each node",             \
+        CLI_INTEGER("processors", 0, "N", &(chosen).processors, NULL, 1, 65536, "processors that each node may use",   \
                     .default_text = of("the slots' share"), .advanced = true),                                         \
+        CLI_INTEGER("processes", 0, "N", &(chosen).processes, NULL, 1, RUN_PROCESSES_MOST,                             \
+                    "processes and threads that each node may have", .default_text = of("1024 for each slot"),         \
+                    .advanced = true),                                                                                 \
         RUN_SPAN_PODS_OPTION(chosen), CLI_GROUP("Scheduling"),                                                         \
         CLI_TEXT("time", 't', "TIME", &(chosen).time, NULL, "time limit of each attempt: 90s, 30m, 6h, 2d",            \
                  .default_text = of("1d")),                                                                            \

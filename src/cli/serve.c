@@ -4,7 +4,10 @@
 #include "base/text.h"
 #include "cli/command.h"
 #include "cli/pod_shape.h"
+#include "cli/wrap.h"
 #include "insight/gpu_metrics.h"
+#include "platform/cgroup.h"
+#include "platform/node_limits.h"
 #include "service/service.h"
 #include "topology/limits.h"
 
@@ -173,7 +176,7 @@ static void keep_memory_small(void)
 
 static void greet(const struct service *service, const char *folder, const struct hosts *hosts, FILE *output)
 {
-    char address[320];
+    char address[320], limits[NODE_LIMITS_TEXT_BYTES];
     const struct engine_local_host *host = &hosts->list[0];
     fprintf(output, "weft serves at %s\n", service_address(service, address, sizeof address));
     fprintf(output, "  state  %s\n", folder);
@@ -188,6 +191,8 @@ static void greet(const struct service *service, const char *folder, const struc
                 "  token  %s\n"
                 "         an administrator's, shown this once: give it to 'weft token save', which keeps it\n",
                 service_first_token(service));
+    fprintf(output, "  limits ");
+    wrap_print(output, node_limits_describe(limits), 9, 9);
     fflush(output);
 }
 
@@ -250,6 +255,7 @@ static weft_status run(struct command_call *call, struct error *error)
     config.engine.host_count = hosts.count;
     snprintf(files, sizeof files, "%llu", (unsigned long long)allow_files());
     keep_memory_small();
+    cgroup_prepare("");
     if (status == WEFT_OK)
         status = serve(&config, &hosts, call->output, error);
     free_hosts(&hosts);
@@ -271,7 +277,10 @@ const struct command command_serve = {
         "nobody else's get in.\n\n"
         "Started by root, it runs the programs of every user under the account of the machine that 'weft user account' "
         "has "
-        "given them, and those of root as root; otherwise all programs are processes of the user that it runs as.",
+        "given them, and those of root as root; otherwise all programs are processes of the user that it runs as.\n\n"
+        "Control groups keep runs to the processors, the memory and the number of processes that they have asked for, "
+        "or that come with their slots, where this user may make such groups: root, and a systemd service with "
+        "Delegate=yes. It says at its start whether it can.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

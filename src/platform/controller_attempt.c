@@ -144,7 +144,10 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .gpus = specification->slot_kind == SLOT_GPU,
                                      .launch = launches[specification->launch],
                                      .grace = (uint64_t)controller->config.grace,
-                                     .time_limit = (uint64_t)run->time_limit};
+                                     .time_limit = (uint64_t)run->time_limit,
+                                     .memory = (uint64_t)specification->memory,
+                                     .processors = (uint32_t)specification->processors,
+                                     .processes = (uint64_t)specification->processes};
         status = controller->config.engine->start(controller->config.engine, &order, error);
     }
     free(places);

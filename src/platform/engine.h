@@ -67,6 +67,9 @@ struct engine_order {
     uint64_t time_limit;   /**< 0: none */
     uint64_t heartbeat;    /**< between two JOURNAL_HEARTBEAT and JOURNAL_USAGE of a node; 0: the engine's */
     uint64_t output_bytes; /**< of output that is kept of each node; 0: 256 MiB */
+    uint64_t memory;       /**< bytes that each node may use; 0: what comes with its slots */
+    uint32_t processors;   /**< that each node may use; 0: likewise */
+    uint64_t processes;    /**< that each node may have, threads included; 0: 1,024 for each slot */
     uint64_t lease;        /**< how long the attempt goes on if nobody polls it; 0: for ever */
     uint64_t duration;     /**< what it takes in virtual time; the simulation alone reads it */
 };

@@ -8,7 +8,6 @@
 #include "platform/engine_local_state.h"
 #include "platform/journal_file.h"
 #include "platform/node_agent.h"
-#include "topology/limits.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -452,29 +451,6 @@ static void local_close(struct engine *engine)
     free(local);
 }
 
-/* What the machine has is divided among its hosts by their slots. A slot that is no GPU is called a processor, and
- * counts as one where there are more slots than processors. */
-static void divide_machine(struct engine_local *local)
-{
-    struct limits limits;
-    uint64_t slots = 0;
-    for (uint32_t i = 0; i < local->host_count; i++)
-        slots += local->hosts[i].slots;
-    if (!slots || limits_read(&limits, NULL) != WEFT_OK)
-        return;
-    const uint64_t memory = limits.group_limit < limits.memory_total ? limits.group_limit : limits.memory_total;
-    const uint32_t processors = limits_processors(&limits);
-    for (uint32_t i = 0; i < local->host_count; i++) {
-        struct local_host *host = &local->hosts[i];
-        host->processors = (int64_t)(processors * (uint64_t)host->slots / slots);
-        if (!host->gpus && host->processors < host->slots)
-            host->processors = host->slots;
-        if (host->processors == 0)
-            host->processors = 1;
-        host->memory = memory == LIMITS_NONE ? 0 : (int64_t)(memory / slots * host->slots);
-    }
-}
-
 static bool copy_config(struct engine_local *local, const struct engine_local_config *config)
 {
     cpu_set_t cores;
@@ -502,7 +478,7 @@ static bool copy_config(struct engine_local *local, const struct engine_local_co
             return false;
     if (!local->hosts)
         return false;
-    divide_machine(local);
+    local_limits_divide(local);
     return true;
 }
 

@@ -195,10 +195,12 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         .hosts = hosts,
         .user = (char *)(order->user ? order->user : ""),
     };
+    status = local_limits_of_node(local, order, number, find_host(local, own.host), &own.limits, error);
     memcpy(own.boot, local->boot, sizeof own.boot);
     memcpy(own.platform, local->platform, sizeof own.platform);
-    status = own.slots ? node_environment(local, order, folder, &own.environment, error)
-                       : error_memory(error, 12, "an order");
+    if (status == WEFT_OK)
+        status = own.slots ? node_environment(local, order, folder, &own.environment, error)
+                           : error_memory(error, 12, "an order");
     if (status == WEFT_OK)
         status = node_command(local, order, number, hosts, &own.command, error);
     if (status == WEFT_OK)
@@ -206,6 +208,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
     texts_free(&own.command);
     texts_free(&own.environment);
     free(own.slots);
+    free(own.limits.processors);
     return status == WEFT_OK ? open_node(local, order, folder, path, error) : status;
 }
 

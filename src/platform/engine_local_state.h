@@ -7,6 +7,8 @@
 #include "platform/journal_file.h"
 #include "platform/node_order.h"
 
+#include <sched.h>
+
 /* A node that this engine has started or polled. */
 struct local_node {
     struct attempt attempt;
@@ -30,9 +32,9 @@ struct local_nodes {
 
 struct local_host {
     char *name, *pod;
-    uint32_t slots;
+    uint32_t slots, first_slot; /* how many; how many those before it have */
     bool gpus;
-    int64_t processors, memory; /* its share of the machine's; 0: not known */
+    int64_t processors, memory; /* its share of what the machine has for runs; 0: not known */
 };
 
 struct engine_local {
@@ -40,6 +42,9 @@ struct engine_local {
     char folder[FILE_PATH_BYTES];
     struct local_host *hosts;
     uint32_t host_count;
+    uint32_t slots, processor_count; /* of all hosts; that this process may use */
+    cpu_set_t processors;
+    uint64_t memory; /* of the machine, for runs; 0: not known */
     struct texts agent, reach, run;
     char boot[NODE_BOOT_BYTES], platform[NODE_PLATFORM_BYTES];
     bool adopts;
@@ -82,6 +87,13 @@ weft_status local_heard(struct engine *engine, engine_heard_visit *visit, void *
 /** Whether the order in a node's folder is of this engine's platform; so is one that cannot be read, as all that is
  * damaged (poll() tells of it). */
 bool local_order_is_own(const struct engine_local *local, const char *folder);
+
+/** Divide what the machine has for runs among the hosts, by their slots. */
+void local_limits_divide(struct engine_local *local);
+
+/** What a node may use; `limits->processors` is to be freed. Errors: MEMORY. */
+weft_status local_limits_of_node(const struct engine_local *local, const struct engine_order *order, uint32_t number,
+                                 const struct local_host *host, struct node_limits *limits, struct error *error);
 
 /** Make room for a run whose folder another platform has left. Errors: SYSTEM, also while something runs there. */
 weft_status local_order_make_room(const struct engine_local *local, const struct attempt *attempt, struct error *error);

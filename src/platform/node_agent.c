@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "launch/descendants.h"
-#include "platform/cgroup.h"
 #include "platform/node_connections.h"
 #include "platform/node_life.h"
+#include "platform/node_limits.h"
 #include "platform/node_link.h"
 #include "platform/node_output.h"
 #include "platform/node_process.h"
@@ -38,7 +38,9 @@ struct agent {
     char root[FILE_PATH_BYTES];
     struct node_order order;
     struct node_place place;
-    char cgroup[FILE_PATH_BYTES];
+    struct cgroup cgroup;
+    struct cgroup_events limited; /* what was told of limits that were reached */
+    char limit[ERROR_TEXT_BYTES]; /* the last of it */
     int lock, signals;
     struct journal_writer journal;
     struct node_output output;
@@ -157,9 +159,20 @@ static void look_for_fence(struct agent *agent)
     want_end(agent, JOURNAL_FENCED, SIGKILL, 0, why);
 }
 
+/* Whoever reads what a program has printed is told once of each kind of limit, however often it is reached. */
+static void look_at_limits(struct agent *agent)
+{
+    const struct cgroup_events before = agent->limited;
+    if (!node_limits_tell(&agent->order, &agent->cgroup, &agent->limited, agent->limit, sizeof agent->limit))
+        return;
+    if ((!before.memory_kills && agent->limited.memory_kills) || (!before.forks_denied && agent->limited.forks_denied))
+        note(agent, agent->limit);
+}
+
 static void look(struct agent *agent)
 {
     agent->look_at = clock_after(LOOK_SECONDS);
+    look_at_limits(agent);
     agent->connections.woken = false;
     look_for_remark(agent);
     look_for_stop(agent);
@@ -192,7 +205,7 @@ static void keep_time(struct agent *agent)
     }
     if (agent->kill_at && now >= agent->kill_at && agent->command > 0 && !agent->killed) {
         agent->killed = true;
-        cgroup_kill(agent->cgroup, 0);
+        cgroup_kill(&agent->cgroup, 0);
         kill(-agent->command, SIGKILL);
     }
 }
@@ -245,9 +258,10 @@ static int until_next(const struct agent *agent)
 static void turn(struct agent *agent, int limit)
 {
     struct pollfd polls[4 + 1 + NODE_CONNECTIONS_MOST];
+    const bool reads = node_output_is_due(&agent->output);
     polls[0] = (struct pollfd){agent->signals, POLLIN, 0};
     for (int i = 0; i < 2; i++)
-        polls[1 + i] = (struct pollfd){agent->output.streams[i].descriptor, POLLIN, 0};
+        polls[1 + i] = (struct pollfd){reads ? agent->output.streams[i].descriptor : -1, POLLIN, 0};
     polls[3] = (struct pollfd){agent->sampler ? node_sampler_descriptor(agent->sampler) : -1, POLLIN, 0};
     node_connections_watch(&agent->connections, polls + 4);
     if (poll(polls, sizeof polls / sizeof *polls, limit) < 0)
@@ -308,7 +322,7 @@ static void start_sampler(struct agent *agent)
     const bool shared = file_join(table, agent->root, ".processes", NULL) == WEFT_OK;
     const struct node_sampler_config config = {.order = &agent->order,
                                                .table = shared ? table : NULL,
-                                               .cgroup = agent->cgroup,
+                                               .cgroup = cgroup_in_tree(&agent->cgroup),
                                                .ancestor = (int32_t)getpid(),
                                                .seconds = beats < SAMPLE_MOST ? beats : SAMPLE_MOST};
     if (node_sampler_start(&config, &agent->sampler, &error) != WEFT_OK)
@@ -345,13 +359,25 @@ static void drain(struct agent *agent)
         turn(agent, 20);
 }
 
+/* A program that fails after it has reached a limit has failed because of it. */
+static void blame_limits(struct agent *agent)
+{
+    const bool failed =
+        WIFSIGNALED(agent->status) || (WEXITSTATUS(agent->status) != 0 && WEXITSTATUS(agent->status) != EX_TEMPFAIL);
+    look_at_limits(agent);
+    if (failed && agent->begun && agent->cause == JOURNAL_BY_ITSELF && !*agent->why)
+        snprintf(agent->why, sizeof agent->why, "%s", agent->limit);
+}
+
 static void finish(struct agent *agent)
 {
+    blame_limits(agent);
     struct journal_record exited = {.kind = JOURNAL_EXITED, .text = agent->why, .size = (uint32_t)strlen(agent->why)};
     node_sampler_stop(agent->sampler, SAMPLER_SECONDS, record_sample, agent); /* before descendants_kill(): a thread */
     agent->sampler = NULL;
-    cgroup_kill(agent->cgroup, KILL_SECONDS);
+    cgroup_kill(&agent->cgroup, KILL_SECONDS);
     descendants_kill(KILL_SECONDS);
+    node_output_hurry(&agent->output);
     drain(agent);
     node_output_close(&agent->output);
     if (WIFEXITED(agent->status))
@@ -369,7 +395,7 @@ static void finish(struct agent *agent)
         poll(NULL, 0, 1000);
     }
     journal_sync(&agent->journal, NULL);
-    cgroup_remove(agent->cgroup);
+    cgroup_remove(&agent->cgroup);
     node_lock_write(agent->lock, "ended\n"); /* last: who finds something else cleans up */
     node_connections_nudge(&agent->connections);
     node_connections_close(&agent->connections);
@@ -407,7 +433,7 @@ static weft_status find_root(struct agent *agent, struct error *error)
 /* Everything up to the command: the lock first, so that what follows happens once. */
 static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
 {
-    char path[FILE_PATH_BYTES], number[24], name[ATTEMPT_RUN_BYTES + 64];
+    char path[FILE_PATH_BYTES], number[24];
     bool taken, begun;
     weft_status status = node_lock_take(agent->folder, &agent->lock, &taken, &begun, error);
     *ours = taken && !begun;
@@ -421,9 +447,8 @@ static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
                                  &(struct journal_limits){.output_bytes = agent->order.output_bytes}, error);
     if (status != WEFT_OK)
         return status;
-    node_cgroup_name(&agent->order.attempt, agent->order.node, agent->folder, name, sizeof name);
-    cgroup_make(name, agent->cgroup);
-    agent->place = (struct node_place){&agent->order, agent->folder, agent->cgroup};
+    node_limits_make(&agent->order, agent->folder, &agent->cgroup);
+    agent->place = (struct node_place){&agent->order, agent->folder, &agent->cgroup};
     agent->beat_at = after(agent->order.heartbeat);
     node_output_open(&agent->output, &agent->journal, agent->folder, agent->order.user);
     status = node_connections_open(&agent->connections, &agent->place, error);

@@ -3,9 +3,9 @@
 #include "platform/node_life.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "platform/cgroup.h"
 #include "platform/journal_file.h"
 #include "platform/node_agent.h"
+#include "platform/node_limits.h"
 #include "platform/node_link.h"
 #include "platform/node_process.h"
 
@@ -113,11 +113,10 @@ static void kill_rest(const char *folder)
     node_process_sweep(folder);
     if (node_order_load(folder, &order, NULL) != WEFT_OK)
         return;
-    char name[ATTEMPT_RUN_BYTES + 64], cgroup[FILE_PATH_BYTES];
-    node_cgroup_name(&order.attempt, order.node, folder, name, sizeof name);
-    cgroup_make(name, cgroup);
-    cgroup_kill(cgroup, KILL_SECONDS);
-    cgroup_remove(cgroup);
+    struct cgroup group;
+    node_limits_find(&order, folder, &group);
+    cgroup_kill(&group, KILL_SECONDS);
+    cgroup_remove(&group);
     node_order_free(&order);
 }
 

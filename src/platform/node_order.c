@@ -13,12 +13,37 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MAGIC       "weft-node-order 2\n"
-#define OLDER       "weft-node-order 1\n" /* as long; no platform behind it */
+#define MAGIC       "weft-node-order 3\n"
+#define MAGIC_2     "weft-node-order 2\n" /* as long; without limits */
+#define MAGIC_1     "weft-node-order 1\n" /* as long; without platform and limits */
 #define GRACE       ((uint64_t)30000)
 #define REMARK_MOST 4096 /* bytes */
 
 /* ---- the order -------------------------------------------------------------------------------------------------- */
+
+static void put_limits(struct buffer *buffer, const struct node_limits *limits)
+{
+    const uint64_t numbers[] = {limits->memory, limits->memory_of_all, limits->processes,
+                                limits->quota,  limits->weight,        limits->memory_asked};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        buffer_put_u64(buffer, numbers[i]);
+    buffer_put_text(buffer, limits->processors ? limits->processors : "");
+}
+
+static bool take_limits(struct reader *reader, struct node_limits *limits)
+{
+    uint64_t small[3];
+    limits->memory = reader_u64(reader);
+    limits->memory_of_all = reader_u64(reader);
+    limits->processes = reader_u64(reader);
+    for (int i = 0; i < 3; i++)
+        small[i] = reader_u64(reader);
+    limits->quota = (uint32_t)small[0];
+    limits->weight = (uint32_t)small[1];
+    limits->memory_asked = small[2] == 1;
+    limits->processors = reader_text_copy(reader);
+    return limits->processors && small[0] <= UINT32_MAX && small[1] <= UINT32_MAX && small[2] <= 1;
+}
 
 void node_order_pack(const struct node_order *order, struct buffer *buffer)
 {
@@ -32,6 +57,7 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
         buffer_put_u64(buffer, numbers[i]);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         buffer_put_text(buffer, texts[i] ? texts[i] : "");
+    put_limits(buffer, &order->limits);
     texts_put(buffer, &order->environment);
     texts_put(buffer, &order->command);
 }
@@ -50,15 +76,18 @@ static bool is_sound(const struct node_order *order)
     return true;
 }
 
-/* What comes before all else: what it is, and whose. */
-static bool read_head(struct reader *reader, char platform[NODE_PLATFORM_BYTES])
+/* What comes before all else: the version, 0 if this is no order, and whose it is. */
+static int read_head(struct reader *reader, char platform[NODE_PLATFORM_BYTES])
 {
+    static const char *const magics[] = {MAGIC_1, MAGIC_2, MAGIC};
     const uint8_t *magic = reader_bytes(reader, sizeof MAGIC - 1);
+    int version = 3;
     platform[0] = '\0';
-    if (!magic || memcmp(magic, OLDER, sizeof OLDER - 1) == 0)
-        return magic != NULL;
-    reader_text(reader, platform, NODE_PLATFORM_BYTES);
-    return memcmp(magic, MAGIC, sizeof MAGIC - 1) == 0 && !reader->bad;
+    while (version > 0 && magic && memcmp(magic, magics[version - 1], sizeof MAGIC - 1) != 0)
+        version--;
+    if (version > 1)
+        reader_text(reader, platform, NODE_PLATFORM_BYTES);
+    return reader->bad ? 0 : version;
 }
 
 weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *where, struct node_order *order,
@@ -70,13 +99,16 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
     uint64_t *const numbers[] = {&read.attempt.epoch, &small[0],   &small[1],       &small[2],         &read.grace,
                                  &read.time_limit,    &read.lease, &read.heartbeat, &read.output_bytes};
     char **const texts[] = {&read.folder, &read.host, &read.slots, &read.hosts, &read.user};
-    bool good = read_head(&reader, read.platform);
+    const int version = read_head(&reader, read.platform);
+    bool good = version > 0;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = reader_u64(&reader);
     reader_text(&reader, read.attempt.run, sizeof read.attempt.run);
     reader_text(&reader, read.boot, sizeof read.boot);
     for (size_t i = 0; i < sizeof texts / sizeof *texts && good; i++)
         good = (*texts[i] = reader_text_copy(&reader)) != NULL;
+    if (good && version >= 3)
+        good = take_limits(&reader, &read.limits);
     good = good && texts_take(&reader, &read.environment) && texts_take(&reader, &read.command) && reader.left == 0 &&
            small[0] < UINT32_MAX && small[1] < UINT32_MAX && small[2] <= 1;
     read.node = (uint32_t)small[0];
@@ -99,6 +131,7 @@ void node_order_free(struct node_order *order)
     free(order->slots);
     free(order->hosts);
     free(order->user);
+    free(order->limits.processors);
     texts_free(&order->environment);
     texts_free(&order->command);
     *order = (struct node_order){0};

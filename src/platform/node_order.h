@@ -18,8 +18,8 @@
  * An order names the platform whose it is, so that runs of two of them that have the same number, as after the loss of
  * a database, are not taken for each other.
  *
- * The files are of this machine's byte order and of this version, but for orders of version 1, which name no platform;
- * what does not fit is refused with DATA.
+ * The files are of this machine's byte order and of this version; orders of version 2, which set no limits, and of
+ * version 1, which name no platform either, can be read too. Anything else is refused with DATA.
  * Thread-safe; a struct belongs to one thread at a time.
  */
 #ifndef WEFT_PLATFORM_NODE_ORDER_H
@@ -38,6 +38,17 @@
 #define NODE_BOOT_BYTES     40
 #define NODE_PLATFORM_BYTES 40
 
+/** What the processes of a node may use together; 0: no limit. */
+struct node_limits {
+    uint64_t memory;        /**< bytes, swap included */
+    uint64_t memory_of_all; /**< bytes of all nodes on this machine */
+    uint64_t processes;     /**< threads count */
+    uint32_t quota;         /**< processors' worth of time */
+    uint32_t weight;        /**< share of busy processors: its slots */
+    bool memory_asked;      /**< the run has asked for this memory; otherwise it follows from the slots */
+    char *processors;       /**< those that it runs on, "0-3"; "" or NULL: all */
+};
+
 /** Times are in milliseconds; 0: none, or the value in brackets. */
 struct node_order {
     struct attempt attempt;
@@ -53,8 +64,9 @@ struct node_order {
     char *folder;                       /**< where the command runs; every path is absolute */
     char *host;                         /**< its own name among `hosts` */
     char *slots;                        /**< "0,1,2": numbers of slots on the host */
-    char *hosts;              /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
-    char *user;               /**< whose processes they are; "": the agent's */
+    char *hosts; /**< "a:8,b:8": all nodes' hosts and their slots, as `weft run --hosts` takes them */
+    char *user;  /**< whose processes they are; "": the agent's */
+    struct node_limits limits;
     struct texts environment; /**< "NAME=VALUE", over what the agent has */
     struct texts command;     /**< empty: none is run; the node is there for `exec` until it is stopped */
 };

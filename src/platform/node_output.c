@@ -171,6 +171,36 @@ static bool take_last(struct node_output *output, int index)
     return any;
 }
 
+/* ---- the rate --------------------------------------------------------------------------------------------------- */
+
+static uint64_t time_of(uint64_t bytes)
+{
+    return bytes * 1000 / (NODE_OUTPUT_RATE / 1000000);
+}
+
+/* When there may be more, given that NODE_OUTPUT_BURST bytes may always be ahead of the rate. */
+static uint64_t due_at(const struct node_output *output)
+{
+    const uint64_t burst = time_of(NODE_OUTPUT_BURST);
+    return output->hurried || output->read_until < burst ? 0 : output->read_until - burst;
+}
+
+bool node_output_is_due(const struct node_output *output)
+{
+    return due_at(output) <= clock_now();
+}
+
+void node_output_hurry(struct node_output *output)
+{
+    output->hurried = true;
+}
+
+static void count_read(struct node_output *output, uint64_t bytes)
+{
+    const uint64_t now = clock_now();
+    output->read_until = (output->read_until > now ? output->read_until : now) + time_of(bytes);
+}
+
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
 bool node_output_read(struct node_output *output, int index)
@@ -188,6 +218,7 @@ bool node_output_read(struct node_output *output, int index)
         return take_last(output, index);
     }
     stream->line.end += (size_t)n;
+    count_read(output, (uint64_t)n);
     bool any = take_lines(output, index);
     if (buffer_size(&stream->line) >= LINE_MOST)
         any |= take_rest(output, index);
@@ -262,6 +293,7 @@ static bool take_metrics(struct node_output *output)
         output->metrics_line.end += (size_t)n;
         output->metrics_read += (uint64_t)n;
         taken += (uint64_t)n;
+        count_read(output, (uint64_t)n);
         any |= take_metric_lines(output);
         punch(output);
     }
@@ -300,7 +332,7 @@ void node_output_open(struct node_output *output, struct journal_writer *journal
 bool node_output_tick(struct node_output *output)
 {
     uint64_t now = clock_now();
-    bool any = take_metrics(output);
+    bool any = node_output_is_due(output) && take_metrics(output);
     for (int i = 0; i < 2; i++)
         if (output->streams[i].flush_at && now >= output->streams[i].flush_at)
             any |= take_rest(output, i);
@@ -309,7 +341,8 @@ bool node_output_tick(struct node_output *output)
 
 uint64_t node_output_next(const struct node_output *output)
 {
-    uint64_t next = output->metrics_more ? clock_now() : clock_after(METRICS_SECONDS);
+    const uint64_t due = due_at(output), now = clock_now();
+    uint64_t next = due > now ? due : output->metrics_more ? now : clock_after(METRICS_SECONDS);
     for (int i = 0; i < 2; i++)
         if (output->streams[i].flush_at && output->streams[i].flush_at < next)
             next = output->streams[i].flush_at;

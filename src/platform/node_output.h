@@ -12,7 +12,9 @@
  * pieces. On standard output one that may become metrics waits for as long as it takes: programs whose output goes to a
  * pipe write it in blocks that end anywhere in a line.
  *
- * What a program writes keeps nobody from being heard: each call takes a bounded piece of it.
+ * What a program writes keeps nobody from being heard: each call takes a bounded piece of it, and of more than
+ * NODE_OUTPUT_BURST bytes NODE_OUTPUT_RATE a second are read. A program that prints more waits in its write(); the
+ * agent and the server, whose time is not that of its slots, are not kept busy by it.
  *
  * Output that the disk does not take is lost, and told of when it takes more.
  */
@@ -21,6 +23,9 @@
 
 #include "insight/metric_lines.h"
 #include "platform/journal_file.h"
+
+#define NODE_OUTPUT_RATE  ((uint64_t)4 << 20)  /**< bytes a second */
+#define NODE_OUTPUT_BURST ((uint64_t)64 << 20) /**< bytes that are read at any rate */
 
 struct node_stream {
     int descriptor; /**< to read from; -1: ended */
@@ -38,6 +43,8 @@ struct node_output {
     uint64_t metrics_punched;      /**< that the disk has back */
     bool metrics_more;             /**< the last turn has not taken all there was */
     struct buffer metrics_line;
+    uint64_t read_until;     /**< when what was read so far would have been read at the rate, as clock_now() */
+    bool hurried;            /**< read at any rate */
     uint64_t refused;        /**< bytes that the disk has not taken */
     struct metric_line line; /**< room for reading one */
 };
@@ -47,6 +54,12 @@ void node_output_open(struct node_output *output, struct journal_writer *journal
 
 /** Read what has come on stream 0 or 1; at its end the descriptor is closed. True if the journal has more now. */
 bool node_output_read(struct node_output *output, int stream);
+
+/** Whether the streams are to be read now: not while too much has come of them. */
+bool node_output_is_due(const struct node_output *output);
+
+/** The command has ended: read the rest at any rate. */
+void node_output_hurry(struct node_output *output);
 
 /** Take lines that have waited long enough, and new lines of metrics. True if the journal has more now. */
 bool node_output_tick(struct node_output *output);

@@ -2,8 +2,8 @@
 #include "platform/node_process.h"
 
 #include "launch/spawn.h"
-#include "platform/cgroup.h"
 #include "platform/node_environment.h"
+#include "platform/node_limits.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -74,7 +74,7 @@ static weft_status make_beginning(const struct node_place *place, char *const *m
     return status;
 }
 
-/* Send errno and what failed ('f'older, 'p'rogram, 'u'ser) to the parent, and end. */
+/* Send errno and what failed ('f'older, 'l'imits, 'p'rogram, 'u'ser) to the parent, and end. */
 static void give_up(int report, char what)
 {
     char message[1 + sizeof(int)] = {what};
@@ -111,7 +111,8 @@ static void become(const struct node_place *place, char *const *command, const s
     spawn_settle(parent, SIGKILL, descriptors[0], descriptors[1], descriptors[2]);
     if (terminal)
         ioctl(STDIN_FILENO, TIOCSCTTY, 0);
-    cgroup_enter(place->cgroup);
+    if (!node_limits_enter(place->order, place->cgroup, beginning->user != NULL))
+        give_up(report, 'l');
     if (beginning->user)
         become_user(beginning, report, parent);
     node_environment_enter(&beginning->environment);
@@ -136,6 +137,9 @@ static weft_status hear_report(const struct node_place *place, const char *progr
     if (message[0] == 'f') /* what an account has made of its own folder is its affair, and no fault of the host */
         return error_set(error, *place->order->user ? WEFT_ERROR_DATA : WEFT_ERROR_ARGUMENT,
                          "cannot enter the folder '%s' on host %s: %s", place->order->folder, host, strerror(code));
+    if (message[0] == 'l')
+        return error_set(error, WEFT_ERROR_SYSTEM, "cannot enter the control group of the run on host %s: %s", host,
+                         strerror(code));
     if (message[0] == 'u')
         return error_set(error, WEFT_ERROR_ARGUMENT, "cannot become the user '%s' on host %s: %s", place->order->user,
                          host, strerror(code));

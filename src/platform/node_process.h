@@ -3,6 +3,7 @@
 #ifndef WEFT_PLATFORM_NODE_PROCESS_H
 #define WEFT_PLATFORM_NODE_PROCESS_H
 
+#include "platform/cgroup.h"
 #include "platform/node_order.h"
 
 #include <sys/types.h>
@@ -11,7 +12,7 @@
 struct node_place {
     const struct node_order *order;
     const char *folder; /**< the node's (node_order.h) */
-    const char *cgroup; /**< "": none */
+    const struct cgroup *cgroup;
 };
 
 /**
@@ -20,7 +21,7 @@ struct node_place {
  * process (PR_SET_PDEATHSIG); it begins with default signals, in order->folder, as order->user, with all groups of that
  * one and no way back, and finds in its environment what the agent has, order->environment, `more` (ends with NULL, or
  * is NULL), and what follows. Of the agent's, another user's finds PATH, TZ, LD_LIBRARY_PATH and what says the
- * language, and its own HOME, USER, LOGNAME and SHELL.
+ * language, and its own HOME, USER, LOGNAME and SHELL. It is kept to order->limits (node_limits.h).
  *
  *     WEFT_RUN, WEFT_ATTEMPT      the run's name; the epoch of the attempt
  *     WEFT_NODE, WEFT_NODES       which node of how many

@@ -8,7 +8,6 @@
 #include "insight/gpu_metrics.h"
 #include "insight/machine_metrics.h"
 #include "insight/metric_text.h"
-#include "platform/cgroup.h"
 #include "platform/run_owner.h"
 
 #include <errno.h>
@@ -413,7 +412,7 @@ static weft_status open_events(struct node_sampler *sampler, struct error *error
 
 static weft_status watch(struct node_sampler *sampler, struct error *error)
 {
-    const struct machine_node node = {NODE, 0, sampler->config.ancestor, cgroup_in_tree(sampler->config.cgroup)};
+    const struct machine_node node = {NODE, 0, sampler->config.ancestor, sampler->config.cgroup};
     return machine_metrics_watch(sampler->machine, &node, error);
 }
 

@@ -35,7 +35,7 @@ struct node_sampler;
 
 struct node_sampler_config {
     const struct node_order *order; /**< outlives it */
-    const char *cgroup;             /**< of the node, as cgroup_make() wrote it; "": none */
+    const char *cgroup;             /**< of the node, as cgroup_in_tree() tells it; NULL: none */
     int32_t ancestor;               /**< the process that all of the node's are below: the agent */
     double seconds;                 /**< from one sample to the next */
     const char *table;              /**< the file of the table of processes that all agents of this machine share

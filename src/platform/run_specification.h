@@ -16,7 +16,8 @@
  *                            that is more than one); "nodes": once on each node; "first": once on the first, which
  *                            starts what it likes on the others, by `weft run --hosts "$WEFT_NODE_HOSTS"` say
  *     processors    number | 0: needed on each node; 0 is as many as come with its slots, in proportion
- *     memory        number | 0: bytes needed on each node; 0 likewise
+ *     memory        number | 0: bytes needed on each node; 0 likewise. No node uses more
+ *     processes     number | 0: that each node may have, threads included; 0 is 1,024 for each slot
  *     time_limit    text   | "1d": a duration such as "6h", or a number of seconds; each attempt is ended after it
  *     time_slice    text   | 0: so long it may run at a time before others have their turn; 0: no such limit
  *     preemptible   bool   | false: may be stopped at a checkpoint and run again later
@@ -51,6 +52,7 @@
 #define RUN_SNAPSHOT_BYTES     65
 #define RUN_NODES_MOST         65536
 #define RUN_SLOTS_MOST         1024              /**< of a node */
+#define RUN_PROCESSES_MOST     4194304           /**< of a node: what Linux can number */
 #define RUN_WORDS_MOST         4096              /**< arguments; environment variables */
 #define RUN_SPECIFICATION_MOST ((size_t)1 << 20) /**< bytes of arguments and environment together */
 #define RUN_TIME_LIMIT_DEFAULT 86400
@@ -77,6 +79,7 @@ struct run_specification {
     char **environment; /**< "NAME=VALUE"; ends with NULL */
     int64_t nodes, slots;
     int64_t processors, memory;     /**< of each node; 0: in proportion */
+    int64_t processes;              /**< of each node, threads included; 0: by its slots */
     int64_t time_limit, time_slice; /**< seconds; a slice of 0 is none */
     int64_t priority, retries, parent;
     enum slot_kind slot_kind;

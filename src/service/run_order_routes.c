@@ -391,7 +391,9 @@ static const struct route routes[] = {
     "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out, or if its hosts are a pretence (weft serve --pods)."}, \
     "launch": {"type": "string", "enum": ["ranks", "nodes", "first"],\
                "description": "The command is started as a rank on every slot, on every node, or on the first."},      \
-    "processors": {"type": "integer", "minimum": 0}, "memory": {"type": "integer", "minimum": 0},                     \
+    "processors": {"type": "integer", "minimum": 0, "description": "That each node may use; 0: those of its slots."}, \
+    "memory": {"type": "integer", "minimum": 0, "description": "Bytes, likewise."},                                   \
+    "processes": {"type": "integer", "minimum": 0, "description": "Likewise, threads included; 0: 1024 for a slot."}, \
     "time_limit": {"description": "Of each attempt: 6h, or seconds. A day if left out."},                             \
     "time_slice": {"description": "So long it may run before others have their turn."},                               \
     "preemptible": {"type": "boolean", "description": "May be stopped at a checkpoint and run again later."},         \

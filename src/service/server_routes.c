@@ -5,6 +5,7 @@
 #include "service/service_state.h"
 
 #include "base/clock.h"
+#include "platform/node_limits.h"
 #include "platform/registry_projects.h"
 
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static void show_server(struct route_call *call)
     struct service *service = service_of(call);
     struct keeper_slots slots = keeper_slots(service->keeper);
     struct json_writer writer;
+    char limits[NODE_LIMITS_TEXT_BYTES];
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_put_text(&writer, "version", weft_version());
@@ -40,6 +42,7 @@ static void show_server(struct route_call *call)
     json_put_integer(&writer, "hosts", slots.hosts);
     json_put_integer(&writer, "started", service->started);
     json_put_text(&writer, "isolation", accounts_isolation());
+    json_put_text(&writer, "limits", node_limits_describe(limits));
     json_close(&writer);
     route_reply(call, &writer);
 }
@@ -124,7 +127,8 @@ static const struct schema schemas[] = {
         "tokens": {"type": "boolean", "description": "Whether everybody needs a token."},
         "slot_kind": {"type": "string", "enum": ["gpu", "cpu"]}, "slots": {"type": "integer"},
         "hosts": {"type": "integer"}, "started": {"type": "integer"},
-        "isolation": {"type": "string", "description": "What keeps runs of different users apart."}}})},
+        "isolation": {"type": "string", "description": "What keeps runs of different users apart."},
+        "limits": {"type": "string", "description": "Whether runs are kept to the processors, the memory and the number of processes that they have asked for."}}})},
 };
 /* clang-format on */
 

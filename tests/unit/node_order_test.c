@@ -93,14 +93,27 @@ static void orders_of_version_1_are_read(void **state)
     const char *folder = *state;
     char *command[] = {"true", NULL};
     struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .folder = "/tmp", .command = {command, 1}}, read;
-    struct buffer bytes = {0};
+    struct buffer bytes = {0}, tail = {0};
     char platform[NODE_PLATFORM_BYTES];
-    const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t);
+    const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t), limits = 6 * sizeof(uint64_t) + text;
     node_order_pack(&order, &bytes);
+    texts_put(&tail, &order.environment);
+    texts_put(&tail, &order.command);
     uint8_t *at = buffer_begin(&bytes);
+    size_t size = buffer_size(&bytes);
+    uint8_t *behind = at + size - buffer_size(&tail);
+    memmove(behind - limits, behind, buffer_size(&tail));
+    size -= limits;
+    at[magic - 2] = '2';
+    temporary_file(folder, "order", (const char *)at, size);
+    assert_int_equal(node_order_load(folder, &read, NULL), WEFT_OK);
+    assert_string_equal(read.command.items[0], command[0]);
+    assert_int_equal(read.limits.memory, 0);
+    node_order_free(&read);
     at[magic - 2] = '1';
-    memmove(at + magic, at + magic + text, buffer_size(&bytes) - magic - text); /* the platform's, which is empty */
-    temporary_file(folder, "order", (const char *)at, buffer_size(&bytes) - text);
+    memmove(at + magic, at + magic + text, size - magic - text); /* the platform's, which is empty */
+    temporary_file(folder, "order", (const char *)at, size - text);
+    buffer_free(&tail);
     buffer_free(&bytes);
     assert_int_equal(node_order_platform(folder, platform, NULL), WEFT_OK);
     assert_string_equal(platform, "");

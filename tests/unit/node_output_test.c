@@ -192,9 +192,35 @@ static void a_rest_of_text_is_shown_in_time(void **state)
     close_place(&place);
 }
 
+/* A program that prints without end waits, and once it has ended the rest is taken at once. */
+static void a_flood_is_read_at_a_rate(void **state)
+{
+    struct place place;
+    static char lines[32768];
+    uint64_t printed = 0;
+    (void)state;
+    memset(lines, 'x', sizeof lines);
+    lines[sizeof lines - 1] = '\n';
+    open_place(&place);
+    const uint64_t began = clock_now();
+    while (node_output_is_due(&place.output) && printed < 4 * NODE_OUTPUT_BURST) {
+        assert_int_equal(write(place.write, lines, sizeof lines), sizeof lines);
+        node_output_read(&place.output, 0);
+        printed += sizeof lines;
+    }
+    const double seconds = (double)(clock_now() - began) * 1e-9;
+    assert_true(printed >= NODE_OUTPUT_BURST);
+    assert_true((double)printed <= NODE_OUTPUT_BURST + (seconds + 0.1) * NODE_OUTPUT_RATE);
+    assert_true(node_output_next(&place.output) > clock_now());
+    node_output_hurry(&place.output);
+    assert_true(node_output_is_due(&place.output));
+    close_place(&place);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_flood_is_read_at_a_rate),
         cmocka_unit_test(a_turn_takes_a_bounded_piece),
         cmocka_unit_test(closing_takes_all_turns),
         cmocka_unit_test(half_a_point_waits_for_the_other_half),

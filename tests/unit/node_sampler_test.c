@@ -102,7 +102,7 @@ static void a_node_s_processes_are_measured(void **state)
 {
     const struct node_order order = {.slots = (char *)"0", .folder = folder};
     struct node_sampler *sampler =
-        start(&(struct node_sampler_config){.order = &order, .cgroup = "", .ancestor = getpid(), .seconds = 0.05});
+        start(&(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.05});
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -159,7 +159,7 @@ static void energy_is_its_gpus_and_its_part_of_the_processors(void **state)
     }
     const struct node_order order = {.slots = (char *)"1,2", .gpus = 1, .folder = folder, .node = 1};
     struct node_sampler *sampler = start(&(struct node_sampler_config){.order = &order,
-                                                                       .cgroup = "/sys/fs/cgroup/weft/n",
+                                                                       .cgroup = "/weft/n",
                                                                        .ancestor = getpid(),
                                                                        .seconds = 0.3,
                                                                        .root = root,
@@ -195,8 +195,8 @@ static void gpus_that_cannot_be_reached_are_told_of_once(void **state)
     *script = (struct nvml_script){.count = 1};
     script->gpus[0].utilization = script->gpus[0].memory = script->gpus[0].power = script->gpus[0].temperature = 15;
     const struct node_order order = {.slots = (char *)"0", .gpus = 1, .folder = folder};
-    struct node_sampler *sampler = start(&(struct node_sampler_config){
-        .order = &order, .cgroup = "", .ancestor = getpid(), .seconds = 0.02, .nvml = NVML_STAND_IN});
+    struct node_sampler *sampler = start(
+        &(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.02, .nvml = NVML_STAND_IN});
     hear(sampler, 5, 0);
     node_sampler_stop(sampler, 10, take, NULL);
     assert_true(isnan(value_of("system/gpu/0/used")));
@@ -213,7 +213,7 @@ static void event_files_become_lines(void **state)
     assert_int_equal(file_make_folder(work, NULL), WEFT_OK);
     assert_true(texts_add(&order.environment, "WEFT_TENSORBOARD_DIR=curves"));
     struct node_sampler *sampler =
-        start(&(struct node_sampler_config){.order = &order, .cgroup = "", .ancestor = getpid(), .seconds = 0.05});
+        start(&(struct node_sampler_config){.order = &order, .ancestor = getpid(), .seconds = 0.05});
     struct event_file file;
     struct error error = {0};
     const struct event_value two[] = {{"loss", 0.5}, {"rate", NAN}};

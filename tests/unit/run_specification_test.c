@@ -42,7 +42,7 @@ static void comes_back_as_it_was_written(void **state)
         "{\"project\":\"vision\",\"owner\":\"ada\",\"name\":\"first try, größer\",\"class\":\"night\","
         "\"command\":[\"weft\",\"train\",\"--text\",\"a\\nb\\u0009c\",\"\"],\"environment\":{\"A\":\"=1\",\"B_2\":\"\"}"
         ","
-        "\"nodes\":2,\"slots\":8,\"slot_kind\":\"cpu\",\"launch\":\"nodes\",\"processors\":16,\"memory\":68719476736,"
+        "\"nodes\":2,\"slots\":8,\"slot_kind\":\"cpu\",\"launch\":\"nodes\",\"processors\":16,\"memory\":68719476736,\"processes\":512,"
         "\"time_limit\":\"6h\",\"time_slice\":\"1h30m\",\"preemptible\":true,\"may_span_pods\":true,"
         "\"interactive\":true,\"priority\":-3,\"retries\":2,\"parent\":41,"
         "\"checkpoint\":\"runs/41/step-00000007\","

@@ -35,7 +35,7 @@ async function begin() {
     if (!made) return;
     about = made.server;
     place.title.textContent = about.slot_kind === "gpu" ? "GPUs" : "Slots";
-    place.isolation.textContent = sentence(about.isolation);
+    place.isolation.textContent = `${sentence(about.isolation)} ${sentence(about.limits)}`;
     try {
         let waiting;
         [cluster, waiting] = await Promise.all(asked);

@@ -306,6 +306,7 @@ export function settingsPanel(run) {
                         ["Time limit", duration(run.time_limit)],
                         ["Time slice", run.time_slice ? duration(run.time_slice) : null],
                         ["Memory of a node", wanted.memory ? bytes(wanted.memory) : null],
+                        ["Processes of a node, at most", wanted.processes || null],
                         ["Processors of a node", wanted.processors || null],
                         ["May give way to others", yes(run.preemptible)],
                         ["May span Pods", yes(run.may_span_pods)],
