@@ -238,6 +238,12 @@ weft_status platform_run_unknown(struct platform *platform, int64_t run, struct 
     return error_set(error, WEFT_ERROR_ARGUMENT, "there is no run %" PRId64 ", or none that you may see", run);
 }
 
+void platform_print_paused(const cJSON *reply)
+{
+    if (field_present(reply, "paused"))
+        fprintf(stderr, "weft: %s\n", text_printable((char *)field_text(reply, "paused")));
+}
+
 void platform_print_json(const cJSON *object, FILE *output)
 {
     struct json_writer line;

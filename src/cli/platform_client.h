@@ -85,6 +85,9 @@ weft_status platform_unknown(const char *what, const char *name, const cJSON *li
 /** Print an object as a line of JSON. */
 void platform_print_json(const cJSON *object, FILE *output);
 
+/** Print to standard error why the server has paused scheduling, if it has; `reply` has it as "paused". */
+void platform_print_paused(const cJSON *reply);
+
 /* ---- fields of a reply ------------------------------------------------------------------------------------------- */
 
 const cJSON *field(const cJSON *object, const char *key);     /**< NULL if it is missing */

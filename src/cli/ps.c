@@ -137,6 +137,17 @@ static weft_status print_table(struct platform *platform, const struct found *fo
     return status;
 }
 
+/* That no run starts, where that is so; a server that does not say has not paused. */
+static void tell_paused(struct platform *platform)
+{
+    struct platform_path path;
+    cJSON *server = NULL;
+    platform_path_begin(&path, "server");
+    if (platform_get(platform, &path, &server, NULL) == WEFT_OK)
+        platform_print_paused(server);
+    cJSON_Delete(server);
+}
+
 static weft_status list_runs(struct platform *platform, bool heading, FILE *output, struct error *error)
 {
     struct found found = {0};
@@ -153,6 +164,7 @@ static weft_status list_runs(struct platform *platform, bool heading, FILE *outp
     } else if (status == WEFT_OK) {
         if (heading)
             fprintf(output, "Runs at %s\n", client_server(platform->client));
+        tell_paused(platform);
         if (found.count > 0)
             status = print_table(platform, &found, output, error);
         else

@@ -9,11 +9,13 @@
 #include <inttypes.h>
 
 static struct {
-    bool running, json;
+    bool running, resume, json;
 } chosen;
 
 static const struct cli_option options[] = {
     CLI_FLAG("running", 'r', &chosen.running, "what runs too, and by when it is over"),
+    CLI_FLAG("resume", 0, &chosen.resume,
+             "start runs again, after the server paused scheduling because it ended uncleanly (administrators)"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run; those that wait have a \"place\""),
 };
 
@@ -128,6 +130,18 @@ static weft_status print(const cJSON *queue, const cJSON *running, FILE *output,
     return status;
 }
 
+/* Start runs again. */
+static weft_status resume(struct platform *platform, FILE *output, struct error *error)
+{
+    struct platform_path path;
+    platform_path_begin(&path, "queue");
+    platform_path_part(&path, "resume");
+    weft_status status = platform_send(platform, "POST", &path, NULL, NULL, NULL, error);
+    if (status == WEFT_OK)
+        fprintf(output, "scheduling goes on\n");
+    return status;
+}
+
 static weft_status run(struct command_call *call, struct error *error)
 {
     struct platform platform;
@@ -136,6 +150,11 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
+    if (chosen.resume) {
+        status = resume(&platform, call->output, error);
+        platform_close(&platform);
+        return status;
+    }
     platform_path_begin(&path, "queue");
     status = platform_get(&platform, &path, &reply, error);
     if (status == WEFT_OK && chosen.json) {
@@ -144,6 +163,7 @@ static weft_status run(struct command_call *call, struct error *error)
         if (chosen.running)
             cJSON_ArrayForEach(item, field(reply, "running")) platform_print_json(item, call->output);
     } else if (status == WEFT_OK) {
+        platform_print_paused(reply);
         status = print(field(reply, "queue"), field(reply, "running"), call->output, error);
     }
     cJSON_Delete(reply);
@@ -158,8 +178,10 @@ const struct command command_queue = {
     .description =
         "Lists the runs that wait in the order in which the scheduler means to start them. That order changes as runs "
         "end, come and grow old; an expected start is the scheduler's best knowledge, not a promise. Runs of projects "
-        "that you may not see keep their place and size, and are nameless.",
-    .examples = "weft queue\nweft queue --running\n",
+        "that you may not see keep their place and size, and are nameless.\n\n"
+        "After two unclean exits within 60 seconds, the server starts with scheduling paused: runs are accepted and "
+        "wait, running runs go on, and nothing starts until an administrator runs 'weft queue --resume'.",
+    .examples = "weft queue\nweft queue --running\nweft queue --resume\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

@@ -25,7 +25,7 @@
 
 static struct {
     const char *policy, *state, *listen, *certificate, *key, *pods;
-    int64_t slots;
+    int64_t slots, unclean_exits;
     bool tokens;
 } chosen;
 
@@ -42,6 +42,8 @@ static const struct cli_option options[] = {
     CLI_GROUP("Machine"),
     CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64, "number of slots of this machine",
                 .default_text = "one per GPU, or one per processor where there are no GPUs"),
+    CLI_INTEGER("unclean-exits", 0, "N", &chosen.unclean_exits, "2", 0, 16,
+                "start with scheduling paused after N unclean exits (crash, kill -9) within 60 s; 0 never pauses"),
     CLI_TEXT("policy", 0, "FILE", &chosen.policy, NULL,
              "policy as YAML: shares, limits of classes of runs, retention; see docs/platform.md"),
     CLI_TEXT("pods", 'p', "PxHxS", &chosen.pods, NULL,
@@ -194,6 +196,8 @@ static void greet(const struct service *service, const char *folder, const struc
     fprintf(output, "  limits ");
     wrap_print(output, node_limits_describe(limits), 9, 9);
     fflush(output);
+    if (service_paused(service))
+        fprintf(stderr, "weft: %s\n", service_paused(service));
 }
 
 static weft_status serve(const struct service_config *config, const struct hosts *hosts, FILE *output,
@@ -233,6 +237,7 @@ static weft_status run(struct command_call *call, struct error *error)
                                     .tokens = chosen.tokens,
                                     .pod = LOCAL_POD,
                                     .pretended = chosen.pods != NULL,
+                                    .unclean_exits = chosen.unclean_exits,
                                     .engine = {.agent = agent, .reach = reach, .run = run_words}};
     if (chosen.pods && chosen.slots) {
         call->exit_code = 2;

@@ -292,7 +292,8 @@ static weft_status act(struct controller *controller, int64_t now, bool *more, s
     weft_status status = WEFT_OK;
     for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++) {
         struct controlled_run *run = controller->runs[(first + i) % controller->run_count];
-        const bool starts = run->to_start && run->start_due <= now;
+        /* Where scheduling is paused, what was placed before is started only if it is to end. */
+        const bool starts = run->to_start && run->start_due <= now && (!controller->config.paused || run->to_stop);
         const bool stops = run->to_stop && !run->to_start && run->stop_due <= now;
         if (!starts && !stops)
             continue;
@@ -352,6 +353,12 @@ weft_status controller_step(struct controller *controller, int64_t now, int64_t 
     if (controller->pause_ends && *next > controller->pause_ends)
         *next = controller->pause_ends;
     return status;
+}
+
+void controller_resume(struct controller *controller)
+{
+    controller->config.paused = NULL;
+    controlled_change(controller);
 }
 
 weft_status controller_cancel(struct controller *controller, int64_t number, const char *actor, int64_t now,

@@ -72,6 +72,7 @@ struct controller_config {
     struct controller_folders folders;
     const char *own_user; /**< where this process is root: whose runs may be root's; those of all others belong to the
                                accounts that the registry has for them (run_owner.h). NULL: all are this process's */
+    const char *paused; /**< nothing starts until controller_resume(), and this sentence says why; NULL: as usual */
     struct scheduler_policy policy;
     int64_t platform_most; /**< attempts of a run that may fail by the platform's fault; one more is the last */
     int64_t pause_first;   /**< milliseconds before a run is tried again that has failed; twice as long each time, */
@@ -140,6 +141,9 @@ weft_status controller_clear_idle(struct controller *controller, int64_t run, in
 weft_status controller_stop_idle(struct controller *controller, int64_t run, const char *sentence, int64_t now,
                                  bool *stopped, struct error *error);
 void controller_idle_limits(const struct controller *controller, int64_t run, int64_t *idle_limit, bool *idle_stops);
+
+/** Start runs again, after the configuration has paused that. */
+void controller_resume(struct controller *controller);
 
 /** Before a step: the clock was set forward by so many milliseconds, to `now`, which did not pass. Nobody is charged
  * for them, no run is older for them or nearer to the end of its time slice. */

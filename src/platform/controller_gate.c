@@ -22,8 +22,9 @@ static int by_priority(const void *a, const void *b)
 
 static weft_status judge(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
-    enum controller_wait waits =
-        pause_judge(controller, run, now) ? CONTROLLER_WAITS_FOR_PAUSE : run_limits_judge(controller, run);
+    enum controller_wait waits = controller->config.paused             ? CONTROLLER_WAITS_FOR_RESUME
+                                 : pause_judge(controller, run, now) ? CONTROLLER_WAITS_FOR_PAUSE
+                                                                     : run_limits_judge(controller, run);
     weft_status status = WEFT_OK;
     if (waits == CONTROLLER_WAITS_FOR_SLOTS && !hosts_suffice(controller, run))
         waits = CONTROLLER_WAITS_FOR_HOSTS;

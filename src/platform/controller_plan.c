@@ -204,6 +204,9 @@ char *controller_plan_reason(const struct controller *controller, const struct c
     case CONTROLLER_WAITS_FOR_PAUSE:
         run = runs_find(controller, waits->run);
         return run && run->failure ? pause_say(run, whole, now, text, size) : text;
+    case CONTROLLER_WAITS_FOR_RESUME:
+        snprintf(text, size, "%s", controller->config.paused ? controller->config.paused : "");
+        return text;
     case CONTROLLER_WAITS_FOR_HOSTS:
         return run ? hosts_say(controller, run, text, size) : text;
     }

@@ -44,6 +44,11 @@ void announcements_project(struct announcements *announcements, const char *proj
         snprintf(announcements->projects[announcements->project_count++], PLATFORM_NAME_BYTES, "%s", project);
 }
 
+void announcements_queue(struct announcements *announcements)
+{
+    announcements->due = true;
+}
+
 static void announce_projects(struct announcements *announcements)
 {
     for (size_t i = 0; i < announcements->project_count; i++) {

@@ -34,6 +34,9 @@ struct announcements {
 weft_status announcements_begin(struct announcements *announcements, struct database *registry,
                                 struct events_stream *events, struct error *error);
 
+/** The queue has changed, though no run has. */
+void announcements_queue(struct announcements *announcements);
+
 /** A person has changed a project: that is announced with the next announcements_make(). */
 void announcements_project(struct announcements *announcements, const char *project);
 

@@ -102,6 +102,16 @@ void keeper_doubt(struct keeper *keeper, const struct error *error)
     keeper->doubt = *error;
 }
 
+weft_status keeper_resume(struct keeper *keeper, struct error *error)
+{
+    weft_status status = exits_resume(keeper->config.exits, error);
+    if (status == WEFT_OK && keeper->controller)
+        controller_resume(keeper->controller);
+    if (status == WEFT_OK)
+        announcements_queue(&keeper->announcements);
+    return status;
+}
+
 struct keeper_counts keeper_counts(const struct keeper *keeper)
 {
     struct keeper_counts counts = keeper->counts;
@@ -145,6 +155,7 @@ static weft_status open_controller(struct keeper *keeper, struct error *error)
                                        .pod = keeper->config.pod,
                                        .folders = keeper->folders,
                                        .own_user = keeper->config.own_user,
+                                       .paused = exits_why(keeper->config.exits),
                                        .policy = SCHEDULER_POLICY_DEFAULT,
                                        .platform_most = policy->attempts,
                                        CONTROLLER_PAUSES,
@@ -478,7 +489,9 @@ static void *keep(void *context)
         int64_t metrics_due = collector_tick(keeper->collector, keeper_now());
         int64_t announced = announcements_make(&keeper->announcements, keeper_now());
         wait = wait < metrics_due ? wait : metrics_due;
+        int64_t alive = exits_alive(keeper->config.exits, keeper_now());
         wait = wait < announced ? wait : announced;
+        wait = wait < alive ? wait : alive;
         told = wait_for_something(keeper, more ? 0 : wait, !told && !asked) || told;
     }
     return NULL;

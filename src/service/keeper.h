@@ -25,6 +25,7 @@
 #include "platform/run_specification.h"
 #include "server/events_stream.h"
 #include "server/route.h"
+#include "service/exits.h"
 #include "service/policy.h"
 
 struct keeper;
@@ -38,6 +39,7 @@ struct keeper_config {
     bool pretended;                      /**< its hosts are a pretence: slots are whatever a run asks for */
     const char *own_user;                /**< controller.h; outlives the keeper */
     struct events_stream *events;        /**< changes of runs are published to it; outlives the keeper */
+    struct exits *exits;                 /**< says whether scheduling is paused; outlives the keeper */
     const struct service_policy *policy; /**< the house rules; outlive the keeper */
 };
 
@@ -90,6 +92,9 @@ void keeper_project_changed(struct keeper *keeper, const char *project);
 /** A work has changed the registry, and could not tell the controller of it: once the change is on disk, that one is
  * given up for another one, which begins from the registry. */
 void keeper_doubt(struct keeper *keeper, const struct error *error);
+
+/** Resume scheduling that was paused after unclean exits. Errors: those of writing that down. */
+weft_status keeper_resume(struct keeper *keeper, struct error *error);
 
 /** What it has done since it began. */
 struct keeper_counts {

@@ -104,6 +104,7 @@ static weft_status tell_queue(struct keeper *keeper, struct route_call *call, st
     }
     json_close(answer);
     json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
+    json_put_text(answer, "paused", exits_why(&service_of(call)->exits));
     json_open_array(answer, "running");
     for (size_t i = 0; i < plan->running_count && (int64_t)i < most; i++) {
         put_planned(answer, &sight, &plan->running[i]);
@@ -118,6 +119,20 @@ static weft_status tell_queue(struct keeper *keeper, struct route_call *call, st
 static void show_queue(struct route_call *call)
 {
     keeper_do(service_of(call)->keeper, call, tell_queue);
+}
+
+static weft_status do_resume(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                             struct error *error)
+{
+    weft_status status = keeper_resume(keeper, error);
+    if (status == WEFT_OK)
+        fprintf(stderr, "weft: '%s' has resumed scheduling\n", call->who.user);
+    return status;
+}
+
+static void resume(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, do_resume);
 }
 
 /* ---- tables ----------------------------------------------------------------------------------------------------- */
@@ -141,6 +156,14 @@ static const struct route routes[] = {
      .parameters = queue_parameters,
      .response = "Queue",
      .handler = show_queue},
+    {.method = "POST",
+     .path = "/api/v1/queue/resume",
+     .operation = "resumeQueue",
+     .tag = "queue",
+     .summary = "Start runs again, after scheduling was paused because of unclean exits of the server.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .status = 204,
+     .handler = resume},
     {.method = "GET",
      .path = "/api/v1/runs/{run}/why",
      .operation = "explainRun",
@@ -158,6 +181,7 @@ static const struct schema schemas[] = {
     {"Queue", SCHEMA({"type": "object", "required": ["queue", "running"], "properties": {
         "queue": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
         "waiting": {"type": "integer", "description": "How many wait in all."},
+        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."},
         "running": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}}}})},
     {"Planned", SCHEMA({"type": "object", "required": ["nodes", "slots"], "properties": {
         "run": {"type": "integer", "nullable": true,

@@ -43,6 +43,7 @@ static void show_server(struct route_call *call)
     json_put_integer(&writer, "started", service->started);
     json_put_text(&writer, "isolation", accounts_isolation());
     json_put_text(&writer, "limits", node_limits_describe(limits));
+    json_put_text(&writer, "paused", exits_why(&service->exits));
     json_close(&writer);
     route_reply(call, &writer);
 }
@@ -128,7 +129,8 @@ static const struct schema schemas[] = {
         "slot_kind": {"type": "string", "enum": ["gpu", "cpu"]}, "slots": {"type": "integer"},
         "hosts": {"type": "integer"}, "started": {"type": "integer"},
         "isolation": {"type": "string", "description": "What keeps runs of different users apart."},
-        "limits": {"type": "string", "description": "Whether runs are kept to the processors, the memory and the number of processes that they have asked for."}}})},
+        "limits": {"type": "string", "description": "Whether runs are kept to the processors, the memory and the number of processes that they have asked for."},
+        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."}}})},
 };
 /* clang-format on */
 

@@ -231,8 +231,11 @@ static weft_status open_keeper(struct service *service, const struct service_con
     struct engine *engine;
     weft_status status = registry_open_cached(service->cache, service->folder, DATABASE_WRITER, &registry, error);
     if (status == WEFT_OK)
+        status = exits_begin(&service->exits, service->folder, config->unclean_exits, service->started, error);
+    if (status == WEFT_OK)
         status = open_engine(service, config, registry, &engine, error);
     if (status != WEFT_OK) {
+        exits_end(&service->exits);
         database_close(registry);
         return status;
     }
@@ -243,6 +246,7 @@ static weft_status open_keeper(struct service *service, const struct service_con
                                    .pretended = config->pretended,
                                    .own_user = accounts_own_user(service),
                                    .events = service->events,
+                                   .exits = &service->exits,
                                    .policy = config->policy};
     return keeper_open(&keeper, &service->keeper, error);
 }
@@ -391,6 +395,11 @@ char *service_address(const struct service *service, char *text, size_t room)
     return http_address(service->server, text, room);
 }
 
+const char *service_paused(const struct service *service)
+{
+    return exits_why(&service->exits);
+}
+
 const char *service_first_token(const struct service *service)
 {
     return service->first_token;
@@ -417,6 +426,7 @@ void service_close(struct service *service)
     static_files_free(service->pages);
     database_close(service->access);
     database_close(service->reader);
+    exits_end(&service->exits); /* while the registry keeps other servers out */
     keeper_close(service->keeper);
     page_cache_free(service->cache);
     if (service->events)

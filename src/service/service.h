@@ -4,6 +4,7 @@
  *
  *     platform.db, metrics.db    registry and metrics (the keeper's)
  *     access.db                  tokens and the audit log
+ *     exits                      how the server ended the last few times (exits.h)
  *     engine/                    orders and journals of attempts
  *     runs/RUN/                  work/ (where a run's command runs), checkpoints/
  *     snapshots/                 the code of runs
@@ -29,6 +30,7 @@ struct service_config {
     const struct service_policy *policy; /**< the house rules; outlive the service */
     const char *pod;                     /**< the name of the Pod that the hosts are in */
     bool pretended;                      /**< its hosts are this machine's pretence; see keeper.h */
+    int64_t unclean_exits;               /**< so many within a minute pause scheduling (exits.h); 0: never */
     struct engine_local_config engine;   /**< its folder is filled in */
 };
 
@@ -40,6 +42,9 @@ weft_status service_open(const struct service_config *config, struct service **s
 
 /** Begin to serve. */
 weft_status service_start(struct service *service, struct error *error);
+
+/** Why scheduling is paused, as a sentence; NULL: it is not. */
+const char *service_paused(const struct service *service);
 
 /** "http://127.0.0.1:8400"; `text` has room for 320 bytes. Returns `text`. */
 char *service_address(const struct service *service, char *text, size_t room);

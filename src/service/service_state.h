@@ -10,6 +10,7 @@
 #include "server/static_files.h"
 #include "service/background.h"
 #include "service/complaint.h"
+#include "service/exits.h"
 #include "service/keeper.h"
 #include "service/retention.h"
 #include "service/service.h"
@@ -34,6 +35,7 @@ struct service {
     char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
     struct complaint audit_trouble;
+    struct exits exits; /* whether scheduling is paused after unclean ones */
     bool tokens;
     int64_t keep;    /* seconds; of the house rules */
     int64_t started; /* milliseconds since 1970 */
