@@ -37,7 +37,7 @@ struct http_request;
 /** What a stranger may take. Zero stands for the default in brackets. */
 struct http_limits {
     uint32_t connections;         /**< [4096, less where the process may not open as many files] */
-    uint32_t address_connections; /**< of one address [512; of this machine's own: as many as there are] */
+    uint32_t address_connections; /**< of one address [512; a user of this machine: as many as are left free] */
     uint32_t files_kept;          /**< descriptors that are for other things than connections [HTTP_FILES_KEPT] */
     size_t head_bytes;            /**< first line and headers [16 KiB] */
     size_t body_bytes;            /**< of a request, unless the application says otherwise [1 MiB] */

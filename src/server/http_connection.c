@@ -39,10 +39,7 @@ void http_connection_close(struct http_connection *connection)
     TAILQ_REMOVE(&server->connections, connection, entry);
     server->connection_count--;
     atomic_store_explicit(&server->now_connections, server->connection_count, memory_order_relaxed);
-    if (--connection->address->count == 0) {
-        LIST_REMOVE(connection->address, entry);
-        free(connection->address);
-    }
+    http_leave(connection->client);
     if (server->tls)
         end_tls(connection->bufferevent);
     bufferevent_free(connection->bufferevent);
@@ -373,24 +370,6 @@ static void on_output(struct evbuffer *buffer, const struct evbuffer_cb_info *in
     }
 }
 
-static struct http_address_count *count_address(struct http_server *server, const char *text)
-{
-    unsigned bucket = 0;
-    struct http_address_count *found;
-    for (const char *c = text; *c; c++)
-        bucket = bucket * 31 + (unsigned char)*c;
-    bucket &= 255;
-    LIST_FOREACH(found, &server->addresses[bucket], entry)
-    if (strcmp(found->text, text) == 0)
-        return found;
-    found = calloc(1, sizeof *found);
-    if (found) {
-        snprintf(found->text, sizeof found->text, "%s", text);
-        LIST_INSERT_HEAD(&server->addresses[bucket], found, entry);
-    }
-    return found;
-}
-
 /* Without a word where that would take a handshake. */
 static void turn_away(struct http_server *server, int descriptor)
 {
@@ -410,22 +389,6 @@ static void turn_away(struct http_server *server, int descriptor)
             ;
     }
     close(descriptor);
-}
-
-/* Make room for one more: whoever has been idle for longest goes. */
-static bool make_room(struct http_server *server)
-{
-    struct http_connection *connection;
-    if (server->connection_count < server->limits.connections)
-        return true;
-    TAILQ_FOREACH(connection, &server->connections, entry)
-    {
-        if (connection->state == HTTP_IDLE) {
-            http_connection_close(connection);
-            return true;
-        }
-    }
-    return false;
 }
 
 static struct bufferevent *make_bufferevent(struct http_server *server, int descriptor)
@@ -449,28 +412,23 @@ void http_connection_open(struct http_server *server, int descriptor, const char
 {
     int on = 1, unsent = UNSENT_MOST;
     atomic_fetch_add_explicit(&server->accepted, 1, memory_order_relaxed);
-    if (!make_room(server)) {
-        turn_away(server, descriptor);
-        return;
-    }
-    struct http_address_count *count = count_address(server, address);
     struct http_connection *connection = calloc(1, sizeof *connection);
-    bool spared = server->spares_own && (strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0);
-    bool many = count && !spared && count->count >= server->limits.address_connections;
-    struct bufferevent *bufferevent = connection && count && !many ? make_bufferevent(server, descriptor) : NULL;
+    if (connection) {
+        connection->server = server;
+        snprintf(connection->peer, sizeof connection->peer, "%s", address);
+    }
+    const bool admitted = connection && http_admit(connection, descriptor);
+    struct bufferevent *bufferevent = admitted ? make_bufferevent(server, descriptor) : NULL;
     if (!bufferevent) {
-        if (count && count->count == 0) {
-            LIST_REMOVE(count, entry);
-            free(count);
-        }
+        if (admitted)
+            http_leave(connection->client);
         free(connection);
         turn_away(server, descriptor);
         return;
     }
     setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(descriptor, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    *connection = (struct http_connection){.server = server, .bufferevent = bufferevent, .address = count};
-    count->count++;
+    connection->bufferevent = bufferevent;
     server->connection_count++;
     TAILQ_INSERT_TAIL(&server->connections, connection, entry);
     atomic_store_explicit(&server->now_connections, server->connection_count, memory_order_relaxed);

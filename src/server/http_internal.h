@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files of the HTTP server share: http_server.c (listening, the thread), http_connection.c (reading),
- * http_body.c (room for bodies), and http_reply.c (answering). Everything here belongs to the server's thread unless it
- * says otherwise. */
+/** What the files of the HTTP server share: http_server.c (listening, the thread), http_admission.c (who is let in),
+ * http_connection.c (reading), http_body.c (room for bodies), and http_reply.c (answering). Everything here belongs to
+ * the server's thread unless it says otherwise. */
 #ifndef WEFT_SERVER_HTTP_INTERNAL_H
 #define WEFT_SERVER_HTTP_INTERNAL_H
 
@@ -44,10 +44,10 @@ enum http_state {
     HTTP_LINGERING, /* answered and to be closed: what the client still sends is thrown away */
 };
 
-/* How many connections an address has; gone with the last. */
-struct http_address_count {
-    LIST_ENTRY(http_address_count) entry;
-    char text[INET6_ADDRSTRLEN];
+/* How many connections an address has, or a user of this machine; gone with the last. */
+struct http_client_count {
+    LIST_ENTRY(http_client_count) entry;
+    char whose[INET6_ADDRSTRLEN]; /* the address, or "user 1000" */
     uint32_t count;
 };
 
@@ -55,7 +55,8 @@ struct http_connection {
     TAILQ_ENTRY(http_connection) entry;
     struct http_server *server;
     struct bufferevent *bufferevent;
-    struct http_address_count *address;
+    struct http_client_count *client;
+    char peer[INET6_ADDRSTRLEN];  /* the client's address */
     struct http_request *request; /* the one that is being read or answered */
     enum http_state state;
     uint64_t since;    /* when the state began, clock_now() */
@@ -100,7 +101,7 @@ struct http_server {
     char host[ADDRESS_TEXT_BYTES];
     uint16_t port;
     bool local;          /* it listens at loopback */
-    bool spares_own;     /* connections of this machine's own are not counted against the limit of an address */
+    bool limits_own;     /* the limit of an address holds for users of this machine, too */
     int listening, wake; /* a socket; an eventfd */
     struct event_base *base;
     struct evconnlistener *listener;
@@ -108,7 +109,7 @@ struct http_server {
     pthread_t thread;
     bool running;
     TAILQ_HEAD(, http_connection) connections; /* those that waited longest first, by their last change of state */
-    LIST_HEAD(, http_address_count) addresses[256];
+    LIST_HEAD(, http_client_count) clients[256];
     LIST_HEAD(, http_request) requests;
     uint32_t connection_count;
     size_t claimed;             /* of the room for bodies */
@@ -138,6 +139,13 @@ void http_connection_enter(struct http_connection *connection, enum http_state s
 void http_connection_sweep(struct http_connection *connection, uint64_t now);
 /** The answer is on its way in full: go on with the next request, or end. */
 void http_connection_answered(struct http_connection *connection);
+
+/* http_admission.c */
+
+/** Whether a new connection is let in: then it counts for its client until http_leave(). An idle one may end for that.
+ */
+bool http_admit(struct http_connection *connection, int descriptor);
+void http_leave(struct http_client_count *client);
 
 /* http_body.c */
 

@@ -29,7 +29,7 @@ struct http_request *http_request_new(struct http_connection *connection)
     request->encrypted = connection->server->tls;
     request->message.method = "GET"; /* until it is known */
     request->query = "";
-    snprintf(request->peer, sizeof request->peer, "%s", connection->address->text);
+    snprintf(request->peer, sizeof request->peer, "%s", connection->peer);
     http_request_share(request, request->peer);
     LIST_INSERT_HEAD(&connection->server->requests, request, entry);
     atomic_fetch_add_explicit(&connection->server->count_requests, 1, memory_order_relaxed);

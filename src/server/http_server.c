@@ -234,7 +234,7 @@ weft_status http_server_prepare(const struct http_config *config, struct http_se
     server->limits = config->limits;
     server->application = config->application;
     server->local = local;
-    server->spares_own = config->limits.address_connections == 0;
+    server->limits_own = config->limits.address_connections != 0;
     server->listening = -1;
     snprintf(server->host, sizeof server->host, "%s", host);
     complete_limits(&server->limits);
