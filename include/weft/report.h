@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * weft/report.h: a program's metrics, one call each. Link with libweft; nothing else of Weft need be used.
+ * weft/report.h: a program's metrics and its progress, one call each. Link with libweft; nothing else of Weft need be used.
  *
  *     weft_reporter *reporter;
  *     if (weft_reporter_open(NULL, &reporter) != WEFT_OK)
  *         fprintf(stderr, "%s\n", weft_message(NULL));
- *     for (int64_t step = 1; step <= steps; step++)
+ *     for (int64_t step = 1; step <= steps; step++) {
  *         weft_report(reporter, "train/loss", step, loss);
+ *         weft_report_progress(reporter, step, steps, -1);
+ *     }
  *     weft_reporter_close(reporter);
  *
  * Each call is a line of JSON, {"step":1,"time":1700000000.250000,"rank":0,"train/loss":1.5}, which the platform draws
@@ -57,6 +59,23 @@ WEFT_API weft_status weft_reporter_open(const char *path, weft_reporter **report
  * call that finds it or the one after, and reporting goes on; a program may well pay no attention.
  */
 WEFT_API weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value);
+
+/**
+ * Report that `done` of `total` units of the run's work are done. Units are the program's own (steps, bytes, epochs)
+ * and may be fractions; 0 <= done <= total, and total > 0. `seconds_left`: the program's own estimate of the seconds
+ * until it ends, everything after the last unit included; negative: it has none, and the platform estimates the time
+ * from the rate between reports.
+ *
+ * The line is {"time":1700000000.250000,"rank":0,"progress":120,"of":1600,"seconds_left":225.5}, without the last member
+ * where there is no estimate. Any program may write such lines by other means. They are no curves. The platform shows
+ * the last report (weft ps, weft why, the pages) and expects the runs that wait for this one's slots to start by it.
+ * Where several ranks report, that of the lowest one counts: rank 0 alone may report. Once a second is enough. A
+ * program that resumes reports the work of the whole run: 900 of 1600, not 0 of 700.
+ *
+ * From any thread, and buffered as weft_report() is. Errors: ARGUMENT for numbers that cannot be a progress, of which
+ * nothing is reported; SYSTEM as for weft_report().
+ */
+WEFT_API weft_status weft_report_progress(weft_reporter *reporter, double done, double total, double seconds_left);
 
 /** Write what is in the buffer now. Errors: as above. */
 WEFT_API weft_status weft_reporter_flush(weft_reporter *reporter);

@@ -269,6 +269,20 @@ char *text_seconds(double seconds, char *buffer, size_t size)
     return buffer;
 }
 
+char *text_time_left(double seconds, char *buffer, size_t size)
+{
+    unsigned long whole = seconds < 1e9 ? (unsigned long)llround(seconds > 0 ? seconds : 0) : 1000000000;
+    if (whole >= 48 * 3600)
+        snprintf(buffer, size, "%lud%02luh", whole / 86400, whole / 3600 % 24);
+    else if (whole >= 3600)
+        snprintf(buffer, size, "%luh%02lum", whole / 3600, whole / 60 % 60);
+    else if (whole >= 60)
+        snprintf(buffer, size, "%lum%02lus", whole / 60, whole % 60);
+    else
+        snprintf(buffer, size, "%lus", whole);
+    return buffer;
+}
+
 char *text_number(double value, char buffer[TEXT_NUMBER_BYTES])
 {
     static const int precisions[] = {6, 9, 15, 17};

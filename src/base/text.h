@@ -55,6 +55,10 @@ char *text_bytes(uint64_t bytes, char *buffer, size_t size);
 /** Write a duration as people read it ("3.2 us", "41 ms", "8.1 s", "12 min", "3 h"); returns `buffer`. */
 char *text_seconds(double seconds, char *buffer, size_t size);
 
+/** Write the time that something still takes, to the second below an hour ("45s", "3m45s", "2h05m", "3d04h"); returns
+ * `buffer`. Negative is 0. */
+char *text_time_left(double seconds, char *buffer, size_t size);
+
 #define TEXT_NUMBER_BYTES 32
 
 /** Write a number in the fewest of 6, 9, 15 or 17 digits that are the same double again; "nan", "inf", "-inf"; returns

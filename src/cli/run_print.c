@@ -6,12 +6,14 @@
 #include "cli/platform_client.h"
 #include "cli/table.h"
 #include "cli/wrap.h"
+#include "platform/run_progress.h"
 #include "platform/run_state.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define LABEL_COLUMNS 13 /* where values begin */
+#define LABEL_COLUMNS 13   /* where values begin */
+#define STALE_SECONDS 60.0 /* a report of progress that is older is told as old */
 
 char *run_size_text(int64_t nodes, int64_t slots, char *buffer, size_t size)
 {
@@ -34,6 +36,30 @@ static char *ran_text(const cJSON *run, int64_t now, char buffer[MOMENT_BYTES])
     return ran > 0 ? moment_span(ran, buffer) : buffer;
 }
 
+#define PROGRESS_BYTES 96
+
+/* "37 %, 3m45s left", "37 %, as of 5 min ago"; "" where the run has reported nothing. */
+static char *progress_text(const cJSON *run, int64_t now, char text[PROGRESS_BYTES])
+{
+    const cJSON *progress = field(run, "progress");
+    const int64_t reported = field_integer(progress, "reported_at");
+    const double total = field_number(progress, "total"), age = (double)(now - reported) / 1000;
+    char span[32];
+    *text = '\0';
+    if (!field_present(run, "progress") || !(total > 0))
+        return text;
+    int length = snprintf(text, PROGRESS_BYTES, "%d %%", run_progress_percent(field_number(progress, "done"), total));
+    if (strcmp(field_text(run, "state"), "running") != 0)
+        return text;
+    if (age >= STALE_SECONDS)
+        length += snprintf(text + length, PROGRESS_BYTES - (size_t)length, " as of %s ago",
+                           text_seconds(age, span, sizeof span));
+    const double left = field_number(progress, "seconds_left") - age;
+    if (field_present(progress, "seconds_left") && left >= 0)
+        snprintf(text + length, PROGRESS_BYTES - (size_t)length, ", %s left", text_time_left(left, span, sizeof span));
+    return text;
+}
+
 /* ---- a table ----------------------------------------------------------------------------------------------------- */
 
 static const struct table_column columns[] = {{.title = "run", .right = true},
@@ -44,7 +70,10 @@ static const struct table_column columns[] = {{.title = "run", .right = true},
                                               {.title = "slots", .right = true},
                                               {.title = "submitted"},
                                               {.title = "ran", .right = true},
+                                              {.title = "progress"},
                                               {.title = "why", .least = 12}};
+#define OWNER_COLUMN    3
+#define PROGRESS_COLUMN 8
 
 /* Why it is where it is: of one that waits, what the scheduler says. */
 static const char *reason_of(const cJSON *run, const cJSON *queue)
@@ -60,7 +89,7 @@ static const char *reason_of(const cJSON *run, const cJSON *queue)
 
 static void put_run(struct table *table, const cJSON *run, const struct run_table *made)
 {
-    char size[48], ago[MOMENT_BYTES], ran[MOMENT_BYTES];
+    char size[48], ago[MOMENT_BYTES], ran[MOMENT_BYTES], progress[PROGRESS_BYTES];
     table_put(table, "%" PRId64, field_integer(run, "run"));
     table_put(table, "%s", field_text(run, "name"));
     table_put(table, "%s", field_text(run, "project"));
@@ -69,6 +98,7 @@ static void put_run(struct table *table, const cJSON *run, const struct run_tabl
     table_put(table, "%s", run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size));
     table_put(table, "%s", moment_ago(field_integer(run, "submitted"), made->now, ago));
     table_put(table, "%s", ran_text(run, made->now, ran));
+    table_put(table, "%s", progress_text(run, made->now, progress));
     table_put(table, "%s", reason_of(run, made->queue));
 }
 
@@ -77,9 +107,12 @@ weft_status run_print_table(const cJSON *const *runs, size_t count, const struct
 {
     struct table table;
     table_begin(&table, columns, sizeof columns / sizeof *columns);
-    table.hidden[3] = !made->owners;
-    for (size_t i = 0; i < count; i++)
+    table.hidden[OWNER_COLUMN] = !made->owners;
+    table.hidden[PROGRESS_COLUMN] = true;
+    for (size_t i = 0; i < count; i++) {
         put_run(&table, runs[i], made);
+        table.hidden[PROGRESS_COLUMN] = table.hidden[PROGRESS_COLUMN] && !field_present(runs[i], "progress");
+    }
     weft_status status = table_print(&table, output, error);
     table_end(&table);
     return status;
@@ -239,7 +272,7 @@ static weft_status print_attempts(const cJSON *attempts, int64_t now, FILE *outp
 
 char *run_reason_alone(char *reason)
 {
-    char *start = strstr(reason, "; expected to start");
+    char *start = strstr(reason, RUN_REASON_EXPECTED);
     if (start)
         *start = '\0';
     return reason;
@@ -247,7 +280,7 @@ char *run_reason_alone(char *reason)
 
 weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE *output, struct error *error)
 {
-    char text[512], ran[MOMENT_BYTES];
+    char text[512], ran[MOMENT_BYTES], progress[PROGRESS_BYTES];
     snprintf(text, sizeof text, "%" PRId64 "%s%s", field_integer(run, "run"), *field_text(run, "name") ? "  " : "",
              field_text(run, "name"));
     print_value(output, "run", text);
@@ -261,6 +294,7 @@ weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE
     print_moment(output, "ended", run, "ended", now);
     print_moment(output, "discarded", run, "discarded", now);
     print_value(output, "ran for", ran_text(run, now, ran));
+    print_value(output, "progress", progress_text(run, now, progress));
     print_asked(run, output);
     return print_attempts(field(run, "attempts"), now, output, error);
 }

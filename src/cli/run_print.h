@@ -29,6 +29,9 @@ weft_status run_print_table(const cJSON *const *runs, size_t count, const struct
  * MEMORY. */
 weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE *output, struct error *error);
 
+/** What the clause begins with, in why a run waits, that tells when it is expected to start. */
+#define RUN_REASON_EXPECTED "; expected to start"
+
 /** Cut from why a run waits when it is expected to start, for where that is told beside it. In place; returns
  * `reason`. */
 char *run_reason_alone(char *reason);

@@ -291,16 +291,34 @@ static char *put_value(char *at, double value, locale_t numbers)
     return at;
 }
 
+/* When, and which rank. */
+static char *put_origin(char *at, const weft_reporter *reporter)
+{
+    at = put_time(put_text(at, "\"time\":"));
+    if (reporter->rank >= 0)
+        at = put_integer(put_text(at, ",\"rank\":"), reporter->rank);
+    return at;
+}
+
 static size_t make_line(const weft_reporter *reporter, const char *name, int64_t step, double value,
                         char line[LINE_BYTES])
 {
     char *at = put_integer(put_text(line, "{\"step\":"), step);
-    at = put_time(put_text(at, ",\"time\":"));
-    if (reporter->rank >= 0)
-        at = put_integer(put_text(at, ",\"rank\":"), reporter->rank);
+    at = put_origin(put_text(at, ","), reporter);
     at = put_text(put_name(put_text(at, ",\""), name), "\":");
     at = put_text(put_value(at, value, reporter->numbers), "}\n");
     return (size_t)(at - line);
+}
+
+static size_t make_progress_line(const weft_reporter *reporter, double done, double total, double seconds_left,
+                                 char line[LINE_BYTES])
+{
+    char *at = put_origin(put_text(line, "{"), reporter);
+    at = put_value(put_text(at, ",\"progress\":"), done, reporter->numbers);
+    at = put_value(put_text(at, ",\"of\":"), total, reporter->numbers);
+    if (seconds_left >= 0 && isfinite(seconds_left))
+        at = put_value(put_text(at, ",\"seconds_left\":"), seconds_left, reporter->numbers);
+    return (size_t)(put_text(at, "}\n") - line);
 }
 
 static weft_status check_name(const char *name)
@@ -316,15 +334,9 @@ static weft_status check_name(const char *name)
     return WEFT_ERROR_ARGUMENT;
 }
 
-weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value)
+/* Put a line into the buffer. */
+static weft_status add_line(weft_reporter *reporter, const char *line, size_t length)
 {
-    char line[LINE_BYTES];
-    if (!reporter)
-        return WEFT_OK;
-    weft_status status = check_name(name);
-    if (status != WEFT_OK)
-        return status;
-    const size_t length = make_line(reporter, name, step, value, line);
     pthread_mutex_lock(&reporter->lock);
     if (reporter->used + length > BUFFER_BYTES)
         write_buffer(reporter);
@@ -337,9 +349,33 @@ weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step,
     }
     memcpy(reporter->buffer + reporter->used, line, length);
     reporter->used += length;
-    status = tell(reporter);
+    const weft_status status = tell(reporter);
     pthread_mutex_unlock(&reporter->lock);
     return status;
+}
+
+weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value)
+{
+    char line[LINE_BYTES];
+    if (!reporter)
+        return WEFT_OK;
+    const weft_status status = check_name(name);
+    return status == WEFT_OK ? add_line(reporter, line, make_line(reporter, name, step, value, line)) : status;
+}
+
+weft_status weft_report_progress(weft_reporter *reporter, double done, double total, double seconds_left)
+{
+    char line[LINE_BYTES];
+    struct error error;
+    if (!reporter)
+        return WEFT_OK;
+    if (done >= 0 && done <= total && total > 0 && isfinite(total))
+        return add_line(reporter, line, make_progress_line(reporter, done, total, seconds_left, line));
+    error_clear(&error);
+    error_set(&error, WEFT_ERROR_ARGUMENT, "progress is %g of %g; it must be 0 or more, at most its total, and finite",
+              done, total);
+    context_note_thread(&error);
+    return WEFT_ERROR_ARGUMENT;
 }
 
 weft_status weft_reporter_flush(weft_reporter *reporter)

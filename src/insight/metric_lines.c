@@ -17,6 +17,7 @@
 #define NUMBER_MOST 400  /* characters of a number; 1e308 written out has 309 */
 #define TIME_LEAST  1e8  /* seconds since 1970: 1973; less is a duration */
 #define TIME_MOST   1e11 /* 5138 */
+#define LEFT_MOST   1e10 /* seconds left: three centuries */
 
 enum event {
     EVENT_NONE,
@@ -388,6 +389,37 @@ static void settle_values(struct scanner *scanner)
     line->count = kept;
 }
 
+/* The value of that name, taken out of the line; NaN: there is none. */
+static double take_out(struct metric_line *line, const char *name)
+{
+    for (size_t i = 0; i < line->count; i++)
+        if (strcmp(line->values[i].name, name) == 0) {
+            const double value = line->values[i].value;
+            memmove(&line->values[i], &line->values[i + 1], (--line->count - i) * sizeof *line->values);
+            return value;
+        }
+    return NAN;
+}
+
+static bool has_value(const struct metric_line *line, const char *name)
+{
+    for (size_t i = 0; i < line->count; i++)
+        if (strcmp(line->values[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void settle_progress(struct metric_line *line)
+{
+    line->progress = (struct metric_progress){0};
+    if (!has_value(line, METRIC_PROGRESS) || !has_value(line, METRIC_OF))
+        return;
+    const double done = take_out(line, METRIC_PROGRESS), total = take_out(line, METRIC_OF),
+                 left = take_out(line, METRIC_SECONDS_LEFT);
+    if (done >= 0 && done <= total && total > 0 && isfinite(total))
+        line->progress = (struct metric_progress){true, done, total, left >= 0 && left <= LEFT_MOST ? left : -1};
+}
+
 /* What weft run puts in front of a rank's line: "[rank 3] ", "[rank 3 host] ". */
 static const char *skip_rank(const char *at, const char *end, int32_t *rank)
 {
@@ -408,22 +440,28 @@ static const char *skip_rank(const char *at, const char *end, int32_t *rank)
 
 bool metric_line_read(const char *line, size_t length, struct metric_line *metrics)
 {
-    static const char step[] = "\"step\"";
+    static const char step[] = "\"step\"", progress[] = "\"" METRIC_PROGRESS "\"";
     if (length == 0 || length > METRIC_LINE_MOST || (*line != '{' && *line != '[' && *line != ' ' && *line != '\t'))
         return false;
     int32_t rank = -1;
     const char *end = line + length, *at = skip_rank(line, end, &rank);
     while (at < end && (*at == ' ' || *at == '\t'))
         at++;
-    if (at == end || *at != '{' || !memmem(at, (size_t)(end - at), step, sizeof step - 1))
+    if (at == end || *at != '{' ||
+        (!memmem(at, (size_t)(end - at), step, sizeof step - 1) &&
+         !memmem(at, (size_t)(end - at), progress, sizeof progress - 1)))
         return false;
+    metrics->step = 0;
     metrics->count = metrics->left_out = 0;
     metrics->time = -1;
     metrics->rank = rank;
     struct scanner scanner;
     scanner = (struct scanner){.at = at, .end = end, .line = metrics};
-    if (!take_value(&scanner, true) || scanner.at != end || !scanner.has_step || scanner.event == EVENT_OTHER)
+    if (!take_value(&scanner, true) || scanner.at != end || scanner.event == EVENT_OTHER)
         return false;
     settle_values(&scanner);
-    return metrics->count > 0;
+    settle_progress(metrics);
+    if (!scanner.has_step)
+        metrics->count = 0;
+    return metrics->count > 0 || metrics->progress.known;
 }

@@ -36,6 +36,7 @@ void attempt_forget(struct controller *controller, struct controlled_run *run)
     run->blamed = NULL;
     run->to_start = run->to_stop = run->started = run->leaving = false;
     run->stop_told = 0;
+    progress_forget(run);
 }
 
 /* ---- it begins ------------------------------------------------------------------------------------------------------
@@ -411,12 +412,18 @@ static bool hear_record(void *context, const struct journal_record *record)
     struct controlled_run *run = hearing->run;
     const struct controller_config *config = &hearing->controller->config;
     hearing->noted = hearing->noted || record->kind == JOURNAL_STARTED || journal_is_end(record->kind);
+    if (journal_is_end(record->kind))
+        hearing->status = progress_keep(hearing->controller, run, true, hearing->now, hearing->error);
+    if (hearing->status != WEFT_OK)
+        return false;
     if (record->kind == JOURNAL_STARTED)
         hearing->status = hear_start(hearing, record);
     else if (journal_is_end(record->kind))
         hearing->status = hear_end(hearing, record);
     else if (record->kind == JOURNAL_OUTPUT)
         blame_hear(run, hearing->node, record);
+    else if (record->kind == JOURNAL_METRICS)
+        progress_hear(hearing->controller, run, hearing->node, record, hearing->now);
     if (hearing->status == WEFT_OK && config->sink)
         hearing->status = config->sink(config->context, run->run, run->epoch, hearing->node, record, hearing->error);
     if (hearing->status == WEFT_OK)
@@ -463,7 +470,7 @@ weft_status attempt_hear(struct controller *controller, struct controlled_run *r
         if (hearing.status != WEFT_OK)
             return hearing.status;
     }
-    return WEFT_OK;
+    return progress_keep(controller, run, false, now, error);
 }
 
 /* ---- it was under way before

@@ -11,6 +11,7 @@ static void set_back(struct controller *controller, int64_t now)
 {
     scheduler_set_clock(controller->scheduler, controlled_seconds(now - controller->stepped_at));
     controller->plan_stale = true;
+    controller->planned_at = 0;
     controller->round_at = controller->passed_at = controller->exhausts_at = 0;
     controller->accrued_at = controller->accrued_all_at = controller->accrues_at = 0;
     for (uint32_t i = 0; i < controller->run_count; i++) {
@@ -19,6 +20,7 @@ static void set_back(struct controller *controller, int64_t now)
         run->stop_told = run->stop_told ? now : 0;
         run->start_failed = run->start_failed ? now : 0;
         pause_set_back(run, now);
+        run_progress_shift(&run->progress, now - controller->stepped_at);
         if (run->slice_end != INT64_MAX && run->slice_end > now + run->time_slice)
             run->slice_end = now + run->time_slice;
         for (uint32_t node = 0; run->node && node < run->nodes; node++) {
@@ -50,6 +52,7 @@ static void shift_run(struct controlled_run *run, int64_t by)
         shift(moments[i], by);
     if (run->slice_end != INT64_MAX)
         run->slice_end += by;
+    run_progress_shift(&run->progress, by);
     for (uint32_t node = 0; run->node && node < run->nodes; node++) {
         shift(&run->node[node].noted_at, by);
         shift(&run->node[node].missed, by);

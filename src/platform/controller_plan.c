@@ -46,6 +46,8 @@ static weft_status add_queue(struct controller *controller, int64_t now, struct 
         struct controller_plan_run *entry = add_waiting(controller, plan, run);
         entry->outlook = outlooks[i];
         entry->expected_start = isinf(outlooks[i].expected_start) ? 0 : milliseconds(outlooks[i].expected_start);
+        if (outlooks[i].awaits != OUTLOOK_NOBODY)
+            entry->awaits = controller->by_name[outlooks[i].awaits]->run;
     }
     free(outlooks);
     return status;
@@ -64,6 +66,7 @@ static void add_old_queue(struct controller *controller, const struct controller
         struct controller_plan_run *entry = add_waiting(controller, plan, run);
         entry->outlook = was->outlook;
         entry->expected_start = was->expected_start;
+        entry->awaits = was->awaits;
     }
 }
 
@@ -150,7 +153,7 @@ weft_status controller_plan(struct controller *controller, int64_t now, const st
                             struct error *error)
 {
     *plan = &controller->plan;
-    if (!controller->plan_stale)
+    if (!controller->plan_stale && !progress_makes_plan_old(controller, now))
         return WEFT_OK;
     size_t bytes = (controller->run_count + 1) * sizeof(struct controller_plan_run);
     struct controller_plan made = {.waiting = malloc(bytes), .running = malloc(bytes)};
@@ -179,6 +182,7 @@ weft_status controller_plan(struct controller *controller, int64_t now, const st
     free(controller->plan.running);
     controller->plan = made;
     controller->plan_stale = false;
+    progress_planned(controller, now);
     return WEFT_OK;
 }
 
@@ -189,7 +193,9 @@ char *controller_plan_reason(const struct controller *controller, const struct c
     snprintf(text, size, "%s", whole ? "" : "waits: its owner or its project may have no more at the moment");
     switch (waits->waits) {
     case CONTROLLER_WAITS_FOR_SLOTS:
-        return outlook_say(&waits->outlook, controlled_seconds(now), text, size);
+        outlook_say(&waits->outlook, controlled_seconds(now), text, size);
+        progress_say_awaited(controller, waits, now, text, size);
+        return text;
     case CONTROLLER_WAITS_FOR_PASS:
         snprintf(text, size, "the queue has just changed; the next pass, within a second, looks at it");
         return text;

@@ -4,7 +4,7 @@
  * run end at the latest.
  *
  * It is made when somebody asks and something has changed since the last time, and kept until then: asking costs
- * nothing. A sentence costs what writing it costs. What was submitted since the last pass stands at the end.
+ * nothing. What runs report of their progress (run_progress.h) changes it every few seconds at most. A sentence costs what writing it costs. What was submitted since the last pass stands at the end.
  */
 #ifndef WEFT_PLATFORM_CONTROLLER_PLAN_H
 #define WEFT_PLATFORM_CONTROLLER_PLAN_H
@@ -34,6 +34,7 @@ struct controller_plan_run {
     enum controller_wait waits;
     struct outlook outlook; /**< of those that wait for slots */
     int64_t expected_start; /**< of those that wait; 0: nobody can say */
+    int64_t awaits;         /**< the run after whose end it is expected to start; 0: none, or one that waits too */
     int64_t ends_before;    /**< of those that run: by the limits of their time and budget */
 };
 

@@ -381,6 +381,8 @@ weft_status runs_take_up(struct controller *controller, const struct registry_ru
         status = keep_waiting(run, refusal.text, &refusal);
     if (status == WEFT_OK) {
         insert(controller, run);
+        if (run->node)
+            progress_take_up(controller, run, &found->progress, now);
         return WEFT_OK;
     }
     free_run(controller, run);

@@ -79,6 +79,9 @@ struct controlled_run {
     int64_t held;       /**< slot-milliseconds */
     int64_t idle_epoch; /**< the attempt that was told to be idle; 0: none */
     uint64_t planned;   /**< the number of the last plan that it waits in */
+    struct run_progress_watch progress; /**< of its attempt under way */
+    bool progress_unkept;               /**< the registry has not the last of it, */
+    int64_t progress_kept_at;           /**< but what there was then */
 };
 
 /** The project of some runs, by the scheduler's number of it. */
@@ -139,6 +142,9 @@ struct controller {
     bool plan_stale;
     uint64_t plan_number;
     struct controller_plan plan;
+    int64_t planned_at, plan_until; /**< when it was made; when an end passes that it expects by a report */
+    bool progress_heard;            /**< since then */
+    struct metric_line progress_line;
 };
 
 /** Something has happened that a pass should look at. */
@@ -275,6 +281,30 @@ void blame_hear(struct controlled_run *run, uint32_t node, const struct journal_
 /** What a program has done that failed by itself, into the detail of `ended`: "rank 3 on host b ended with exit code
  * 9", "its program on node-1 ended with exit code 3". */
 void blame_say(const struct controlled_run *run, uint32_t node, struct registry_node *ended);
+
+/* ---- controller_progress.c: how far programs say that they are ------------------------------------------------------
+ */
+
+/** Listen to what a node reports. */
+void progress_hear(struct controller *controller, struct controlled_run *run, uint32_t node,
+                   const struct journal_record *record, int64_t now);
+
+/** Write it down, every few seconds or `at_once`. In a transaction. */
+weft_status progress_keep(struct controller *controller, struct controlled_run *run, bool at_once, int64_t now,
+                          struct error *error);
+
+/** What an attempt that was under way before has reported last, once the scheduler knows the run; forget it. */
+void progress_take_up(struct controller *controller, struct controlled_run *run, const struct run_progress *kept,
+                      int64_t now);
+void progress_forget(struct controlled_run *run);
+
+/** Whether the plan should be made again because of what was reported; it is being made. */
+bool progress_makes_plan_old(const struct controller *controller, int64_t now);
+void progress_planned(struct controller *controller, int64_t now);
+
+/** Behind when a run is expected to start: what the run reports by whose end it is. */
+void progress_say_awaited(const struct controller *controller, const struct controller_plan_run *waits, int64_t now,
+                          char *text, size_t size);
 
 /* ---- controller_gate.c: who may be placed at all --------------------------------------------------------------------
  */

@@ -83,6 +83,8 @@ static bool is_metrics(struct metric_line *metrics, const char *line, size_t *si
         --*size;
     if (*size < 2 || line[0] != '{' || line[*size - 1] != '}' || !metric_line_read(line, *size, metrics))
         return false;
+    if (metrics->progress.known)
+        return true;
     for (size_t i = 0; i < metrics->count; i++)
         if (strncmp(metrics->values[i].name, RUN_METRICS_SYSTEM, sizeof RUN_METRICS_SYSTEM - 1) != 0)
             return true;

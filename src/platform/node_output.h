@@ -3,7 +3,7 @@
  * What a node's command prints, on its way into the journal.
  *
  * Whole lines that follow each other and name the same rank ("[rank 3] ..." or "[rank 3 host] ...", as `weft run`
- * writes them) become one JOURNAL_OUTPUT, as they are. A line of standard output that is metrics
+ * writes them) become one JOURNAL_OUTPUT, as they are. A line of standard output that is metrics or reports progress
  * (insight/metric_lines.h), with or without a rank or blanks before it, becomes a JOURNAL_METRICS without these and
  * without its newline, and no output; other JSON, as programs log it, stays output, and so do metrics whose names are
  * all kept for what is measured. Each line of the file that WEFT_METRICS names becomes a JOURNAL_METRICS.

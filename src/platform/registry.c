@@ -167,6 +167,13 @@ static const char *const migrations[] = {
     /* One row: which platform this is (registry_platform.h). */
     ("CREATE TABLE platform (identity TEXT NOT NULL, adopts INTEGER NOT NULL) STRICT;"
      "INSERT INTO platform SELECT lower(hex(randomblob(16))), EXISTS (SELECT 1 FROM runs);"),
+
+    /* What the last attempt of a run has reported of its progress (run_progress.h); progress_at 0: nothing. */
+    ("ALTER TABLE runs ADD COLUMN progress_at INTEGER NOT NULL DEFAULT 0;"
+     "ALTER TABLE runs ADD COLUMN progress_rank INTEGER NOT NULL DEFAULT 0;"
+     "ALTER TABLE runs ADD COLUMN progress_done REAL NOT NULL DEFAULT 0;"
+     "ALTER TABLE runs ADD COLUMN progress_total REAL NOT NULL DEFAULT 0;"
+     "ALTER TABLE runs ADD COLUMN progress_left REAL NOT NULL DEFAULT 0;"),
 };
 
 /* "WEFT", as SQLite's `PRAGMA application_id` and file(1) show it. */

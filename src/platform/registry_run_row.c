@@ -17,7 +17,9 @@ weft_status registry_run_row(struct statement *select, struct registry_run *run,
         &run->program_failures, &run->platform_failures, &run->submitted,  &run->waiting_since,
         &run->first_started,    &run->started,           &run->ended,      &run->changed,
         &run->served,           &run->discarded,         &run->idle_since,
+        &run->progress.reported, &run->progress.rank,
     };
+    double *const numbers[] = {&run->progress.done, &run->progress.total, &run->progress.left};
     char *const names[] = {run->project, run->owner, run->class_name};
     bool *const flags[] = {&run->preemptible, &run->may_span_pods, &run->interactive};
     int column = 0;
@@ -37,6 +39,8 @@ weft_status registry_run_row(struct statement *select, struct registry_run *run,
         *flags[i] = statement_integer(select, column++) != 0;
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         *times[i] = statement_integer(select, column++);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        *numbers[i] = statement_number(select, column++);
     statement_copy_text(select, column, run->detail, sizeof run->detail);
     return found ? WEFT_OK
                  : error_set(error, WEFT_ERROR_DATA, "run %" PRId64 " has a state that this program does not know",

@@ -10,7 +10,7 @@
     "run, epoch, project, owner, class, name, state, cause, asked, nodes, slots, processors, memory, time_limit, "     \
     "time_slice, priority, retries, slot_kind, preemptible, may_span_pods, interactive, program_failures, "            \
     "platform_failures, submitted, waiting_since, first_started, started, ended, changed, served, discarded, "         \
-    "idle_since, detail"
+    "idle_since, progress_at, progress_rank, progress_done, progress_total, progress_left, detail"
 
 /** Errors: DATA if the row holds a name that is none. */
 weft_status registry_run_row(struct statement *select, struct registry_run *run, struct error *error);

@@ -259,7 +259,7 @@ static weft_status store(struct change *change)
     struct statement *update = database_prepare(
         change->database, "UPDATE runs SET state = ?, cause = ?, asked = ?, detail = ?, epoch = ?, "
                           "program_failures = ?, platform_failures = ?, waiting_since = ?, first_started = ?, "
-                          "started = ?, ended = ?, changed = ?, served = ?, idle_since = ? WHERE run = ?");
+                          "started = ?, ended = ?, changed = ?, served = ?, idle_since = ?, progress_at = ? WHERE run = ?");
     const int64_t integers[] = {run->epoch,
                                 run->program_failures,
                                 run->platform_failures,
@@ -270,6 +270,7 @@ static weft_status store(struct change *change)
                                 run->changed,
                                 run->served,
                                 run->idle_since,
+                                run->progress.reported,
                                 run->run};
     statement_bind_text(update, run_state_name(run->state));
     statement_bind_text(update, run_cause_name(run->cause));
@@ -365,6 +366,7 @@ weft_status registry_run_place(struct database *database, int64_t run, const cha
     if (!run_state_is_waiting(row.state))
         return turn_down(&change, RUN_CAUSE_PLACED, REGISTRY_REFUSED);
     row.epoch++;
+    row.progress.reported = 0;
     struct statement *insert =
         database_prepare(database, "INSERT INTO attempts (run, epoch, pod, placed) VALUES (?, ?, ?, ?)");
     statement_bind_integer(insert, run);

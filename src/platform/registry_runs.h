@@ -13,6 +13,7 @@
 
 #include "platform/registry.h"
 #include "platform/registry_keys.h"
+#include "platform/run_progress.h"
 #include "platform/run_specification.h"
 #include "platform/run_state.h"
 
@@ -39,6 +40,7 @@ struct registry_run {
     int64_t served;     /**< milliseconds that ended attempts have run */
     int64_t discarded;  /**< when it was decided that what it has left on disk is to go */
     int64_t idle_since; /**< when the present attempt was seen to use nothing of what it holds; 0: it was not */
+    struct run_progress progress; /**< of the present or last attempt */
     char detail[REGISTRY_DETAIL_BYTES];
 };
 
@@ -132,6 +134,10 @@ weft_status registry_run_note(struct database *database, int64_t run, const char
 /** The seconds that a run may run are these from now on; `detail`, why, is kept among its events. */
 weft_status registry_run_limit(struct database *database, int64_t run, int64_t time_limit, const char *detail,
                                int64_t now, struct error *error);
+
+/** Keep what an attempt has reported last of its progress. Of another attempt than the present one nothing changes. */
+weft_status registry_run_progress(struct database *database, int64_t run, int64_t epoch,
+                                  const struct run_progress *progress, struct error *error);
 
 /** The present attempt of a run was seen to use nothing of what it holds, or (`idle` false) something again; `detail`
  * is kept among its events. And how many runs are seen so. */

@@ -14,6 +14,7 @@ struct ending {
     double when;
     uint64_t slots;
     uint64_t staying; /* those of them that a run had which cannot give way */
+    uint32_t run;     /* whose end it is, if that runs now; or OUTLOOK_NOBODY */
 };
 
 /* What is expected: the endings of what runs and of what will, a heap with the first one on top. */
@@ -23,6 +24,7 @@ struct course {
     double now;
     uint64_t free;         /* slots, then */
     uint64_t staying_free; /* those that runs which cannot give way may have */
+    uint32_t passed;       /* the run whose end was the last one; or OUTLOOK_NOBODY */
 };
 
 static void add_ending(struct course *course, struct ending ending)
@@ -48,10 +50,13 @@ static struct ending take_ending(struct course *course)
     return first;
 }
 
-/* Seconds for which a run goes on, or a queued one will: as others did, and for no longer than it may. */
+/* Seconds for which a run goes on, or a queued one will: as it reports, or else as others did, and for no longer than it
+ * may. One that has gone on beyond what it reported is like others again. */
 static double expected_left(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {
-    double left = history_remaining(scheduler->history, run_kind(run), run_attained(run, now));
+    const bool reports = run->place == RUN_RUNNING && run->reported_end > now;
+    double left = reports ? run->reported_end - now
+                          : history_remaining(scheduler->history, run_kind(run), run_attained(run, now));
     if (run->place == RUN_RUNNING)
         left = fmin(left, fmax(run->ends - now, 0));
     if (run->request.limit <= 0)
@@ -74,6 +79,7 @@ static void begin_course(const struct scheduler *scheduler, double now, struct c
 {
     const uint64_t others = kept_of(scheduler, scheduler->pool.slots) + scheduler->fixed_taken;
     course->now = now;
+    course->passed = OUTLOOK_NOBODY;
     course->free = scheduler->pool.free;
     course->staying_free = others < scheduler->pool.slots ? scheduler->pool.slots - others : 0;
     for (uint32_t i = 0; i < scheduler->run_count; i++) {
@@ -82,7 +88,7 @@ static void begin_course(const struct scheduler *scheduler, double now, struct c
             continue;
         const uint64_t freed = slots_in_use(scheduler, run);
         add_ending(course,
-                   (struct ending){now + expected_left(scheduler, run, now), freed, run_stays(run) ? freed : 0});
+                   (struct ending){now + expected_left(scheduler, run, now), freed, run_stays(run) ? freed : 0, i});
     }
 }
 
@@ -91,6 +97,7 @@ static void pass_ending(struct course *course)
 {
     const struct ending ending = take_ending(course);
     course->now = fmax(course->now, ending.when);
+    course->passed = ending.run;
     course->free += ending.slots;
     course->staying_free += ending.staying;
 }
@@ -109,7 +116,7 @@ static double go_on(const struct scheduler *scheduler, struct course *course, co
     const uint64_t staying = !stays ? 0 : given < course->staying_free ? given : course->staying_free;
     course->free -= given;
     course->staying_free -= staying;
-    add_ending(course, (struct ending){start + expected_left(scheduler, run, now), given, staying});
+    add_ending(course, (struct ending){start + expected_left(scheduler, run, now), given, staying, OUTLOOK_NOBODY});
     return start;
 }
 
@@ -212,6 +219,7 @@ static void look(const struct scheduler *scheduler, double now, struct course *c
                                     .fit = claims ? claimed : fit,
                                     .slots_before = before,
                                     .expected_start = closed ? INFINITY : go_on(scheduler, course, run, held, now)};
+        outlook->awaits = outlook->expected_start == course->now ? course->passed : OUTLOOK_NOBODY;
         outlook->lacking = outlook->fit < gang.nodes ? gang.nodes - outlook->fit : 0;
         if (closed)
             outlook->reason = OUTLOOK_CLOSED;

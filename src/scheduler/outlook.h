@@ -3,7 +3,8 @@
  * Why a run waits, for what, and when it is expected to start.
  *
  * The expectation is a plan, not a promise: runs, those in the queue too, are taken to last as long as runs like them
- * did (history.h) but no longer than they may, and those before in the queue to have what they ask for first. It counts
+ * did (history.h), or where they run and report when they will have ended, as they report; but no longer than they may;
+ * and those before in the queue to have what they ask for first. It counts
  * slots, wherever they are. A run for which hosts are held is expected when these can be empty.
  */
 #ifndef WEFT_SCHEDULER_OUTLOOK_H
@@ -21,6 +22,8 @@ enum outlook_reason {
     OUTLOOK_KEPT, /**< slots enough are free, but not for runs without checkpoints: some are kept for personal runs */
 };
 
+#define OUTLOOK_NOBODY UINT32_MAX
+
 struct outlook {
     uint32_t run;
     uint32_t position; /**< in the queue, from 0 */
@@ -32,6 +35,7 @@ struct outlook {
         lacking; /**< the best Pod, or what is claimed for it, has so many hosts that fit, and lacks so many */
     uint64_t slots_before; /**< asked for by the runs before it */
     double expected_start; /**< by the caller's clock; now at the earliest; INFINITY: nobody knows (OUTLOOK_CLOSED) */
+    uint32_t awaits;       /**< the run after whose end it is, if that runs now; or OUTLOOK_NOBODY */
 };
 
 /**

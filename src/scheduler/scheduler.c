@@ -335,6 +335,13 @@ void scheduler_expect_end(struct scheduler *scheduler, uint32_t name, double mom
     scheduler->runs[name].ends = moment;
 }
 
+void scheduler_report_end(struct scheduler *scheduler, uint32_t name, double moment)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    if (run->place == RUN_RUNNING)
+        run->reported_end = moment;
+}
+
 void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
 {
     stop(scheduler, name, now);
@@ -376,6 +383,8 @@ void scheduler_set_clock(struct scheduler *scheduler, double by)
         scheduler->runs[i].since += by;
         scheduler->runs[i].ends += by;
         scheduler->runs[i].parked += by;
+        if (scheduler->runs[i].reported_end > 0)
+            scheduler->runs[i].reported_end += by;
     }
 }
 
@@ -409,6 +418,7 @@ static void begin(struct scheduler *scheduler, uint32_t name, double now)
     run->place = RUN_RUNNING;
     run->since = now;
     run->ends = INFINITY;
+    run->reported_end = 0;
     scheduler->queued--;
     take(scheduler, name);
     release_hold(scheduler, name);

@@ -24,7 +24,7 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
 {
     struct controller *controller = keeper_controller(keeper);
     int64_t number = route_value(call, "run")->integer, now = keeper_now(), expected = 0;
-    char why[1024], idle[RUN_USE_SENTENCE_BYTES];
+    char why[1024], idle[RUN_USE_SENTENCE_BYTES], progress[RUN_PROGRESS_BYTES];
     const struct controller_plan *plan;
     struct registry_run run;
     weft_status status = registry_run_get(keeper_registry(keeper), number, &run, error);
@@ -38,6 +38,8 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
         return status;
     if (!*why && run.idle_since && run_use_say(collector_use(keeper_collector(keeper)), number, run.epoch, idle))
         snprintf(why, sizeof why, "runs idle: %s", idle);
+    else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
+        snprintf(why, sizeof why, "runs: it reports that it is %s", run_progress_say(&run.progress, now, progress));
     json_open_object(answer, NULL);
     json_put_integer(answer, "run", number);
     json_put_text(answer, "state", run_state_name(run.state));

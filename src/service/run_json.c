@@ -18,6 +18,23 @@ const char *run_json_reason(const struct registry_run *run)
     return *run->detail ? run->detail : run_cause_text(run->cause);
 }
 
+void run_json_put_progress(struct json_writer *writer, const char *key, const struct run_progress *progress)
+{
+    if (!progress->reported) {
+        json_put_tree(writer, key, NULL);
+        return;
+    }
+    json_open_object(writer, key);
+    json_put_number(writer, "done", progress->done);
+    json_put_number(writer, "total", progress->total);
+    if (progress->left >= 0)
+        json_put_number(writer, "seconds_left", progress->left);
+    else
+        json_put_tree(writer, "seconds_left", NULL);
+    json_put_time(writer, "reported_at", progress->reported);
+    json_close(writer);
+}
+
 void run_json_put(struct json_writer *writer, const struct registry_run *run)
 {
     json_put_integer(writer, "run", run->run);
@@ -48,6 +65,7 @@ void run_json_put(struct json_writer *writer, const struct registry_run *run)
     json_put_time(writer, "changed", run->changed);
     json_put_integer(writer, "served_ms", run->served);
     json_put_time(writer, "idle_since", run->idle_since);
+    run_json_put_progress(writer, "progress", &run->progress);
     json_put_time(writer, "discarded", run->discarded);
     json_put_integer(writer, "program_failures", run->program_failures);
     json_put_integer(writer, "platform_failures", run->platform_failures);

@@ -13,6 +13,9 @@ void json_put_time(struct json_writer *writer, const char *key, int64_t time);
 /** Why a run is in its state, for people. */
 const char *run_json_reason(const struct registry_run *run);
 
+/** What a run has reported of its progress; null: nothing. */
+void run_json_put_progress(struct json_writer *writer, const char *key, const struct run_progress *progress);
+
 /** The members of a Run: an object is open. */
 void run_json_put(struct json_writer *writer, const struct registry_run *run);
 
@@ -51,6 +54,14 @@ void run_json_put_event(struct json_writer *writer, const struct registry_event 
     "served_ms": {"type": "integer", "description": "Milliseconds that its ended attempts have run."},                \
     "idle_since": {"type": "integer", "nullable": true,                                                               \
                    "description": "When it was seen to use next to nothing of what it holds; null: it uses it."},     \
+    "progress": {"type": "object", "nullable": true,                                                                  \
+                 "description": "What its last attempt has reported last of its progress; null: nothing.",            \
+                 "properties": {                                                                                      \
+        "done": {"type": "number", "description": "In units of the program: steps, bytes, epochs."},                  \
+        "total": {"type": "number"},                                                                                  \
+        "seconds_left": {"type": "number", "nullable": true,                                                          \
+                         "description": "At reported_at, as reported or by the rate of reports; null: not known."},   \
+        "reported_at": {"type": "integer"}}},                                                                         \
     "discarded": {"type": "integer", "nullable": true,                                                                \
                   "description": "When its folder, checkpoints and output were thrown away."},                        \
     "program_failures": {"type": "integer"}, "platform_failures": {"type": "integer"},                                \

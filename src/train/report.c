@@ -2,6 +2,7 @@
 /* Figures from what the trainer says, and their way to the sinks. */
 #include "train/report.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 #include "train/report_sink.h"
 
@@ -71,6 +72,7 @@ static void give_up(struct report *report, size_t i, const struct error *error)
 void report_begin(struct report *report, const struct report_run *run)
 {
     report->run = *run;
+    report->run.end = run->end ? run->end : run->steps;
     report->step = run->step;
     const double time = time_now();
     for (size_t i = 0; i < REPORT_SINKS; i++) {
@@ -89,6 +91,21 @@ static struct report_speed speed_of(const struct report_run *run, double steps, 
                                  .wait = wait / seconds};
 }
 
+/* Seconds from a step to the end: of the steps that are left, of what comes between them, and of what follows the last
+ * one: the evaluation and the checkpoint there take as long as the longest pause so far. */
+static double seconds_left(struct report *report, uint64_t step, double seconds)
+{
+    const uint64_t now = clock_now(), end = report->run.end;
+    if (report->taken == 1)
+        report->began = report->stepped = now - (uint64_t)(seconds * 1e9);
+    const double pause = (double)(now - report->stepped) * 1e-9 - seconds;
+    const double between = (double)(now - report->began) * 1e-9 - report->seconds;
+    report->stepped = now;
+    report->longest_pause = fmax(report->longest_pause, pause);
+    const double each = report->recent_seconds / report->recent_steps + fmax(between, 0) / (double)report->taken;
+    return each * (double)(end > step ? end - step : 0) + report->longest_pause;
+}
+
 void report_step(struct report *report, const struct report_step *step)
 {
     const struct report_run *run = &report->run;
@@ -99,14 +116,13 @@ void report_step(struct report *report, const struct report_step *step)
     report->recent_steps = FADING * report->recent_steps + 1;
     report->recent_seconds = FADING * report->recent_seconds + step->seconds;
     report->recent_wait = FADING * report->recent_wait + step->wait_seconds;
-    const uint64_t remaining = run->steps > step->step ? run->steps - step->step : 0;
     const struct report_figures figures = {
         .run = run,
         .step = *step,
         .time = time_now(),
         .speed = speed_of(run, 1, step->seconds, step->wait_seconds),
         .recent = speed_of(run, report->recent_steps, report->recent_seconds, report->recent_wait),
-        .left = report->recent_seconds / report->recent_steps * (double)remaining,
+        .left = seconds_left(report, step->step, step->seconds),
         .taken = report->taken,
         .seconds = report->seconds,
         .wait_seconds = report->wait_seconds,

@@ -54,6 +54,7 @@ struct report_run {
     uint64_t parameters;
     uint64_t step;  /**< already taken: not 0 where a run goes on */
     uint64_t steps; /**< of the whole run */
+    uint64_t end;   /**< the step at which it stops this time, if sooner; 0: `steps` */
     uint64_t batch, micro_batch, sequence, seed;
     uint64_t ranks, nodes, threads;
     double rate;            /**< at its peak */
@@ -80,6 +81,8 @@ struct report {
     uint64_t step, taken; /**< steps of the run; steps since it began or went on */
     double seconds, wait_seconds;
     double recent_steps, recent_seconds, recent_wait; /**< sums in which older steps fade */
+    uint64_t began, stepped; /**< clock_now(): the begin of the first step, the end of the last one */
+    double longest_pause;    /**< seconds between two steps: an evaluation and a checkpoint, where there are any */
 };
 
 /** Open the sinks that are wanted. After an error, report_close() only. */

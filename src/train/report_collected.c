@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For whoever collects metrics, as the platform does: the curves that TensorBoard gets, by weft/report.h, which never
- * waits for a reader. Nobody has asked for them, so what goes wrong here is told once, and no run ends by it.
+ * waits for a reader, and how far the run is. Nobody has asked for them, so what goes wrong here is told once, and no run ends by it.
  */
 #include "train/report_names.h"
 #include "train/report_sink.h"
@@ -12,8 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PROGRESS_SECONDS 1.0 /* between two reports of progress */
+
 struct collected {
     weft_reporter *reporter;
+    bool only_progress;    /* the curves are collected anyway */
+    double progress_after; /* the next one is due: seconds since 1970 */
     FILE *warnings; /* NULL: none, or told already */
 };
 
@@ -39,12 +43,12 @@ static void tell(FILE *warnings, const char *what)
 
 static weft_status collected_open(const struct report_options *options, void **state, struct error *error)
 {
-    if (!options->collected || is_collected_anyway(options))
+    if (!options->collected)
         return WEFT_OK;
     struct collected *collected = malloc(sizeof *collected);
     if (!collected)
         return error_memory(error, sizeof *collected, "the metrics that are collected");
-    collected->warnings = options->warnings;
+    *collected = (struct collected){.warnings = options->warnings, .only_progress = is_collected_anyway(options)};
     if (weft_reporter_open(options->collected, &collected->reporter) != WEFT_OK) {
         tell(collected->warnings, "WEFT_METRICS: ");
         free(collected);
@@ -59,13 +63,35 @@ static weft_status collected_begin(void *state, const struct report_run *run, do
     return WEFT_OK;
 }
 
-/* A disk that was full may have room again: each value is tried. */
-static void put(struct collected *collected, const char *name, uint64_t step, double value)
+static void note(struct collected *collected, weft_status status)
 {
-    if (weft_report(collected->reporter, name, (int64_t)step, value) == WEFT_OK)
+    if (status == WEFT_OK)
         return;
     tell(collected->warnings, "");
     collected->warnings = NULL;
+}
+
+/* A disk that was full may have room again: each value is tried. */
+static void put(struct collected *collected, const char *name, uint64_t step, double value)
+{
+    if (!collected->only_progress)
+        note(collected, weft_report(collected->reporter, name, (int64_t)step, value));
+}
+
+static void put_progress(struct collected *collected, uint64_t step, uint64_t end, double left)
+{
+    if (end > 0 && step <= end)
+        note(collected, weft_report_progress(collected->reporter, (double)step, (double)end, left));
+}
+
+/* Once a second, and at the last step: what is left then is an evaluation and a checkpoint. */
+static void put_progress_in_time(struct collected *collected, const struct report_figures *figures)
+{
+    const struct report_run *run = figures->run;
+    if (figures->time < collected->progress_after && figures->step.step != run->end)
+        return;
+    collected->progress_after = figures->time + PROGRESS_SECONDS;
+    put_progress(collected, figures->step.step, run->end, figures->left);
 }
 
 static weft_status collected_step(void *state, const struct report_figures *figures, struct error *error)
@@ -80,6 +106,7 @@ static weft_status collected_step(void *state, const struct report_figures *figu
     put(state, REPORT_NAME_WAIT_SHARE, step->step, figures->speed.wait);
     if (isfinite(figures->speed.share))
         put(state, report_name_curves[REPORT_NAME_UTILISATION], step->step, figures->speed.share);
+    put_progress_in_time(state, figures);
     return WEFT_OK;
 }
 
@@ -94,10 +121,9 @@ static weft_status collected_evaluation(void *state, const struct report_held_ou
 static weft_status collected_end(void *state, const struct report_last *last, struct error *error)
 {
     struct collected *collected = state;
-    if (weft_reporter_flush(collected->reporter) != WEFT_OK) {
-        tell(collected->warnings, "");
-        collected->warnings = NULL;
-    }
+    if (last->ending != REPORT_FAILED)
+        put_progress(collected, last->step, last->run->end, 0);
+    note(collected, weft_reporter_flush(collected->reporter));
     return WEFT_OK;
 }
 

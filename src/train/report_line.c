@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/terminal.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -66,19 +67,6 @@ static weft_status line_begin(void *state, const struct report_run *run, double 
     return WEFT_OK;
 }
 
-static void time_left(double seconds, char *text, size_t size)
-{
-    unsigned long whole = seconds < 1e9 ? (unsigned long)llround(seconds) : 1000000000;
-    if (whole >= 48 * 3600)
-        snprintf(text, size, "%lud%02luh", whole / 86400, whole / 3600 % 24);
-    else if (whole >= 3600)
-        snprintf(text, size, "%luh%02lum", whole / 3600, whole / 60 % 60);
-    else if (whole >= 60)
-        snprintf(text, size, "%lum%02lus", whole / 60, whole % 60);
-    else
-        snprintf(text, size, "%lus", whole);
-}
-
 /* ---- the line that stays ----------------------------------------------------------------------------------------- */
 
 static void print_line(struct line *line, const struct report_figures *figures)
@@ -87,7 +75,7 @@ static void print_line(struct line *line, const struct report_figures *figures)
     const struct report_step *step = &figures->step;
     const double each = line->seconds / (double)line->gathered;
     char left[32], share[32] = "";
-    time_left(each * (double)(run->steps - step->step), left, sizeof left);
+    text_time_left(each * (double)(run->steps - step->step), left, sizeof left);
     if (run->peak > 0)
         snprintf(share, sizeof share, "  %4.1f%% of peak", 100 * run->flops / each / run->peak);
     report_line_clear(line);
@@ -127,7 +115,7 @@ static void fill_fields(const struct report_figures *figures, char fields[LIVE_F
     const double done = run->steps ? (double)figures->step.step / (double)run->steps : 1;
     char left[32], bar[BAR_CELLS + 1];
     memset(fields, 0, LIVE_FIELDS * sizeof *fields);
-    time_left(figures->left, left, sizeof left);
+    text_time_left(figures->left, left, sizeof left);
     for (int i = 0; i < BAR_CELLS; i++)
         bar[i] = i < (int)(done * BAR_CELLS) ? '#' : '-';
     bar[BAR_CELLS] = 0;

@@ -24,7 +24,8 @@ struct report_figures {
     double time;                /**< seconds since 1970 */
     struct report_speed speed;  /**< of this step */
     struct report_speed recent; /**< of some ten steps, the last ones most */
-    double left;                /**< seconds to the end, at the recent speed */
+    double left;                /**< seconds to the end, at the recent speed; with evaluations and checkpoints, as far
+                                   as there were any */
     uint64_t taken;             /**< steps since the run began or went on; so are the sums below */
     double seconds, wait_seconds;
 };

@@ -343,6 +343,7 @@ static weft_status begin_report(struct trainer *trainer, bool wants_peak, struct
         .parameters = trainer->description->weights,
         .step = trainer->state.step,
         .steps = (uint64_t)config->steps,
+        .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : 0),
         .batch = (uint64_t)config->batch,
         .micro_batch = (uint64_t)config->micro_batch,
         .sequence = (uint64_t)config->sequence,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs that do not use what they hold. */
+/* What running runs are seen to do: that they do not use what they hold, and how far they are. */
 #include "platform/registry_runs.h"
 
 weft_status registry_run_idle(struct database *database, int64_t run, bool idle, const char *detail, int64_t now,
@@ -22,4 +22,21 @@ weft_status registry_idle_runs(struct database *database, int64_t *count, struct
     if (status == WEFT_OK)
         *count = found;
     return status;
+}
+
+weft_status registry_run_progress(struct database *database, int64_t run, int64_t epoch,
+                                  const struct run_progress *progress, struct error *error)
+{
+    struct statement *update =
+        database_prepare(database, "UPDATE runs SET progress_at = ?, progress_rank = ?, progress_done = ?, "
+                                   "progress_total = ?, progress_left = ? WHERE run = ? AND epoch = ?");
+    statement_bind_integer(update, progress->reported);
+    statement_bind_integer(update, progress->rank);
+    statement_bind_number(update, progress->done);
+    statement_bind_number(update, progress->total);
+    statement_bind_number(update, progress->left);
+    statement_bind_integer(update, run);
+    statement_bind_integer(update, epoch);
+    statement_can_wait(update);
+    return statement_run(update, error);
 }
