@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * weft/report.h: a program's metrics and its progress, one call each. Link with libweft; nothing else of Weft need be used.
+ * weft/report.h: a program's metrics and its progress, one call each. Link with libweft; nothing else of Weft need be
+ * used.
  *
  *     weft_reporter *reporter;
  *     if (weft_reporter_open(NULL, &reporter) != WEFT_OK)
@@ -66,10 +67,10 @@ WEFT_API weft_status weft_report(weft_reporter *reporter, const char *name, int6
  * until it ends, everything after the last unit included; negative: it has none, and the platform estimates the time
  * from the rate between reports.
  *
- * The line is {"time":1700000000.250000,"rank":0,"progress":120,"of":1600,"seconds_left":225.5}, without the last member
- * where there is no estimate. Any program may write such lines by other means. They are no curves. The platform shows
- * the last report (weft ps, weft why, the pages) and expects the runs that wait for this one's slots to start by it.
- * Where several ranks report, that of the lowest one counts: rank 0 alone may report. Once a second is enough. A
+ * The line is {"time":1700000000.250000,"rank":0,"progress":120,"of":1600,"seconds_left":225.5}, without the last
+ * member where there is no estimate. Any program may write such lines by other means. They are no curves. The platform
+ * shows the last report (weft ps, weft why, the pages) and expects the runs that wait for this one's slots to start by
+ * it. Where several ranks report, that of the lowest one counts: rank 0 alone may report. Once a second is enough. A
  * program that resumes reports the work of the whole run: 900 of 1600, not 0 of 700.
  *
  * From any thread, and buffered as weft_report() is. Errors: ARGUMENT for numbers that cannot be a progress, of which

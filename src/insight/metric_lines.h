@@ -9,10 +9,10 @@
  *     {"progress": 10, "of": 50, "seconds_left": 9}    how far the run is; alone, or beside the metrics of a step
  *
  * Any other line is none, and is left to whoever keeps the program's words: one without a "step", or in which the JSON
- * is not whole. "progress" needs no "step". Strings, arrays, true, false and null are passed over. Of an object's own keys three are no curves:
- * "step"; "time" if it is a number of seconds since 1970; "rank" if it is a whole number, for one program that speaks
- * for many ranks. Of the lines of weft train, those of steps and evaluations are metrics; a loss that was not finite is
- * null there, and is NaN here.
+ * is not whole. "progress" needs no "step". Strings, arrays, true, false and null are passed over. Of an object's own
+ * keys three are no curves: "step"; "time" if it is a number of seconds since 1970; "rank" if it is a whole number, for
+ * one program that speaks for many ranks. Of the lines of weft train, those of steps and evaluations are metrics; a
+ * loss that was not finite is null there, and is NaN here.
  *
  * Where an object has the numbers "progress" and "of", these two and "seconds_left" report progress and are no curves.
  * The report counts if 0 <= progress <= of, of > 0, and all are finite; a "seconds_left" that is negative, not finite

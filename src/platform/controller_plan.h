@@ -4,7 +4,8 @@
  * run end at the latest.
  *
  * It is made when somebody asks and something has changed since the last time, and kept until then: asking costs
- * nothing. What runs report of their progress (run_progress.h) changes it every few seconds at most. A sentence costs what writing it costs. What was submitted since the last pass stands at the end.
+ * nothing. What runs report of their progress (run_progress.h) changes it every few seconds at most. A sentence costs
+ * what writing it costs. What was submitted since the last pass stands at the end.
  */
 #ifndef WEFT_PLATFORM_CONTROLLER_PLAN_H
 #define WEFT_PLATFORM_CONTROLLER_PLAN_H

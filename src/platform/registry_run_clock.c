@@ -6,7 +6,8 @@ weft_status registry_runs_set_forward(struct database *database, int64_t by, str
 {
     static const char *const updates[] = {
         "UPDATE runs SET first_started = first_started + CASE WHEN first_started = started THEN ?1 ELSE 0 END, "
-        "started = started + ?1, progress_at = progress_at + CASE WHEN progress_at THEN ?1 ELSE 0 END WHERE started != 0 AND state IN ('placed', 'starting', 'running', 'stopping')",
+        "started = started + ?1, progress_at = progress_at + CASE WHEN progress_at THEN ?1 ELSE 0 END WHERE started != "
+        "0 AND state IN ('placed', 'starting', 'running', 'stopping')",
         "UPDATE runs SET waiting_since = waiting_since + ?1 WHERE state IN ('queued', 'preempted', 're-queued')",
         "UPDATE nodes SET started = started + ?1 WHERE started != 0 AND ended = 0 AND (run, epoch) IN "
         "(SELECT run, epoch FROM attempts WHERE ended = 0)",

@@ -16,8 +16,8 @@ weft_status registry_run_row(struct statement *select, struct registry_run *run,
     int64_t *const times[] = {
         &run->program_failures, &run->platform_failures, &run->submitted,  &run->waiting_since,
         &run->first_started,    &run->started,           &run->ended,      &run->changed,
-        &run->served,           &run->discarded,         &run->idle_since,
-        &run->progress.reported, &run->progress.rank,
+        &run->served,           &run->discarded,         &run->idle_since, &run->progress.reported,
+        &run->progress.rank,
     };
     double *const numbers[] = {&run->progress.done, &run->progress.total, &run->progress.left};
     char *const names[] = {run->project, run->owner, run->class_name};

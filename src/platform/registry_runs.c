@@ -257,21 +257,14 @@ static weft_status store(struct change *change)
 {
     const struct registry_run *run = change->run;
     struct statement *update = database_prepare(
-        change->database, "UPDATE runs SET state = ?, cause = ?, asked = ?, detail = ?, epoch = ?, "
-                          "program_failures = ?, platform_failures = ?, waiting_since = ?, first_started = ?, "
-                          "started = ?, ended = ?, changed = ?, served = ?, idle_since = ?, progress_at = ? WHERE run = ?");
-    const int64_t integers[] = {run->epoch,
-                                run->program_failures,
-                                run->platform_failures,
-                                run->waiting_since,
-                                run->first_started,
-                                run->started,
-                                run->ended,
-                                run->changed,
-                                run->served,
-                                run->idle_since,
-                                run->progress.reported,
-                                run->run};
+        change->database,
+        "UPDATE runs SET state = ?, cause = ?, asked = ?, detail = ?, epoch = ?, "
+        "program_failures = ?, platform_failures = ?, waiting_since = ?, first_started = ?, "
+        "started = ?, ended = ?, changed = ?, served = ?, idle_since = ?, progress_at = ? WHERE run = ?");
+    const int64_t integers[] = {run->epoch,         run->program_failures,  run->platform_failures,
+                                run->waiting_since, run->first_started,     run->started,
+                                run->ended,         run->changed,           run->served,
+                                run->idle_since,    run->progress.reported, run->run};
     statement_bind_text(update, run_state_name(run->state));
     statement_bind_text(update, run_cause_name(run->cause));
     statement_bind_text(update, run_cause_name(run->asked));

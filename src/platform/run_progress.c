@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SILENT_MS 60000 /* a rank that has reported nothing for so long may be replaced; a report so old is told as old */
-#define LEAST_MS  1000  /* between two samples */
-#define SHARE     64    /* of the time since the first report: the gap between two samples, so that 16 are a quarter */
-#define LEFT_MOST 1e9   /* seconds: thirty years */
+#define SILENT_MS                                                                                                      \
+    60000 /* a rank that has reported nothing for so long may be replaced; a report so old is told as old */
+#define LEAST_MS  1000 /* between two samples */
+#define SHARE     64   /* of the time since the first report: the gap between two samples, so that 16 are a quarter */
+#define LEFT_MOST 1e9  /* seconds: thirty years */
 
 void run_progress_begin(struct run_progress_watch *watch, const struct run_progress *last)
 {
@@ -111,8 +112,8 @@ char *run_progress_say(const struct run_progress *progress, int64_t now, char te
     if (!progress->reported)
         return text;
     const int64_t age = now - progress->reported, end = run_progress_end(progress, now);
-    const int length = snprintf(text, RUN_PROGRESS_BYTES, "%d %% done",
-                                run_progress_percent(progress->done, progress->total));
+    const int length =
+        snprintf(text, RUN_PROGRESS_BYTES, "%d %% done", run_progress_percent(progress->done, progress->total));
     char *rest = text + length, *after = text + RUN_PROGRESS_BYTES;
     if (age >= SILENT_MS)
         rest += snprintf(rest, (size_t)(after - rest), " as of %s ago",

@@ -50,7 +50,8 @@ void run_progress_shift(struct run_progress_watch *watch, int64_t by);
 /** When an attempt should end by its last report; 0: it does not say, or that time has passed without its end. */
 int64_t run_progress_end(const struct run_progress *progress, int64_t now);
 
-/** "37 % done, with 3m45s left", "37 % done as of 5 min ago, with 12m00s left"; into `text`, which it returns. "" if nothing is known. */
+/** "37 % done, with 3m45s left", "37 % done as of 5 min ago, with 12m00s left"; into `text`, which it returns. "" if
+ * nothing is known. */
 char *run_progress_say(const struct run_progress *progress, int64_t now, char text[RUN_PROGRESS_BYTES]);
 
 /** Whole percent: 100 only where all is done. */

@@ -50,8 +50,8 @@ static struct ending take_ending(struct course *course)
     return first;
 }
 
-/* Seconds for which a run goes on, or a queued one will: as it reports, or else as others did, and for no longer than it
- * may. One that has gone on beyond what it reported is like others again. */
+/* Seconds for which a run goes on, or a queued one will: as it reports, or else as others did, and for no longer than
+ * it may. One that has gone on beyond what it reported is like others again. */
 static double expected_left(const struct scheduler *scheduler, const struct scheduled_run *run, double now)
 {
     const bool reports = run->place == RUN_RUNNING && run->reported_end > now;

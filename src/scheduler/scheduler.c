@@ -181,8 +181,12 @@ static weft_status enter(struct scheduler *scheduler, const struct scheduler_req
         scheduler->unused[scheduler->unused_count++] = name;
         return error_memory(error, bytes, "the hosts of a run");
     }
-    scheduler->runs[name] = (struct scheduled_run){
-        .request = *request, .place = RUN_QUEUED, .since = now, .ends = INFINITY, .hosts = hosts};
+    scheduler->runs[name] = (struct scheduled_run){.request = *request,
+                                                   .place = RUN_QUEUED,
+                                                   .since = now,
+                                                   .ends = INFINITY,
+                                                   .reported_end = -INFINITY,
+                                                   .hosts = hosts};
     scheduler->queued++;
     *run = name;
     return WEFT_OK;
@@ -383,8 +387,7 @@ void scheduler_set_clock(struct scheduler *scheduler, double by)
         scheduler->runs[i].since += by;
         scheduler->runs[i].ends += by;
         scheduler->runs[i].parked += by;
-        if (scheduler->runs[i].reported_end > 0)
-            scheduler->runs[i].reported_end += by;
+        scheduler->runs[i].reported_end += by;
     }
 }
 
@@ -418,7 +421,7 @@ static void begin(struct scheduler *scheduler, uint32_t name, double now)
     run->place = RUN_RUNNING;
     run->since = now;
     run->ends = INFINITY;
-    run->reported_end = 0;
+    run->reported_end = -INFINITY;
     scheduler->queued--;
     take(scheduler, name);
     release_hold(scheduler, name);

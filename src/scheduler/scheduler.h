@@ -105,8 +105,9 @@ void scheduler_withdraw(struct scheduler *scheduler, uint32_t run);
 /** A running run was told to end, and has by then: that is expected of it. */
 void scheduler_expect_end(struct scheduler *scheduler, uint32_t run, double moment);
 
-/** A running run's program reports that it will have ended by itself by then; 0: it reports nothing. The outlook takes
- * that for true until then, but no decision does: what a program says of itself gets it no slots. */
+/** A running run's program reports that it will have ended by itself by then; a moment that is past: it reports
+ * nothing. The outlook takes that for true until then, but no decision does: what a program says of itself gets it no
+ * slots. */
 void scheduler_report_end(struct scheduler *scheduler, uint32_t run, double moment);
 
 /** A running run was stopped by something else (a host failed, say) and waits again. */

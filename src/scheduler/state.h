@@ -17,7 +17,7 @@ struct scheduled_run {
     double lost;         /**< seconds at the begin of this attempt that compute nothing */
     double since;        /**< of this attempt, or of this wait */
     double ends;         /**< this attempt, at the latest; INFINITY: nobody has said so */
-    double reported_end; /**< when this attempt ends, as its program reports; 0: it does not. For outlooks alone */
+    double reported_end; /**< when this attempt ends, as its program reports; past: it does not. For outlooks */
     double waited;       /**< seconds in the queue before this wait */
     double parked;       /**< since when, if it is parked */
     unsigned displaced;  /**< how often it was, so far */

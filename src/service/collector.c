@@ -6,8 +6,8 @@
 #include "platform/cluster_history.h"
 #include "platform/registry_runs.h"
 #include "service/complaint.h"
+#include "service/run_json.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,10 +146,17 @@ static void tell_runs(struct collector *collector)
     const size_t count = run_metrics_touched(collector->runs, runs, TOLD_MOST);
     for (size_t i = 0; i < count; i++) {
         struct registry_run run;
-        char data[48];
-        snprintf(data, sizeof data, "{\"run\":%" PRId64 "}", runs[i]);
-        if (registry_run_get(collector->registry, runs[i], &run, NULL) == WEFT_OK)
-            events_publish(collector->events, run.project, "metrics", data, NULL);
+        struct json_writer data;
+        if (registry_run_get(collector->registry, runs[i], &run, NULL) != WEFT_OK)
+            continue;
+        json_begin(&data, JSON_LINE);
+        json_open_object(&data, NULL);
+        json_put_integer(&data, "run", runs[i]);
+        run_json_put_progress(&data, "progress", &run.progress);
+        json_close(&data);
+        if (json_text(&data))
+            events_publish(collector->events, run.project, "metrics", json_text(&data), NULL);
+        json_end(&data);
     }
 }
 

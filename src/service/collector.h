@@ -5,7 +5,7 @@
  * under the names that are told there and CLUSTER_RUN). Who listens hears of runs that have new points, once a second
  * at most:
  *
- *     event: metrics    data: {"run":12}    topic: its project
+ *     event: metrics    data: {"run":12,"progress":null}    topic: its project
  *
  * Of the keeper's thread.
  */

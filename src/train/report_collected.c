@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For whoever collects metrics, as the platform does: the curves that TensorBoard gets, by weft/report.h, which never
- * waits for a reader, and how far the run is. Nobody has asked for them, so what goes wrong here is told once, and no run ends by it.
+ * waits for a reader, and how far the run is. Nobody has asked for them, so what goes wrong here is told once, and no
+ * run ends by it.
  */
 #include "train/report_names.h"
 #include "train/report_sink.h"
@@ -18,7 +19,7 @@ struct collected {
     weft_reporter *reporter;
     bool only_progress;    /* the curves are collected anyway */
     double progress_after; /* the next one is due: seconds since 1970 */
-    FILE *warnings; /* NULL: none, or told already */
+    FILE *warnings;        /* NULL: none, or told already */
 };
 
 /* Whether the file of metrics that was asked for is collected anyway: it is the same file, or what is printed. */

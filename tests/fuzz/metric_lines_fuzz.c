@@ -26,12 +26,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct metric_progress *progress = &first.progress;
     if ((first.count == 0 && !progress->known) || progress->known != second.progress.known)
         abort();
-    if (progress->known && !(progress->done >= 0 && progress->done <= progress->total && progress->total > 0 &&
-                             isfinite(progress->total) && progress->seconds_left >= -1 &&
-                             isfinite(progress->seconds_left)))
+    if (progress->known &&
+        !(progress->done >= 0 && progress->done <= progress->total && progress->total > 0 &&
+          isfinite(progress->total) && progress->seconds_left >= -1 && isfinite(progress->seconds_left)))
         abort();
-    if (first.count > METRIC_LINE_VALUES || first.rank < -1 || first.time < -1 ||
-        first.step > ((int64_t)1 << 53) || first.step < -((int64_t)1 << 53) || second.count != first.count)
+    if (first.count > METRIC_LINE_VALUES || first.rank < -1 || first.time < -1 || first.step > ((int64_t)1 << 53) ||
+        first.step < -((int64_t)1 << 53) || second.count != first.count)
         abort();
     for (size_t i = 0; i < first.count; i++) {
         char name[sizeof first.values[i].name];

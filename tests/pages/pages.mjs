@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { marksAreWhole, numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
-import { cancelledRun, curvesSay, failedRun, forkDiffers, liveLogs, narrowParts, noRun, pausingRun, savedLog } from "./run.mjs";
+import { cancelledRun, curvesSay, failedRun, forkDiffers, liveLogs, narrowParts, noRun, pausingRun, progressOfRun, savedLog } from "./run.mjs";
 import { begin, close, lookAround, narrow, open, picture, signIn, state, wide } from "./windows.mjs";
 
 /* ---- what a newcomer sees ---------------------------------------------------------------------------------------- */
@@ -458,6 +458,7 @@ async function main() {
         await perform("numbers of curves", () => numbersOfCurves(page, platform, known));
         await perform("marks of curves", () => marksAreWhole(page, platform, known));
         await perform("a failed run", () => failedRun(page, platform));
+        await perform("progress of a run", () => progressOfRun(page, platform));
         await perform("a pausing run", () => pausingRun(page, platform));
         await perform("a cancelled run", () => cancelledRun(page, platform, known));
         await perform("no run", () => noRun(page, platform));

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of one run: what it prints as it comes, with and without a server, and what its parts say.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { pause } from "./platform.mjs";
-import { narrow, wide } from "./windows.mjs";
+import { narrow, picture, wide } from "./windows.mjs";
 
 const printing = ["sh", "-c", "n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done"];
 
@@ -109,6 +110,29 @@ export async function failedRun(page, platform) {
     assert.ok((await beyond("h1 .of")) <= 0, "the number of the run is seen, however long its name is");
     assert.ok((await beyond("[aria-selected=true]")) <= 0, "and so is the tab that is open");
     await page.setViewportSize(wide);
+}
+
+/** How far a run is: in the list and on its page, where it goes on by itself. */
+export async function progressOfRun(page, platform) {
+    const says = (done, left) => `echo '{"progress": ${done}, "of": 800, "seconds_left": ${left}}'`;
+    const on = join(platform.programs, "on");
+    const command = ["sh", "-c", `${says(300, 225)}; while [ ! -e ${on} ]; do sleep 0.1; done; ${says(600, 60)}; sleep 600`];
+    const run = await platform.submit("speech", { name: "says how far it is", command });
+    const bar = page.getByRole("progressbar", { name: `Progress of run ${run}` });
+    await page.goto(platform.address);
+    await page.locator(".c-name", { hasText: "says how far it is" }).getByText(/3 m \d\d s left/).waitFor();
+    assert.equal(await bar.first().getAttribute("aria-valuenow"), "37");
+    await page.goto(`${platform.address}/run.html?run=${run}`);
+    await page.locator(".progress", { hasText: "37 %" }).waitFor();
+    const { width } = await bar.locator("i").boundingBox();
+    assert.ok(Math.abs(width / (await bar.boundingBox()).width - 0.37) < 0.01);
+    await picture(page, "progress");
+    writeFileSync(on, "");
+    await page.locator(".progress", { hasText: "75 %" }).waitFor();
+    await platform.ask("POST", `/runs/${run}/stop`);
+    await platform.wait(run, "cancelled");
+    await page.locator(".progress", { hasText: "75 %" }).waitFor();
+    assert.equal(await page.locator(".progress", { hasText: "left" }).count(), 0, "it takes no more time");
 }
 
 /** Before a run that has failed is tried again, one reads how long that takes: it gets shorter while one looks. */

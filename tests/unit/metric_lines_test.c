@@ -260,13 +260,70 @@ static void no_line_costs_memory(void **state)
     assert_int_equal(allocations, before);
 }
 
+static void assert_progress(const char *text, double done, double total, double left)
+{
+    if (!take(text) || !line.progress.known)
+        fail_msg("no progress: %s", text);
+    assert_true(line.progress.done == done && line.progress.total == total && line.progress.seconds_left == left);
+}
+
+static void progress_is_no_curve(void **state)
+{
+    assert_progress("{\"progress\": 120, \"of\": 1600}", 120, 1600, -1);
+    assert_int_equal(line.count, 0);
+    assert_progress("[rank 3] {\"time\":1795397821.5,\"of\":1.5,\"seconds_left\":225.5,\"progress\":0}\n", 0, 1.5,
+                    225.5);
+    assert_int_equal(line.rank, 3);
+    assert_true(line.time == 1795397821500000);
+    assert_progress("{\"step\":3,\"loss\":2,\"progress\":3,\"of\":3,\"seconds_left\":null,\"a\":1}", 3, 3, -1);
+    assert_int_equal(line.count, 2);
+    assert_true(value("loss") == 2 && value("a") == 1);
+    /* Without a step its other numbers are none. */
+    assert_progress("{\"loss\":2,\"progress\":3,\"of\":4,\"seconds_left\":-3}", 3, 4, -1);
+    assert_int_equal(line.count, 0);
+    assert_progress("{\"progress\":3,\"of\":4,\"seconds_left\":1e300}", 3, 4, -1);
+    /* One of the two alone is a curve like any other, and so are members of objects. */
+    assert_true(take("{\"step\":1,\"progress\":0.5}"));
+    assert_true(value("progress") == 0.5 && !line.progress.known);
+    assert_true(take("{\"step\":1,\"of\":2,\"seconds_left\":3,\"a\":{\"progress\":1,\"of\":2}}"));
+    assert_true(line.count == 4 && value("a/of") == 2 && !line.progress.known);
+}
+
+static void what_cannot_be_a_progress_is_none(void **state)
+{
+    static const char *const lines[] = {
+        "{\"progress\":-1,\"of\":2}",
+        "{\"progress\":3,\"of\":2}",
+        "{\"progress\":0,\"of\":0}",
+        "{\"progress\":NaN,\"of\":2}",
+        "{\"progress\":1,\"of\":Infinity}",
+        "{\"progress\":\"1\",\"of\":2}",
+        "{\"progress\":1}",
+        "{\"a\":{\"progress\":1,\"of\":2}}",
+        "{\"progress\":null,\"of\":2}",
+        "{\"progress\":1,\"of\":2",
+        "{\"progress\":[1],\"of\":2}",
+        "\"progress\"",
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        assert_false(take(lines[i]));
+    assert_true(take("{\"step\":1,\"loss\":2,\"progress\":3,\"of\":2}"));
+    assert_true(line.count == 1 && !line.progress.known);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_of_an_object_are_values),   cmocka_unit_test(objects_in_it_are_groups),
-        cmocka_unit_test(what_is_not_finite_is_a_value_too), cmocka_unit_test(time_and_rank_are_the_lines_own),
-        cmocka_unit_test(other_lines_are_left_alone),        cmocka_unit_test(names_are_limited_and_printable),
-        cmocka_unit_test(lines_of_weft_train_are_read),      cmocka_unit_test(no_line_costs_memory),
+        cmocka_unit_test(progress_is_no_curve),
+        cmocka_unit_test(what_cannot_be_a_progress_is_none),
+        cmocka_unit_test(numbers_of_an_object_are_values),
+        cmocka_unit_test(objects_in_it_are_groups),
+        cmocka_unit_test(what_is_not_finite_is_a_value_too),
+        cmocka_unit_test(time_and_rank_are_the_lines_own),
+        cmocka_unit_test(other_lines_are_left_alone),
+        cmocka_unit_test(names_are_limited_and_printable),
+        cmocka_unit_test(lines_of_weft_train_are_read),
+        cmocka_unit_test(no_line_costs_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A report whose files stop growing: each is given up by itself, told once when it happens and once at the end. */
 #include "base/crc32c.h"
+#include "insight/metric_lines.h"
 #include "train/event_file.h"
 #include "train/report.h"
 
 #include "temporary.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -89,6 +91,40 @@ static void a_full_disk_ends_a_file_and_not_the_run(void **state)
     file_remove_tree(folder, NULL);
 }
 
+/* How far the run is: of a resumed one too, the last step always, and that it has ended. */
+static void progress_is_of_the_whole_run(void **state)
+{
+    const char *folder = temporary_folder();
+    const char *path = temporary_path(folder, "progress.jsonl");
+    static struct metric_line line;
+    struct metric_progress found[8];
+    size_t count = 0;
+    char text[4096];
+    struct report_run resumed = run;
+    struct report report;
+    resumed.step = 90;
+    resumed.steps = 200;
+    resumed.end = 100;
+    assert_int_equal(report_open(&report, &(struct report_options){.collected = path}, NULL), WEFT_OK);
+    report_begin(&report, &resumed);
+    for (uint64_t step = 91; step <= 100; step++)
+        report_step(&report, &(struct report_step){.step = step, .seconds = 60});
+    report_evaluation(&report, 100, 2);
+    report_end(&report, REPORT_FINISHED);
+    report_close(&report);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(text, sizeof text, file))
+        if (metric_line_read(text, strlen(text), &line) && line.progress.known && count < 8)
+            found[count++] = line.progress;
+    fclose(file);
+    assert_in_range(count, 3, 4); /* once a second: these took no time */
+    assert_true(found[0].done == 91 && found[0].total == 100 && fabs(found[0].seconds_left - 9 * 60) < 1);
+    assert_true(found[count - 2].done == 100 && found[count - 2].seconds_left < 60);
+    assert_true(found[count - 1].done == 100 && found[count - 1].seconds_left == 0);
+    file_remove_tree(folder, NULL);
+}
+
 static void nobody_who_wants_to_know_is_no_error(void **state)
 {
     struct report report;
@@ -121,7 +157,7 @@ static void files_of_one_second_have_names_of_their_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_who_wants_to_know_is_no_error),
+        cmocka_unit_test(nobody_who_wants_to_know_is_no_error), cmocka_unit_test(progress_is_of_the_whole_run),
         cmocka_unit_test(files_of_one_second_have_names_of_their_own),
         cmocka_unit_test(a_full_disk_ends_a_file_and_not_the_run), /* the last: its limit stays */
     };

@@ -87,6 +87,49 @@ static void values_are_read_as_they_were_reported(void **state)
     fclose(file);
 }
 
+#define REPORTS 1000
+
+static void *report_progress(void *reporter)
+{
+    for (int i = 0; i <= REPORTS; i++)
+        assert_int_equal(weft_report_progress(reporter, i, REPORTS, i % 2 ? 0.1 * i : -1), WEFT_OK);
+    return NULL;
+}
+
+static void progress_is_reported_from_any_thread(void **state)
+{
+    const char *path = temporary_path(folder, "progress.jsonl");
+    weft_reporter *reporter = open_reporter(path);
+    pthread_t threads[4];
+    char text[4096];
+    size_t reports = 0, left = 0;
+    setlocale(LC_NUMERIC, "de_DE.UTF-8"); /* where there is one: a point is a point */
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, report_progress, reporter), 0);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    /* What cannot be one is not written, and told. */
+    const double wrong[][2] = {{-1, 2}, {3, 2}, {0, 0}, {NAN, 1}, {1, NAN}, {1, INFINITY}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(weft_report_progress(reporter, wrong[i][0], wrong[i][1], -1), WEFT_ERROR_ARGUMENT);
+    assert_non_null(strstr(weft_message(NULL), "progress is 1 of inf"));
+    assert_int_equal(weft_report_progress(NULL, 1, 2, -1), WEFT_OK);
+    assert_int_equal(weft_reporter_close(reporter), WEFT_OK);
+    setlocale(LC_NUMERIC, "C");
+    FILE *file = open_lines(path);
+    for (; fgets(text, sizeof text, file); reports++) {
+        if (!metric_line_read(text, strlen(text), &line) || !line.progress.known || line.count != 0)
+            fail_msg("no line of progress: %s", text);
+        const int done = (int)line.progress.done;
+        assert_true(line.progress.total == REPORTS);
+        assert_true(line.progress.seconds_left == (done % 2 ? 0.1 * done : -1));
+        left += line.progress.seconds_left >= 0;
+    }
+    fclose(file);
+    assert_int_equal(reports, 4 * (REPORTS + 1));
+    assert_int_equal(left, 4 * REPORTS / 2);
+}
+
 static void without_a_place_nothing_happens(void **state)
 {
     weft_reporter *reporter = (weft_reporter *)&reporter;
@@ -263,6 +306,7 @@ int main(void)
     folder = temporary_folder();
     unsetenv("WEFT_RANK");
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(progress_is_reported_from_any_thread),
         cmocka_unit_test(values_are_read_as_they_were_reported),
         cmocka_unit_test(without_a_place_nothing_happens),
         cmocka_unit_test(each_rank_has_a_file_in_a_folder),

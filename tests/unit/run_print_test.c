@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs as rows of a table: how long they ran. */
+/* Runs as rows of a table: how long they ran, and how far they are. */
 #include "cli/run_print.h"
 
 #include <setjmp.h>
@@ -35,8 +35,23 @@ static void a_run_has_run_for_what_all_its_attempts_have(void **state)
                "  47s");
 }
 
+static void a_run_is_as_far_as_it_reports(void **state)
+{
+#define PROGRESS(done, left, state)                                                                                    \
+    "{\"run\":7,\"state\":\"" state "\",\"progress\":{\"done\":" done ",\"total\":800,\"seconds_left\":" left          \
+    ",\"reported_at\":1000000}}"
+    assert_row(PROGRESS("300", "225", "running"), 1000000, "  37 %, 3m45s left");
+    assert_row(PROGRESS("300", "225", "running"), 1010000, "  37 %, 3m35s left");
+    assert_row(PROGRESS("300", "null", "running"), 1010000, "  37 %\n");
+    assert_row(PROGRESS("300", "225", "running"), 1180000, "  37 % as of 3.0 min ago, 45s left");
+    assert_row(PROGRESS("300", "225", "running"), 1300000, "  37 % as of 5.0 min ago\n");
+    assert_row(PROGRESS("799.9", "1", "failed"), 1300000, "  99 %\n");
+    assert_row("{\"run\":7,\"state\":\"running\",\"progress\":null}", 1000000, "ran  why\n");
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_run_has_run_for_what_all_its_attempts_have)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_run_has_run_for_what_all_its_attempts_have),
+                                       cmocka_unit_test(a_run_is_as_far_as_it_reports)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

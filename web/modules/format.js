@@ -94,6 +94,15 @@ export function until(time) {
     return make("time", { "data-until": time, title: fullFormat.format(time) }, soon(time));
 }
 
+/** How long until `time`, to the second: "3 m 45 s left". It goes on by itself. */
+export function left(time) {
+    return make("time", { "data-left": time, title: fullFormat.format(time) }, stillLeft(time));
+}
+
+function stillLeft(time) {
+    return `${duration(Math.max(0, Math.round((time - Date.now()) / 1000)))} left`;
+}
+
 function soon(time) {
     const left = (time - Date.now()) / 1000;
     return left > 0 ? `in ${coarse(left)}` : "any moment";
@@ -106,6 +115,8 @@ setInterval(() => {
         renew(element, duration((now - Number(element.dataset.since)) / 1000));
     for (const element of document.querySelectorAll("[data-until]"))
         renew(element, soon(Number(element.dataset.until)));
+    for (const element of document.querySelectorAll("[data-left]"))
+        renew(element, stillLeft(Number(element.dataset.left)));
 }, 1000);
 
 function renew(element, text) {

@@ -18,7 +18,7 @@ function emit(kind, data) {
 }
 
 /**
- * Listen for "run" (a run as it is now), "queue", "cluster", "project" ({project}), "metrics" ({run}), "again" (ask for
+ * Listen for "run" (a run as it is now), "queue", "cluster", "project" ({project}), "metrics" ({run, progress}), "again" (ask for
  * everything anew), and "state" ("open", "lost").
  */
 export function on(kind, listener) {

@@ -8,6 +8,7 @@ import { withoutEscapes } from "./log-stream.js";
 import { discard, stop } from "./run-actions.js";
 import { fork } from "./run-fork.js";
 import { ran, waited } from "./run-list.js";
+import { progressOf } from "./run-progress.js";
 import { isFinal, isWaiting, stateBadge, tone } from "./states.js";
 
 const lastWords = 5; // lines of what a failed run said last
@@ -51,7 +52,8 @@ export function runHead() {
         notice.className = `notice ${tone(run.state)}`;
         const start = isWaiting(run.state) ? why?.expected_start : null;
         fill(reason, text);
-        fill(expected, start && ["Expected to start ", make("b", {}, until(start)), `, at ${clock(start)}`]);
+        const report = why?.why.match(/; expected to start [^:]*(: .*)$/)?.[1] ?? ""; /* of the run that it waits for */
+        fill(expected, start && ["Expected to start ", make("b", {}, until(start)), `, at ${clock(start)}${report}`]);
         expected.hidden = !start;
         words.hidden = !last?.length;
         fill(words, last?.length && last.join("\n"), last?.length && make("a.link", { href: "#logs" }, "All of its output"));
@@ -125,6 +127,7 @@ function factsOf(run) {
         ["Submitted", moment(run.submitted)],
         ["Waited", run.first_started === null && !isFinal(run.state) ? since(run.submitted) : duration(waited(run) / 1000)],
         ["Ran", time(run)],
+        run.progress && run.state !== "succeeded" && ["Progress", progressOf(run)],
         ["Time limit", duration(run.time_limit)],
         run.epoch > 1 && ["Attempt", run.epoch],
         run.ended !== null && ["Ended", moment(run.ended)],

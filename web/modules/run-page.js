@@ -9,6 +9,7 @@ import { rights } from "./rights.js";
 import { curvesPanel } from "./run-curves.js";
 import { fork } from "./run-fork.js";
 import { runHead } from "./run-head.js";
+import { onProgress } from "./run-progress.js";
 import { logsPanel } from "./run-logs.js";
 import { checkpointsPanel, discardedPanel, eventsPanel, nodesPanel, settingsPanel } from "./run-parts.js";
 import { isWaiting } from "./states.js";
@@ -34,6 +35,11 @@ async function begin() {
         run = { ...run, ...now };
         draw();
         later();
+    });
+    onProgress((reported, progress) => {
+        if (reported !== number || !run || !parts) return;
+        run = { ...run, progress };
+        draw();
     });
     while (!run)
         try {

@@ -3,6 +3,7 @@
 import { fill, make } from "./dom.js";
 import { duration, moment, shape, since, slots, until } from "./format.js";
 import { ran, waited } from "./run-list.js";
+import { progressOf } from "./run-progress.js";
 import { isFinal, isWaiting, stateBadge } from "./states.js";
 
 /** The page of a run. */
@@ -38,6 +39,7 @@ export function putRun(row, run, { isSelected, choose, reason, expected }) {
                 {},
                 make("a.cut", { href: runAddress(run), title: run.name }, run.name || `run ${run.run}`),
                 told && make("span.reason.cut", { title: reason }, reason),
+                run.state === "running" && progressOf(run),
             ),
         ),
         make("td.c-project.cut", { title: run.project }, run.project),
@@ -50,7 +52,7 @@ export function putRun(row, run, { isSelected, choose, reason, expected }) {
         make("td.c-waited.number", {}, waiting(run)),
         make("td.c-ran.number", {}, running(run)),
         make("td.c-submitted.number", {}, moment(run.submitted)),
-        make("td.c-more", {}, told && reason ? reason : whose),
+        make("td.c-more", {}, told && reason ? reason : [whose, run.state === "running" && progressOf(run)]),
         make(
             "td.c-when",
             {},

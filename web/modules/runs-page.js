@@ -11,6 +11,7 @@ import { rights } from "./rights.js";
 import { RowKeys } from "./row-keys.js";
 import { Rows } from "./rows.js";
 import { RunList } from "./run-list.js";
+import { onProgress } from "./run-progress.js";
 import { putRun, runAddress } from "./run-row.js";
 import { nothingLikeThat, nothingYet, refused } from "./run-outcome.js";
 import { fillSelection } from "./run-selection.js";
@@ -59,6 +60,12 @@ async function run() {
     live.on("run", (run) => {
         list.take(run);
         drawSoon();
+    });
+    onProgress((number, progress) => {
+        const run = list.runs.get(number);
+        if (!run) return;
+        run.progress = progress;
+        place.rows?.renew((shown) => shown.run === number);
     });
     await asked;
     may = await rights();
