@@ -31,11 +31,22 @@ void csv_put_header(FILE *output, const char *const *columns)
     fputc('\n', output);
 }
 
+/* The member of that name, or of that path. */
+static const cJSON *find(const cJSON *object, const char *column)
+{
+    char name[64];
+    const char *slash = strchr(column, '/');
+    if (!slash)
+        return cJSON_GetObjectItemCaseSensitive(object, column);
+    snprintf(name, sizeof name, "%.*s", (int)(slash - column), column);
+    return find(cJSON_GetObjectItemCaseSensitive(object, name), slash + 1);
+}
+
 void csv_put_object(FILE *output, const char *const *columns, const cJSON *object)
 {
     char number[TEXT_NUMBER_BYTES];
     for (size_t i = 0; columns[i]; i++) {
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, columns[i]);
+        const cJSON *value = find(object, columns[i]);
         fputs(i ? "," : "", output);
         if (cJSON_IsString(value))
             put_text(output, value->valuestring);

@@ -17,7 +17,7 @@
 
 #include <stdio.h>
 
-/** `columns` are the keys of the objects; NULL ends them. */
+/** `columns` are the keys of the objects, or paths to members of members ("progress/done"); NULL ends them. */
 void csv_put_header(FILE *output, const char *const *columns);
 void csv_put_object(FILE *output, const char *const *columns, const cJSON *object);
 

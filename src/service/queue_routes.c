@@ -39,7 +39,7 @@ static weft_status tell_why(struct keeper *keeper, struct route_call *call, stru
     if (!*why && run.idle_since && run_use_say(collector_use(keeper_collector(keeper)), number, run.epoch, idle))
         snprintf(why, sizeof why, "runs idle: %s", idle);
     else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
-        snprintf(why, sizeof why, "runs: it reports that it is %s", run_progress_say(&run.progress, now, progress));
+        snprintf(why, sizeof why, "it reports that it is %s", run_progress_say(&run.progress, now, progress));
     json_open_object(answer, NULL);
     json_put_integer(answer, "run", number);
     json_put_text(answer, "state", run_state_name(run.state));
