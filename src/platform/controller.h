@@ -29,8 +29,8 @@
  * Personal runs, those of a user in the project of that name that the registry calls personal, need no budget. A share
  * of the slots is kept for them (scheduler.h).
  *
- * Times are milliseconds since 1970, by the caller; a clock that is set back delays nothing, and of one that is set
- * forward the caller tells by controller_set_forward(). A controller belongs to one thread at a time.
+ * Times are milliseconds since 1970, by the caller; a clock that steps back delays nothing, and the caller reports
+ * every step of the clock that it notices with controller_shift_clock(). A controller belongs to one thread at a time.
  */
 #ifndef WEFT_PLATFORM_CONTROLLER_H
 #define WEFT_PLATFORM_CONTROLLER_H
@@ -145,9 +145,12 @@ void controller_idle_limits(const struct controller *controller, int64_t run, in
 /** Start runs again, after the configuration has paused that. */
 void controller_resume(struct controller *controller);
 
-/** Before a step: the clock was set forward by so many milliseconds, to `now`, which did not pass. Nobody is charged
- * for them, no run is older for them or nearer to the end of its time slice. */
-weft_status controller_set_forward(struct controller *controller, int64_t by, int64_t now, struct error *error);
+/**
+ * Before a step: the clock was set by `by` milliseconds to `now` (below 0: back). Start times, pauses, time slices and
+ * the time up to which budgets have accrued move with it. So a run is charged for the time that passed, whichever way
+ * the clock was set and whether or not it is corrected later.
+ */
+weft_status controller_shift_clock(struct controller *controller, int64_t by, int64_t now, struct error *error);
 
 /**
  * One step: hear what the engine tells, decide, act. `*next` is when the next one is due at the latest; one is due at

@@ -295,8 +295,8 @@ struct hearing {
 /* When it happened, by the node's clock; that may be long ago, if nobody was here to hear of it. */
 static int64_t moment_of(const struct hearing *hearing, const struct journal_record *record)
 {
-    const uint64_t told = record->time / 1000;
-    return told > 0 && told < (uint64_t)hearing->now ? (int64_t)told : hearing->now;
+    const int64_t told = record->time ? controlled_told(hearing->controller, (int64_t)(record->time / 1000)) : 0;
+    return told > 0 && told < hearing->now ? told : hearing->now;
 }
 
 /* How a node ended, from its last record. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock that the controller is told the time by is set, by hand, by a time server, or by a machine that slept.
- * Back: nothing is to come later for it. Forward: nobody has run, waited or paid for the time that did not pass.
+ * The wall clock is set, by hand, by a time server, or because the machine slept. A step that the caller reports shifts
+ * all times that are kept (controller_shift_clock()). After a step back that nobody reported, nothing is due later than
+ * it would have been (controlled_clock()).
  */
 #include "platform/controller_state.h"
+
+#define STEP_NOTICED 60000 /* milliseconds: a step of the clock is noticed within so long */
 
 /* What was due at a moment of before is due now, and what is waited for is waited for from now on: otherwise all of it
  * would come later by as much. */
@@ -37,7 +40,7 @@ void controlled_clock(struct controller *controller, int64_t now)
     controller->stepped_at = now;
 }
 
-/* A moment of before the clock was set, if there is one. */
+/* A time from before the clock was set, if there is one. */
 static void shift(int64_t *moment, int64_t by)
 {
     if (*moment)
@@ -60,14 +63,33 @@ static void shift_run(struct controlled_run *run, int64_t by)
     }
 }
 
-weft_status controller_set_forward(struct controller *controller, int64_t by, int64_t now, struct error *error)
+int64_t controlled_told(const struct controller *controller, int64_t told)
+{
+    const int64_t by = controller->clock_step, least = by > STEP_NOTICED ? by : STEP_NOTICED;
+    return by > 0 && told < controller->clock_stepped_at - least ? told + by : told;
+}
+
+static weft_status shift_registry(struct database *registry, int64_t by, struct error *error)
+{
+    const weft_status status = registry_runs_shift(registry, by, error);
+    return status == WEFT_OK ? ledger_shift(registry, by, error) : status;
+}
+
+weft_status controller_shift_clock(struct controller *controller, int64_t by, int64_t now, struct error *error)
 {
     struct database *registry = controller->config.registry;
     weft_status status = database_begin(registry, DATABASE_DURABLE, error);
     if (status == WEFT_OK)
-        status = database_end(registry, registry_runs_set_forward(registry, by, error), error);
+        status = database_end(registry, shift_registry(registry, by, error), error);
     if (status != WEFT_OK)
         return status;
+    controller->clock_step = by;
+    controller->clock_stepped_at = now;
+    shift(&controller->accrued_at, by);
+    shift(&controller->accrued_all_at, by);
+    if (controller->accrues_at != INT64_MAX)
+        shift(&controller->accrues_at, by);
+    controller_budgets_changed(controller);
     scheduler_set_clock(controller->scheduler, controlled_seconds(by));
     for (uint32_t i = 0; i < controller->run_count; i++)
         shift_run(controller->runs[i], by);

@@ -126,19 +126,21 @@ struct controller {
     uint32_t run_count;
     struct controlled_run **by_name; /**< by the scheduler's name */
     uint32_t name_count;
-    bool changed;           /**< something has happened that a pass should look at */
-    int64_t stepped_at;     /**< the last moment that it was told */
-    int64_t passed_at;      /**< of the last pass */
-    bool round;             /**< the engine is being asked about all of them, some in each step: */
-    int64_t round_at;       /**< since when, or when that was so last */
-    int64_t next_turn;      /**< the run that comes next, by number, */
-    int64_t next_act;       /**< and the one whose attempt is started or ended first */
-    uint32_t parked;        /**< runs that wait for something else than slots */
-    int64_t pause_ends;     /**< when the first one may be tried again that pauses; 0: none does */
-    int64_t accrued_at;     /**< when budgets that runs wait for were posted last */
-    int64_t accrued_all_at; /**< and all others */
-    int64_t accrues_at;     /**< when the first one who waits for budget has it; INT64_MAX: nobody can say */
-    int64_t exhausts_at;    /**< when to look for holds that are used up */
+    bool changed;             /**< something has happened that a pass should look at */
+    int64_t stepped_at;       /**< the last moment that it was told */
+    int64_t clock_step;       /**< milliseconds by which the clock was set last; 0: never */
+    int64_t clock_stepped_at; /**< when that was noticed, by the clock as it is since then */
+    int64_t passed_at;        /**< of the last pass */
+    bool round;               /**< the engine is being asked about all of them, some in each step: */
+    int64_t round_at;         /**< since when, or when that was so last */
+    int64_t next_turn;        /**< the run that comes next, by number, */
+    int64_t next_act;         /**< and the one whose attempt is started or ended first */
+    uint32_t parked;          /**< runs that wait for something else than slots */
+    int64_t pause_ends;       /**< when the first one may be tried again that pauses; 0: none does */
+    int64_t accrued_at;       /**< when budgets that runs wait for were posted last */
+    int64_t accrued_all_at;   /**< and all others */
+    int64_t accrues_at;       /**< when the first one who waits for budget has it; INT64_MAX: nobody can say */
+    int64_t exhausts_at;      /**< when to look for holds that are used up */
     bool plan_stale;
     uint64_t plan_number;
     struct controller_plan plan;
@@ -173,6 +175,10 @@ static inline bool controlled_waits(const struct controlled_run *run)
 
 /** It is `now`: if the clock was set back, nothing is to come later for it. (controller_clock.c) */
 void controlled_clock(struct controller *controller, int64_t now);
+
+/** A time that a node has written down, by the clock as it is now: shifted if it is from before the clock was last set
+ * forward. (controller_clock.c) */
+int64_t controlled_told(const struct controller *controller, int64_t told);
 
 /** The attempt of a run that is under way, as engines know it. */
 struct attempt controlled_attempt(const struct controlled_run *run);

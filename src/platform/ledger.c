@@ -194,6 +194,13 @@ weft_status ledger_accrue(struct database *database, const char *project, int64_
     return status;
 }
 
+weft_status ledger_shift(struct database *database, int64_t by, struct error *error)
+{
+    struct statement *update = database_prepare(database, "UPDATE budgets SET accrued = accrued + ?");
+    statement_bind_integer(update, by);
+    return statement_run(update, error);
+}
+
 weft_status ledger_budget_put(struct database *database, const char *project, int64_t rate, int64_t cap, bool shared,
                               int64_t now, struct error *error)
 {

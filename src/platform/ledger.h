@@ -96,6 +96,10 @@ weft_status ledger_budget_get(struct database *database, const char *project, in
 weft_status ledger_accrue(struct database *database, const char *project, int64_t now, int64_t *added,
                           struct error *error);
 
+/** The clock was set by `by` milliseconds (below 0: back): nothing accrues for time that did not pass, and accrual does
+ * not stop until a clock that was corrected has caught up. */
+weft_status ledger_shift(struct database *database, int64_t by, struct error *error);
+
 /** Give the pool of a project that has a budget an amount, or take it away (below 0). `actor` must be an administrator.
  */
 weft_status ledger_grant(struct database *database, const char *project, int64_t amount, const char *actor,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock by which everything has its moment was set forward: what is under way is not older for it. */
+/* The wall clock was set: the times since which runs wait or run are shifted, so that durations stay as they are. */
 #include "platform/registry_runs.h"
 
-weft_status registry_runs_set_forward(struct database *database, int64_t by, struct error *error)
+weft_status registry_runs_shift(struct database *database, int64_t by, struct error *error)
 {
     static const char *const updates[] = {
         "UPDATE runs SET first_started = first_started + CASE WHEN first_started = started THEN ?1 ELSE 0 END, "

@@ -123,9 +123,8 @@ weft_status registry_run_change(struct database *database, int64_t run, int64_t 
                                 const char *actor, const char *detail, int64_t now, struct registry_outcome *outcome,
                                 struct error *error);
 
-/** The clock was set forward by so many milliseconds that did not pass: what waits or runs has done so since as much
- * later. */
-weft_status registry_runs_set_forward(struct database *database, int64_t by, struct error *error);
+/** The clock was set by `by` milliseconds (below 0: back): shift the start times of all that waits or runs. */
+weft_status registry_runs_shift(struct database *database, int64_t by, struct error *error);
 
 /** Keep a remark among the events of a run, whatever its state: "has not used its GPUs for an hour". */
 weft_status registry_run_note(struct database *database, int64_t run, const char *actor, const char *detail,

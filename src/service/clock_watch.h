@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Whether the wall clock was set forward: by hand, by a time server, or because the machine slept. It goes with the
- * monotonic clock otherwise, which goes on by what has really passed. Of one thread.
+ * Whether the wall clock was set: by hand, by a time server, or because the machine slept. Otherwise it advances with
+ * the monotonic clock, which measures the time that has really passed. Not thread-safe.
  */
 #ifndef WEFT_SERVICE_CLOCK_WATCH_H
 #define WEFT_SERVICE_CLOCK_WATCH_H
@@ -18,18 +18,19 @@ struct clock_watch {
 };
 
 /**
- * By how many milliseconds it was set forward since the last look, 0 if it was not. `wall` was read between `before`
- * and `after`, of the monotonic clock; where these are far apart nothing can be told, until the next look.
+ * By how many milliseconds it was set since the last look: above 0 forward, below 0 back, 0 if it was not. `wall` was
+ * read between `before` and `after`, of the monotonic clock; if these are too far apart the next look decides.
  */
 static inline int64_t clock_watch_look(struct clock_watch *watch, int64_t before, int64_t wall, int64_t after)
 {
     const int64_t ahead = wall - after, by = ahead - watch->ahead;
     if (after - before > CLOCK_WATCH_BEFORE)
         return 0;
-    const bool forward = watch->begun && by >= CLOCK_WATCH_LEAST;
+    const bool set = watch->begun && (by >= CLOCK_WATCH_LEAST || by <= -CLOCK_WATCH_LEAST);
+    if (set || !watch->begun)
+        watch->ahead = ahead;
     watch->begun = true;
-    watch->ahead = ahead;
-    return forward ? by : 0;
+    return set ? by : 0;
 }
 
 #endif

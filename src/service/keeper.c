@@ -54,8 +54,8 @@ struct keeper {
     struct controller *controller; /* NULL: in trouble */
     struct complaint trouble;
     struct clock_watch clock;
-    int64_t set_forward; /* milliseconds that the controller has not heard of yet */
-    struct error doubt;  /* its status is WEFT_OK: there is none */
+    int64_t clock_step; /* milliseconds that the controller has not heard of yet */
+    struct error doubt; /* its status is WEFT_OK: there is none */
     struct keeper_counts counts;
     struct announcements announcements;
     struct http_server *server;
@@ -388,8 +388,8 @@ static int64_t clock_milliseconds(void)
     return (int64_t)(clock_now() / 1000000);
 }
 
-/* Where the clock was set forward, what waits and runs goes on as if it had not been. To be called before anything is
- * done by the new time. */
+/* If the clock was set, all that waits and runs goes on as if it had not been. To be called before anything is done by
+ * the new time. */
 static void heed_clock(struct keeper *keeper)
 {
     struct error error = {0};
@@ -397,13 +397,13 @@ static void heed_clock(struct keeper *keeper)
     const int64_t before = clock_milliseconds(), now = keeper_now();
     const int64_t by = clock_watch_look(&keeper->clock, before, now, clock_milliseconds());
     if (by)
-        fprintf(stderr, "weft: the clock was set forward by %s: no run is charged for that time, or older for it\n",
-                text_seconds((double)by / 1000, span, sizeof span));
-    keeper->set_forward += by;
-    if (!keeper->set_forward || !keeper->controller)
+        fprintf(stderr, "weft: the clock was set %s by %s: runs are charged for the time that really passes\n",
+                by > 0 ? "forward" : "back", text_seconds((double)(by > 0 ? by : -by) / 1000, span, sizeof span));
+    keeper->clock_step += by;
+    if (!keeper->clock_step || !keeper->controller)
         return;
-    if (controller_set_forward(keeper->controller, keeper->set_forward, now, &error) == WEFT_OK)
-        keeper->set_forward = 0;
+    if (controller_shift_clock(keeper->controller, keeper->clock_step, now, &error) == WEFT_OK)
+        keeper->clock_step = 0;
     else
         give_up_controller(keeper, &error);
 }

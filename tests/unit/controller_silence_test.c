@@ -170,7 +170,7 @@ static void a_night_of_sleep_is_no_silence(void **state)
     pass(&world, BEGIN + MINUTE);
     icy.frozen = run;
     world.now += 8 * HOUR;
-    assert_int_equal(controller_set_forward(world.controller, 8 * HOUR, world.now, NULL), WEFT_OK);
+    assert_int_equal(controller_shift_clock(world.controller, 8 * HOUR, world.now, NULL), WEFT_OK);
     pass(&world, world.now + 5 * SECOND);
     assert_int_equal(state_of(&world, run), RUN_RUNNING);
     assert_int_equal(remarks_of(&world, run), 0);
