@@ -123,26 +123,52 @@ char *text_duration(int64_t seconds, char *buffer, size_t size)
     return buffer;
 }
 
-/* How many bytes a character beyond ASCII has that may be printed; 0: it is none. */
-static size_t wide_character(const unsigned char *bytes)
+/* Decode a character beyond ASCII. Returns its size in bytes; 0: this is no UTF-8. */
+static size_t decode_character(const unsigned char *bytes, uint32_t *code)
 {
     size_t size = bytes[0] >= 0xf0 ? 4 : bytes[0] >= 0xe0 ? 3 : 2;
-    static const uint32_t least[] = {0, 0, 0xa0, 0x800, 0x10000}; /* below 0xa0 are control characters */
-    uint32_t code = bytes[0] & (0x7fu >> size);
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    *code = bytes[0] & (0x7fu >> size);
     if (bytes[0] < 0xc2 || bytes[0] > 0xf4)
         return 0;
     for (size_t i = 1; i < size; i++) {
         if ((bytes[i] & 0xc0) != 0x80)
             return 0;
-        code = code << 6 | (bytes[i] & 0x3f);
+        *code = *code << 6 | (bytes[i] & 0x3f);
     }
-    return code < least[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : size;
+    return *code < least[size] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000) ? 0 : size;
 }
 
-char *text_printable(char *text)
+/* Characters beyond ASCII that move, reorder or hide what is around them. */
+static const struct {
+    uint32_t first, last;
+} controls[] = {{0x80, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},  {0x2028, 0x202e},
+                {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
+
+static bool is_control(uint32_t code, bool joiners)
+{
+    if (code == 0x200c || code == 0x200d)
+        return !joiners;
+    for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
+        if (code >= controls[i].first && code <= controls[i].last)
+            return true;
+    return false;
+}
+
+/* How many bytes a character has that may be printed; 0: it may not. */
+static size_t printable_size(const unsigned char *bytes, bool joiners)
+{
+    uint32_t code;
+    if (*bytes < 0x80)
+        return *bytes >= ' ' && *bytes != 127;
+    const size_t size = decode_character(bytes, &code);
+    return size && is_control(code, joiners) ? 0 : size;
+}
+
+static char *replace_controls(char *text, bool joiners)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
-        size_t size = *at < 0x80 ? *at >= ' ' && *at != 127 : wide_character(at);
+        const size_t size = printable_size(at, joiners);
         if (!size)
             *at = '?';
         at += size ? size : 1;
@@ -150,15 +176,43 @@ char *text_printable(char *text)
     return text;
 }
 
-bool text_is_printable(const char *text, bool lines)
+char *text_printable(char *text)
+{
+    return replace_controls(text, true);
+}
+
+char *text_printable_name(char *text)
+{
+    return replace_controls(text, false);
+}
+
+/* The first character that may not be printed, or NULL. */
+static const unsigned char *find_unprintable(const char *text, bool lines)
 {
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
-        size_t size = *at >= 0x80 ? wide_character(at) : (*at >= ' ' && *at != 127) || (lines && strchr("\n\r\t", *at));
+        const size_t size = lines && strchr("\n\r\t", *at) ? 1 : printable_size(at, lines);
         if (!size)
-            return false;
+            return at;
         at += size;
     }
-    return true;
+    return NULL;
+}
+
+bool text_is_printable(const char *text, bool lines)
+{
+    return !find_unprintable(text, lines);
+}
+
+char *text_unprintable_code(const char *text, bool lines, char code[TEXT_CODE_BYTES])
+{
+    const unsigned char *at = find_unprintable(text, lines);
+    uint32_t found = at ? *at : 0;
+    *code = '\0';
+    if (at && (*at < 0x80 || decode_character(at, &found)))
+        snprintf(code, TEXT_CODE_BYTES, "U+%04X", found);
+    else if (at)
+        snprintf(code, TEXT_CODE_BYTES, "byte 0x%02X", *at);
+    return code;
 }
 
 /* Levenshtein's distance of two short words. */

@@ -32,13 +32,26 @@ weft_status text_parse_duration(const char *text, const char *what, int64_t *sec
 char *text_duration(int64_t seconds, char *buffer, size_t size);
 
 /**
- * Make `text` one that can be printed and put into JSON, in place: control characters (of a terminal, too) and what is
- * no UTF-8 become '?'. For what others have written. Returns `text`.
+ * Make `text` safe to print and to put into JSON, in place: each byte of a control character and of invalid UTF-8
+ * becomes '?'. Control characters are C0, C1 and DEL, line and paragraph separators (U+2028, U+2029), and characters
+ * that reorder text or cannot be seen: U+061C, U+200B to U+200F, U+202A to U+202E, U+2060 to U+206F, U+FEFF, U+FFF9 to
+ * U+FFFB and U+E0000 to U+E007F. The joiners U+200C and U+200D stay, as some scripts need them. For text from others.
+ * Returns `text`.
  */
 char *text_printable(char *text);
 
-/** Whether text_printable() would leave `text` as it is, but for line ends and tabs where `lines` is true. */
+/** The same for a name: joiners are replaced, too. */
+char *text_printable_name(char *text);
+
+/** Whether text_printable_name() would leave `text` as it is; with `lines`, text_printable(), and line ends and tabs
+ * are allowed. */
 bool text_is_printable(const char *text, bool lines);
+
+#define TEXT_CODE_BYTES 16
+
+/** The first character for which text_is_printable() is false, as "U+202E", or "byte 0xFF" where it is no UTF-8; "" if
+ * there is none. For messages. Returns `code`. */
+char *text_unprintable_code(const char *text, bool lines, char code[TEXT_CODE_BYTES]);
 
 /** Of `count` names the one nearest to `text` in edit distance, or NULL if none is near (half of its letters). */
 const char *text_nearest(const char *text, const char *const *names, size_t count);

@@ -241,7 +241,7 @@ static weft_status read_value(struct varint_reader message, struct events_scalar
         return WEFT_OK;
     }
     name[length] = 0;
-    scalar->name = text_printable(name);
+    scalar->name = text_printable_name(name);
     return take(state, scalar, error);
 }
 

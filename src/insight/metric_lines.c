@@ -229,7 +229,7 @@ static void keep(struct scanner *scanner, double value, bool null)
     struct metric_value *kept = &line->values[line->count++];
     memcpy(kept->name, scanner->name, scanner->length);
     kept->name[scanner->length] = 0;
-    text_printable(kept->name);
+    text_printable_name(kept->name);
     kept->value = value;
 }
 

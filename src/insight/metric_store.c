@@ -206,14 +206,15 @@ weft_status metric_store_tick(struct metric_store *store, uint64_t now, struct e
 
 static weft_status check_name(const char *name, struct error *error)
 {
-    char printable[METRIC_NAME_MOST + 1];
+    char printable[METRIC_NAME_MOST + 1], code[TEXT_CODE_BYTES];
     const size_t length = strnlen(name, METRIC_NAME_MOST + 1);
     if (length == 0 || length > METRIC_NAME_MOST)
         return error_set(error, WEFT_ERROR_ARGUMENT, "a metric's name has %s; it may have 1 to %d bytes",
                          length ? "more" : "no letters", METRIC_NAME_MOST);
     memcpy(printable, name, length + 1);
-    if (strcmp(text_printable(printable), name) != 0)
-        return error_set(error, WEFT_ERROR_ARGUMENT, "the metric's name '%s' has what cannot be printed", printable);
+    if (!text_is_printable(name, false))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the metric's name '%s' contains %s, which cannot be printed",
+                         text_printable_name(printable), text_unprintable_code(name, false, code));
     return WEFT_OK;
 }
 

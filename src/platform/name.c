@@ -17,7 +17,12 @@ weft_status platform_name_check(const char *name, const char *what, struct error
 {
     if (platform_name_is_valid(name))
         return WEFT_OK;
-    char shown[PLATFORM_NAME_BYTES + 1];
+    char shown[PLATFORM_NAME_BYTES + 1], code[TEXT_CODE_BYTES];
+    if (!text_is_printable(name, false))
+        return error_set(error, WEFT_ERROR_DATA,
+                         "%s contains %s, which no name may contain: use 1 to %d small letters, digits, '.', '_' and "
+                         "'-', beginning with a letter or digit",
+                         what, text_unprintable_code(name, false, code), PLATFORM_NAME_BYTES - 1);
     snprintf(shown, sizeof shown, "%s", name);
     return error_set(error, WEFT_ERROR_DATA,
                      "%s is '%s', which is no name: 1 to %d small letters, digits, '.', '_' and '-', beginning with a "

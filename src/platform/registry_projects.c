@@ -72,11 +72,16 @@ weft_status registry_user_get(struct database *database, const char *user, struc
     return status;
 }
 
-weft_status registry_users(struct database *database, struct registry_user **list, size_t *count, struct error *error)
+weft_status registry_users(struct database *database, const char *viewer, const char *project,
+                           struct registry_user **list, size_t *count, struct error *error)
 {
     struct registry_list users = {0};
-    struct statement *select =
-        database_prepare(database, "SELECT user, admin, created, disabled, account FROM users ORDER BY user");
+    struct statement *select = database_prepare(
+        database, "SELECT user, admin, created, disabled, account FROM users WHERE ?1 = '' OR user = ?1 OR user IN "
+                  "(SELECT user FROM members WHERE project IN (SELECT project FROM members WHERE user = ?1) AND "
+                  "(?2 = '' OR project = ?2)) ORDER BY user");
+    statement_bind_text(select, viewer ? viewer : "");
+    statement_bind_text(select, project);
     for (struct registry_user *user; statement_next(select) && (user = registry_list_add(&users, sizeof *user));)
         read_user(select, user);
     return registry_list_end(&users, select, list, count, error);
@@ -87,11 +92,14 @@ weft_status registry_users(struct database *database, struct registry_user **lis
 weft_status registry_project_make(struct database *database, const char *project, const char *title,
                                   const char *manager, int64_t now, struct error *error)
 {
+    char code[TEXT_CODE_BYTES];
     weft_status status = platform_name_check(project, "the project", error);
-    if (status == WEFT_OK && (strlen(title) >= REGISTRY_TITLE_BYTES || !text_is_printable(title, false)))
-        status =
-            error_set(error, WEFT_ERROR_DATA, "the title of project '%s' is not one printable line of at most %d bytes",
-                      project, REGISTRY_TITLE_BYTES - 1);
+    if (status == WEFT_OK && !text_is_printable(title, false))
+        return error_set(error, WEFT_ERROR_DATA, "the title of project '%s' contains %s, which cannot be printed",
+                         project, text_unprintable_code(title, false, code));
+    if (status == WEFT_OK && strlen(title) >= REGISTRY_TITLE_BYTES)
+        status = error_set(error, WEFT_ERROR_DATA, "the title of project '%s' has more than %d bytes", project,
+                           REGISTRY_TITLE_BYTES - 1);
     if (status != WEFT_OK)
         return status;
     struct statement *insert = database_prepare(

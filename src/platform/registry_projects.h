@@ -82,10 +82,12 @@ weft_status registry_role_get(struct database *database, const char *project, co
 weft_status registry_role_need(struct database *database, const char *project, const char *user, enum role least,
                                struct error *error);
 
-/** All users; the projects that `viewer` is a member of (NULL: all); the members of a project. By name; *list is to be
- * freed.
+/** The users that `viewer` may know of, which are the viewer and the members of their projects, of `project` alone
+ * unless that is "" (NULL: all users); the projects that `viewer` is a member of (NULL: all); the members of a project.
+ * By name; *list is to be freed.
  */
-weft_status registry_users(struct database *database, struct registry_user **list, size_t *count, struct error *error);
+weft_status registry_users(struct database *database, const char *viewer, const char *project,
+                           struct registry_user **list, size_t *count, struct error *error);
 weft_status registry_projects(struct database *database, const char *viewer, struct registry_project **list,
                               size_t *count, struct error *error);
 weft_status registry_members(struct database *database, const char *project, struct registry_member **list,

@@ -80,6 +80,13 @@ static weft_status refuse(const struct reading *reading, const char *key, const 
     return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s is not %s", key, reading->where, what);
 }
 
+static weft_status refuse_character(const struct reading *reading, const char *key, const char *text, bool lines)
+{
+    char code[TEXT_CODE_BYTES];
+    return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s contains %s, which cannot be printed", key,
+                     reading->where, text_unprintable_code(text, lines, code));
+}
+
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
 static weft_status read_text(const struct reading *reading, const struct field *field, const cJSON *item, char *to)
@@ -92,7 +99,7 @@ static weft_status read_text(const struct reading *reading, const struct field *
         return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s has %zu bytes; %zu are the most", field->key,
                          reading->where, length, field->size - 1);
     if (field->kind == KIND_LINE && !text_is_printable(text, false))
-        return refuse(reading, field->key, "one line of printable UTF-8");
+        return refuse_character(reading, field->key, text, false);
     if (field->kind == KIND_DIGITS && length &&
         ((length != 64 && length != (size_t)field->most) || strspn(text, "0123456789abcdef") != length))
         return refuse(reading, field->key,
@@ -141,8 +148,10 @@ static weft_status check_words(struct reading *reading, const char *key, const c
     {
         if (!cJSON_IsString(word))
             return refuse(reading, key, "made of strings only");
-        if (!text_is_printable(word->valuestring, true) || (word->string && !text_is_printable(word->string, false)))
-            return refuse(reading, key, "made of printable UTF-8 only");
+        if (!text_is_printable(word->valuestring, true))
+            return refuse_character(reading, key, word->valuestring, true);
+        if (word->string && !text_is_printable(word->string, false))
+            return refuse_character(reading, key, word->string, false);
         reading->bytes += strlen(word->valuestring) + 1 + (word->string ? strlen(word->string) + 1 : 0);
         if (++*count > RUN_WORDS_MOST)
             return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s has more than %d entries", key,

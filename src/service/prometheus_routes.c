@@ -286,8 +286,16 @@ static void gather(struct keeper *keeper, void *context)
         release(scrape); /* the server is stopping, and frees the request */
 }
 
+/* They tell of all projects and hosts. */
 static void show_metrics(struct route_call *call)
 {
+    if (service_viewer(call)) {
+        http_fail(
+            call->request, 403,
+            "only an administrator's token reads /metrics; for a monitoring system, one that changes nothing will "
+            "do: 'weft token make --administrator --most viewer'");
+        return;
+    }
     struct scrape *scrape = calloc(1, sizeof *scrape);
     if (scrape)
         *scrape = (struct scrape){.service = service_of(call), .request = call->request};
@@ -302,7 +310,8 @@ static const struct route routes[] = {
      .path = "/metrics",
      .operation = "scrapeMetrics",
      .tag = "server",
-     .summary = "The control plane, its cluster and its machine, as Prometheus reads them.",
+     .summary = "The control plane, its cluster and its machine, as Prometheus reads them: to administrators, and to "
+                "their tokens of at most viewer.",
      .permission = ROUTE_USER,
      .produces = "text/plain",
      .handler = show_metrics},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users, their tokens, and the audit log. */
+#include "base/text.h"
 #include "platform/registry_projects.h"
 #include "service/accounts.h"
 #include "service/run_json.h"
@@ -19,7 +20,8 @@ static void list_users(struct route_call *call)
     size_t count = 0;
     struct json_writer writer;
     struct error error = {0};
-    weft_status status = registry_users(service_of(call)->reader, &users, &count, &error);
+    const char *viewer = service_viewer(call);
+    weft_status status = registry_users(service_of(call)->reader, viewer, call->who.project, &users, &count, &error);
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "users");
@@ -28,7 +30,8 @@ static void list_users(struct route_call *call)
         json_put_text(&writer, "user", users[i].user);
         json_put_bool(&writer, "administrator", users[i].admin);
         json_put_bool(&writer, "disabled", users[i].disabled);
-        json_put_text(&writer, "account", users[i].account);
+        const bool shown = !viewer || strcmp(viewer, users[i].user) == 0;
+        json_put_text(&writer, "account", shown ? users[i].account : "");
         json_put_time(&writer, "created", users[i].created);
         json_close(&writer);
     }
@@ -177,6 +180,7 @@ static bool read_token(struct route_call *call, struct token_record *wanted)
 {
     const char *user = call->who.user, *project = call->who.project, *most = "manager", *note = "";
     int64_t days = 0;
+    char code[TEXT_CODE_BYTES];
     struct registry_user found;
     struct error error = {0};
     json_get_text(call->body, "user", "", &user, NULL);
@@ -185,6 +189,11 @@ static bool read_token(struct route_call *call, struct token_record *wanted)
     json_get_text(call->body, "note", "", &note, NULL);
     json_get_bool(call->body, "administrator", "", &wanted->administrator, NULL);
     json_get_integer(call->body, "days", "", 1, 3660, &days, NULL);
+    if (!text_is_printable(note, false)) {
+        http_fail(call->request, 400, "the token's note contains %s, which cannot be printed",
+                  text_unprintable_code(note, false, code));
+        return false;
+    }
     if (strcmp(user, call->who.user) != 0 && !identity_administers(&call->who)) {
         http_fail(call->request, 403, "only an administrator makes tokens for others");
         return false;
@@ -324,7 +333,7 @@ static const struct route routes[] = {
      .path = "/api/v1/users",
      .operation = "listUsers",
      .tag = "users",
-     .summary = "All users, by name.",
+     .summary = "Users by name: to administrators all, to others themselves and the members of their projects.",
      .permission = ROUTE_USER,
      .response = "Users",
      .handler = list_users},

@@ -82,7 +82,7 @@ static void lists(void **state)
     struct registry_project *projects;
     struct registry_member *members;
     size_t count;
-    assert_int_equal(registry_users(database, &users, &count, NULL), WEFT_OK);
+    assert_int_equal(registry_users(database, NULL, "", &users, &count, NULL), WEFT_OK);
     assert_int_equal(count, 5);
     assert_true(strcmp(users[0].user, "ada") == 0 && !users[0].admin && users[4].admin);
     free(users);

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -119,6 +120,33 @@ static void what_others_wrote_becomes_printable(void **state)
     assert_false(text_is_printable("a\033[2J\n", true));
 }
 
+static void characters_that_reorder_or_hide_text_are_replaced(void **state)
+{
+    static const struct {
+        const char *character, *code;
+        bool joins;
+    } cases[] = {
+        {"\xe2\x80\xae", "U+202E", false},      {"\xe2\x80\xaa", "U+202A", false}, {"\xe2\x81\xa6", "U+2066", false},
+        {"\xe2\x81\xaf", "U+206F", false},      {"\xe2\x80\x8b", "U+200B", false}, {"\xe2\x80\x8f", "U+200F", false},
+        {"\xef\xbb\xbf", "U+FEFF", false},      {"\xd8\x9c", "U+061C", false},     {"\xe2\x80\xa8", "U+2028", false},
+        {"\xe2\x80\xa9", "U+2029", false},      {"\xc2\x85", "U+0085", false},     {"\177", "U+007F", false},
+        {"\xf3\xa0\x81\x81", "U+E0041", false}, {"\xff", "byte 0xFF", false},      {"\xe2\x80\x8c", "U+200C", true},
+        {"\xe2\x80\x8d", "U+200D", true},
+    };
+    char text[64], code[TEXT_CODE_BYTES];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(text, sizeof text, "a%sb", cases[i].character);
+        assert_false(text_is_printable(text, false));
+        assert_string_equal(text_unprintable_code(text, false, code), cases[i].code);
+        assert_int_equal(text_is_printable(text, true), cases[i].joins);
+        assert_int_equal(strchr(text_printable(text), '?') != NULL, !cases[i].joins);
+        assert_non_null(strchr(text_printable_name(text), '?'));
+        assert_true(text_is_printable(text, false));
+    }
+    assert_string_equal(text_unprintable_code("plain \xe2\x82\xac", false, code), "");
+    assert_string_equal(text_unprintable_code("a\tb", true, code), "");
+}
+
 static void names_are_in_the_order_of_their_numbers(void **state)
 {
     static const char *const ordered[] = {"",
@@ -163,6 +191,7 @@ int main(void)
         cmocka_unit_test(durations_with_units),
         cmocka_unit_test(the_nearest_name),
         cmocka_unit_test(what_others_wrote_becomes_printable),
+        cmocka_unit_test(characters_that_reorder_or_hide_text_are_replaced),
         cmocka_unit_test(names_are_in_the_order_of_their_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
