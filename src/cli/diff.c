@@ -9,6 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define METRICS_MOST "2000" /* of a run that are compared */
+
 static struct {
     bool json;
 } chosen;
@@ -48,6 +50,7 @@ static weft_status read_side(struct platform *platform, const char *word, struct
     platform_path_begin(&path, "runs");
     platform_path_number(&path, side->run);
     platform_path_part(&path, "metrics");
+    platform_path_query(&path, "most", METRICS_MOST);
     side->metrics = get_if_there(platform, &path);
     side->compared = (struct run_compared){
         .run = side->object, .entries = field(side->snapshot, "entries"), .metrics = field(side->metrics, "metrics")};
@@ -90,6 +93,8 @@ static weft_status compare(const struct side *left, const struct side *right, FI
         return status;
     for (size_t i = 0; chosen.json && i < differences.count; i++)
         print_json(&differences.list[i], output);
+    if (!chosen.json && (field_true(left->metrics, "more") || field_true(right->metrics, "more")))
+        fprintf(output, "only the first " METRICS_MOST " metrics of each run are compared\n");
     if (!chosen.json && differences.count == 0)
         fprintf(output, "runs %" PRId64 " and %" PRId64 " do not differ\n", left->run, right->run);
     if (!chosen.json && differences.count > 0) {

@@ -29,6 +29,7 @@
 static struct {
     int64_t rank, attempt;
     const char *svg;
+    const char *search, *after;
     bool times, csv, json, log;
 } chosen;
 
@@ -36,6 +37,8 @@ static const struct cli_option options[] = {
     CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 4294967295.0, "only this rank", .default_text = "all"),
     CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1e15, "only this attempt",
                 .default_text = "all; each step from the newest attempt that has it"),
+    CLI_TEXT("search", 0, "TEXT", &chosen.search, NULL, "list only metrics whose names contain TEXT"),
+    CLI_TEXT("after", 0, "NAME", &chosen.after, NULL, "list only metrics after NAME, the last of the page before"),
     CLI_FLAG("times", 't', &chosen.times, "draw over time instead of steps; machine metrics are always over time"),
     CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "draw the curves to FILE as SVG; -: standard output"),
     CLI_FLAG("log", 'l', &chosen.log, "with --svg: logarithmic axis"),
@@ -149,7 +152,10 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
     struct table table;
     bool spread = false;
     if (!cJSON_GetArraySize(metrics)) {
-        fprintf(output, "run %" PRId64 " has no metrics yet\n", run);
+        fprintf(output, "run %" PRId64 " has no metrics%s\n", run,
+                chosen.after    ? " after that one"
+                : chosen.search ? " whose names contain that"
+                                : " yet");
         return WEFT_OK;
     }
     cJSON_ArrayForEach(metric, metrics) spread = spread || is_of_several(metric);
@@ -160,6 +166,11 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
     cJSON_ArrayForEach(metric, metrics) put_metric(&table, metric, spread);
     weft_status status = table_print(&table, output, error);
     table_end(&table);
+    if (status == WEFT_OK && field_true(reply, "more"))
+        fprintf(output,
+                "\n%d of %.0f metrics are shown: --search TEXT narrows the list, '--after %s' shows the next ones\n",
+                cJSON_GetArraySize(metrics), number(reply, "matching"),
+                field_text(cJSON_GetArrayItem(metrics, cJSON_GetArraySize(metrics) - 1), "name"));
     if (status == WEFT_OK && isfinite(joules))
         fprintf(output, "\nenergy: %s\n", metric_energy_text(joules, energy));
     return status;
@@ -169,7 +180,10 @@ static weft_status list(struct client *client, int64_t run, FILE *output, struct
 {
     char path[PATH_BYTES];
     struct client_reply reply;
-    snprintf(path, sizeof path, "/api/v1/runs/%" PRId64 "/metrics", run);
+    snprintf(path, sizeof path, "/api/v1/runs/%" PRId64 "/metrics?most=1000", run);
+    if ((chosen.search && !(add(path, "&search=", 0) && client_path_add(path, sizeof path, chosen.search))) ||
+        (chosen.after && !(add(path, "&after=", 0) && client_path_add(path, sizeof path, chosen.after))))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a metric's name has 200 bytes at most");
     weft_status status = client_ask(client, &(struct client_request){.method = "GET", .path = path}, &reply, error);
     if (status != WEFT_OK)
         return status;

@@ -83,8 +83,9 @@ static weft_status refuse(const struct reading *reading, const char *key, const 
 static weft_status refuse_character(const struct reading *reading, const char *key, const char *text, bool lines)
 {
     char code[TEXT_CODE_BYTES];
-    return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s contains %s, which cannot be printed", key,
-                     reading->where, text_unprintable_code(text, lines, code));
+    return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s contains %s; it must be %s", key, reading->where,
+                     text_unprintable_code(text, lines, code),
+                     lines ? "printable UTF-8" : "one line of printable UTF-8");
 }
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */

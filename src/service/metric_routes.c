@@ -11,8 +11,11 @@
 #include "service/service_state.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define PREFIXES_MOST 500 /* of the answer */
 
 /* Times are milliseconds here, microseconds in the store. */
 static int64_t milliseconds_of(int64_t time)
@@ -65,10 +68,118 @@ static weft_status put_name(struct json_writer *answer, struct metric_store *sto
     return WEFT_OK;
 }
 
+/* Which of the names are asked for. */
+struct choice {
+    const char *search, *prefix, *after; /* NULL: any */
+    size_t most;
+};
+
+static const char *text_given(const struct route_call *call, const char *name)
+{
+    const struct route_value *value = route_value(call, name);
+    return value->given ? value->text : NULL;
+}
+
+/* The bytes of a name before its first slash. */
+static size_t prefix_of(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return slash ? (size_t)(slash - name) : 0;
+}
+
+static bool is_sought(const struct choice *choice, const char *name)
+{
+    return !choice->search || strcasestr(name, choice->search);
+}
+
+static bool is_chosen(const struct choice *choice, const char *name)
+{
+    const size_t prefix = prefix_of(name);
+    return is_sought(choice, name) &&
+           (!choice->prefix || (strlen(choice->prefix) == prefix && memcmp(choice->prefix, name, prefix) == 0));
+}
+
+/* The prefixes of the names that are sought, with how many names each has. Names come in the order of the alphabet, and
+ * so do prefixes, but for the empty one, whose names are among the others. */
+static void put_prefixes(struct json_writer *answer, const struct metric_name *names, size_t count,
+                         const struct choice *choice)
+{
+    int64_t without = 0, members = 0, shown = 0, left_out = 0;
+    const char *last = NULL;
+    char prefix[METRIC_NAME_MOST + 1];
+    json_open_array(answer, "prefixes");
+    for (size_t i = 0; i <= count; i++) {
+        const char *name = i < count ? names[i].name : NULL;
+        if (name && !is_sought(choice, name))
+            continue;
+        const size_t length = name ? prefix_of(name) : 0;
+        if (name && length == 0) {
+            without++;
+            continue;
+        }
+        if (last && name && prefix_of(last) == length && memcmp(last, name, length) == 0) {
+            members++;
+            continue;
+        }
+        if (last && shown < PREFIXES_MOST) {
+            snprintf(prefix, sizeof prefix, "%.*s", (int)prefix_of(last), last);
+            json_open_object(answer, NULL);
+            json_put_text(answer, "prefix", prefix);
+            json_put_integer(answer, "metrics", members);
+            json_close(answer);
+            shown++;
+        } else if (last) {
+            left_out++;
+        }
+        last = name;
+        members = 1;
+    }
+    if (without) {
+        json_open_object(answer, NULL);
+        json_put_text(answer, "prefix", "");
+        json_put_integer(answer, "metrics", without);
+        json_close(answer);
+    }
+    json_close(answer);
+    json_put_integer(answer, "prefixes_left_out", left_out);
+}
+
+/* A page of the names that are chosen, and how many there are. */
+static weft_status put_page(struct json_writer *answer, struct metric_store *store, int64_t run,
+                            const struct metric_name *names, size_t count, const struct choice *choice,
+                            struct error *error)
+{
+    weft_status status = WEFT_OK;
+    size_t matching = 0, shown = 0;
+    bool more = false;
+    json_open_array(answer, "metrics");
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        if (!is_chosen(choice, names[i].name))
+            continue;
+        matching++;
+        if (choice->after && strcmp(names[i].name, choice->after) <= 0)
+            continue;
+        if (shown < choice->most)
+            status = put_name(answer, store, run, &names[i], error);
+        else
+            more = true;
+        shown += shown < choice->most;
+    }
+    json_close(answer);
+    json_put_integer(answer, "matching", (int64_t)matching);
+    json_put_integer(answer, "total", (int64_t)count);
+    json_put_bool(answer, "more", more);
+    return status;
+}
+
 static weft_status tell_names(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
     const int64_t run = route_value(call, "run")->integer;
+    const char *prefix = text_given(call, "prefix");
+    const struct choice choice = {text_given(call, "search"), prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
+                                  text_given(call, "after"),
+                                  (size_t)route_value(call, "most")->integer};
     struct metric_store *store = keeper_metrics(keeper);
     struct metric_name *names = NULL;
     size_t count = 0;
@@ -76,10 +187,10 @@ static weft_status tell_names(struct keeper *keeper, struct route_call *call, st
     bool known = false;
     weft_status status = metric_names(store, run, &names, &count, error);
     json_open_object(answer, NULL);
-    json_open_array(answer, "metrics");
-    for (size_t i = 0; i < count && status == WEFT_OK; i++)
-        status = put_name(answer, store, run, &names[i], error);
-    json_close(answer);
+    if (status == WEFT_OK)
+        status = put_page(answer, store, run, names, count, &choice, error);
+    if (status == WEFT_OK)
+        put_prefixes(answer, names, count, &choice);
     if (status == WEFT_OK)
         status = run_metrics_energy(store, run, &joules, &known, error);
     json_put_number(answer, "energy", known ? joules : NAN);
@@ -200,7 +311,17 @@ static void draw_metric(struct route_call *call)
                           .meaning = what " of the axis: a step, or milliseconds since 1970."}
 
 static const char *const axes[] = {"steps", "times", NULL}, *const formats[] = {"csv", "json", NULL};
-static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+static const struct route_parameter list_parameters[] = {
+    SERVICE_RUN_PARAMETER,
+    {.name = "search", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
+     .meaning = "Only names that contain this, in small or capital letters."},
+    {.name = "prefix", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
+     .meaning = "Only names with this before their first slash; '/': only names without one."},
+    {.name = "after", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
+     .meaning = "Only names after this one: the last of the page before."},
+    {.name = "most", .type = ROUTE_INTEGER, .least = 1, .most = 2000, .fallback = "500",
+     .meaning = "How many names at most; 'more' says whether there are others."},
+    {0}};
 static const struct route_parameter curve_parameters[] = {
     SERVICE_RUN_PARAMETER, NAME, RANK, ATTEMPT,
     {.name = "axis", .type = ROUTE_CHOICE, .choices = axes, .fallback = "steps", .meaning = "What it is drawn over."},
@@ -218,9 +339,9 @@ static const struct route routes[] = {
      .path = "/api/v1/runs/{run}/metrics",
      .operation = "listMetrics",
      .tag = "metrics",
-     .summary = "What a run has reported and used: its metrics with their newest values, and its energy.",
+     .summary = "What a run has reported and used: its metrics with their newest values, by name, and its energy.",
      .permission = ROUTE_VIEWER,
-     .parameters = run_parameters,
+     .parameters = list_parameters,
      .project_of = service_project_of_run,
      .response = "Metrics",
      .handler = list_metrics},
@@ -264,6 +385,13 @@ static const struct schema schemas[] = {
                     "value": {"$ref": "#/components/schemas/MetricValue"},
                     "lowest": {"$ref": "#/components/schemas/MetricValue"}, "highest": {"$ref": "#/components/schemas/MetricValue"},
                     "ranks": {"type": "integer", "description": "That it is of; one that was silent for a minute is not waited for."}}}}}},
+        "matching": {"type": "integer", "description": "Names that the parameters choose, on all pages."},
+        "total": {"type": "integer", "description": "Names that the run has."},
+        "more": {"type": "boolean", "description": "There are more after the last of this page."},
+        "prefixes": {"type": "array", "description": "Of all names that contain what was searched for.", "items": {"type": "object", "properties": {
+            "prefix": {"type": "string", "description": "What stands before the first slash; empty: there is none."},
+            "metrics": {"type": "integer"}}}},
+        "prefixes_left_out": {"type": "integer", "description": "Prefixes beyond the first 500."},
         "energy": {"type": "number", "nullable": true,
                    "description": "Joules that its GPUs, and its part of the processors, have taken so far."}}})},
     {"Curve", SCHEMA({"type": "object", "required": ["x", "mean", "lowest", "highest"], "properties": {

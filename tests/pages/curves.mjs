@@ -81,3 +81,32 @@ export async function numbersOfCurves(page, platform, known) {
     await page.locator("[data-metric='lost']").getByText("No value is finite.").waitFor();
     await platform.ask("POST", `/runs/${run}/stop`);
 }
+
+const plenty = `import json, time
+for step in range(2):
+    for at in range(0, 3000, 200):
+        print(json.dumps({"step": step, **{f"layer{i // 1000}/unit{i:05d}": i for i in range(at, at + 200)}}), flush=True)
+    print(json.dumps({"step": step, "train/loss": 1 / (step + 1), "__proto__": 5, "__proto__/x": 2, "constructor/y": 3}), flush=True)
+time.sleep(600)`;
+
+/** A run of thousands of metrics has groups that open; names that objects of the language have are names as others. */
+export async function manyMetrics(page, platform) {
+    const run = await platform.submit("speech", { name: "many", command: ["python3", "-c", plenty] });
+    for (let total = 0; total < 3004; ) ({ total } = await platform.get(`/runs/${run}/metrics?most=1`));
+    await page.goto(`${platform.address}/run.html?run=${run}`);
+    await page.locator("[data-metric='train/loss'] canvas").waitFor();
+    assert.ok((await page.locator(".curve").count()) < 100, "the other groups are closed");
+    await page.getByRole("button", { name: "layer1 1,000 curves" }).click();
+    await page.locator("[data-metric='layer1/unit01000']").waitFor();
+    const more = page.locator("[data-prefix='layer1']").getByRole("button", { name: /^30 of 1,000 curves are shown/ });
+    await more.click();
+    await page.locator("[data-metric='layer1/unit01059']").waitFor();
+    await page.getByRole("button", { name: "Metrics 1 curve" }).click();
+    await page.locator("[data-metric='__proto__'] h3").getByText("__proto__", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "__proto__ 1 curve" }).click();
+    await page.locator("[data-metric='__proto__/x']").waitFor();
+    await page.getByLabel("Find a metric").fill("unit02999");
+    await page.getByText("1 of 3,0", { exact: false }).waitFor();
+    await page.locator("[data-metric='layer2/unit02999']").waitFor();
+    await platform.ask("POST", `/runs/${run}/stop`);
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
-import { marksAreWhole, numbersOfCurves } from "./curves.mjs";
+import { manyMetrics, marksAreWhole, numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
 import { cancelledRun, curvesSay, failedRun, forkDiffers, liveLogs, narrowParts, noRun, pausingRun, progressOfRun, savedLog } from "./run.mjs";
@@ -456,6 +456,7 @@ async function main() {
         await perform("live logs", () => liveLogs(page, platform));
         await perform("curves say", () => curvesSay(page, platform, known));
         await perform("numbers of curves", () => numbersOfCurves(page, platform, known));
+        await perform("many metrics", () => manyMetrics(page, platform));
         await perform("marks of curves", () => marksAreWhole(page, platform, known));
         await perform("a failed run", () => failedRun(page, platform));
         await perform("progress of a run", () => progressOfRun(page, platform));

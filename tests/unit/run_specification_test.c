@@ -78,7 +78,7 @@ static void hostile_input_is_refused(void **state)
         {"{\"project\":\"p\",\"command\":\"true\"}", "an array of strings"},
         {"{\"project\":\"p\",\"command\":[\"true\",1]}", "strings only"},
         {"{\"project\":\"p\",\"command\":[\"a\\u0000b\"]}", "NUL"},
-        {"{\"project\":\"p\",\"command\":[\"\xc0\xaf\"]}", "byte 0xC0, which cannot be printed"},
+        {"{\"project\":\"p\",\"command\":[\"\xc0\xaf\"]}", "byte 0xC0; it must be printable"},
         {"{\"project\":\"p\",\"command\":[\"c\"],\"name\":\"a\xe2\x80\xae"
          "b\"}",
          "'name' in the request contains U+202E"},

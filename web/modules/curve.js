@@ -31,6 +31,11 @@ function valueAt(values, place, lines) {
     return values[at];
 }
 
+/** A name in words: "gradient_norm" is "gradient norm"; a name that begins or ends with such a sign stays as it is. */
+export function readable(name) {
+    return name.replaceAll(/(?<=[^_/])[_/](?=[^_/])/g, " ");
+}
+
 /** The options that all plots of these pages share; `time`: x is milliseconds since 1970. */
 export function plotOptions(box, time, more) {
     return {
@@ -112,7 +117,7 @@ export class Curve {
             make(
                 "div.title",
                 {},
-                make("h3.cut", { title: metric.name }, short.replaceAll(/[_/]/g, " ")),
+                make("h3.cut", { title: metric.name }, readable(short)),
                 this.old,
                 this.read,
                 make("div.tools", {}, this.ranksTool, this.pointsTool(metric), this.largerTool),

@@ -6,6 +6,7 @@ import { Curve } from "./curve.js";
 import { atMostEvery, fill, make, onColours, whenQuiet } from "./dom.js";
 import { clock, energy, several, whole } from "./format.js";
 import * as live from "./live.js";
+import { ManyCurves, rank } from "./many-curves.js";
 import { isFinal } from "./states.js";
 
 const example = 'print(json.dumps({"step": step, "train/loss": loss}), flush=True)';
@@ -31,6 +32,11 @@ export function curvesPanel(run, now) {
     });
     let words = "";
     let listed = [];
+    let many = null; // for a run of more metrics than one answer has
+    const curveOf = (metric) => {
+        if (!curves.has(metric.name)) curves.set(metric.name, new Curve(run, metric, options));
+        return curves.get(metric.name);
+    };
 
     const renew = () => curves.forEach((curve) => curve.renew());
     const redraw = () => curves.forEach((curve) => curve.answer && curve.draw());
@@ -50,7 +56,13 @@ export function curvesPanel(run, now) {
             const answer = await get(`/runs/${run}/metrics`);
             listed = answer.metrics;
             fill(used, Number.isFinite(answer.energy) && `${energy(answer.energy)} used`);
-            arrange();
+            if (answer.more && !many) {
+                many = new ManyCurves(run, curveOf);
+                if (controls.hidden) buildControls();
+                fill(groups, many.element);
+            }
+            if (many) await many.refresh(words);
+            else arrange();
         } catch (error) {
             if (curves.size === 0) fill(groups, make("div.card", {}, wrongPlace(error)));
         }
@@ -78,7 +90,8 @@ export function curvesPanel(run, now) {
                 "",
                 whenQuiet(100, (text) => {
                     words = text.toLowerCase();
-                    arrange();
+                    if (many) many.refresh(words);
+                    else arrange();
                 }),
             ),
             choice(
@@ -162,10 +175,7 @@ export function curvesPanel(run, now) {
                     make(
                         "div.curves",
                         {},
-                        named.get(group).map((metric) => {
-                            if (!curves.has(metric.name)) curves.set(metric.name, new Curve(run, metric, options));
-                            return curves.get(metric.name).element;
-                        }),
+                        named.get(group).map((metric) => curveOf(metric).element),
                     ),
                 ),
             ),
@@ -174,7 +184,8 @@ export function curvesPanel(run, now) {
     }
 
     const refresh = atMostEvery(2000, async () => {
-        await list();
+        if (many) await many.refresh(words);
+        else await list();
         curves.forEach((curve) => (options.range === null || curve.failed) && curve.renew());
     });
     live.on("metrics", (event) => event.run === run && panel.isConnected && refresh());
@@ -210,11 +221,6 @@ function keep({ axis, logarithmic, smoothing }) {
 /* The machine's have long names, and are one group. */
 function groupOf(metric) {
     return metric.name.startsWith("system/") ? "system" : metric.group;
-}
-
-/* What is trained comes first, the machine last. */
-function rank(group) {
-    return { train: 0, "": 1, validation: 2, system: 9 }[group.split("/")[0]] ?? 5;
 }
 
 function nothing(run) {

@@ -90,8 +90,8 @@ async function show() {
 /* What is seen first: of a run that failed before it reported anything, what it printed. */
 async function firstPart() {
     if (run.state !== "failed" || run.discarded) return "curves";
-    const { metrics } = await get(`/runs/${number}/metrics`).catch(() => ({ metrics: [] }));
-    return metrics.some(({ name }) => !name.startsWith("system/")) ? "curves" : "logs";
+    const { prefixes } = await get(`/runs/${number}/metrics`, { most: 1 }).catch(() => ({ prefixes: [] }));
+    return prefixes.some(({ prefix }) => prefix !== "system") ? "curves" : "logs";
 }
 
 function buildParts(first) {
