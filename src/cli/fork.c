@@ -32,7 +32,7 @@ static weft_status write(struct command_call *call, struct platform *platform, c
     if (status == WEFT_OK)
         status = run_child_check_steps(call, parent, step, error);
     if (status == WEFT_OK && chosen.code)
-        status = run_submit_code(platform, parent->project, true, body, error);
+        status = run_submit_code(platform, parent->project, true, &chosen.shown, body, error);
     snprintf(done, RUN_CHILD_DONE_BYTES, "a fork of run %" PRId64 ", submitted to project %s", parent->run,
              parent->project);
     return status;

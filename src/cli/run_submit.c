@@ -13,17 +13,76 @@
 #include <string.h>
 #include <unistd.h>
 
-weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot, struct json_writer *body,
-                            struct error *error)
+#define NAMED_MOST 5 /* of what was left out, of either kind */
+
+/* What was left out of one kind, `count` of them: the first few, and why. */
+static void tell_omissions(const struct snapshot_omissions *omissions, bool secret, uint64_t count, FILE *output)
+{
+    uint64_t told = 0;
+    for (size_t i = 0; i < omissions->count && told < NAMED_MOST; i++) {
+        const struct snapshot_omission *one = &omissions->list[i];
+        char path[FILE_PATH_BYTES];
+        if (one->secret != secret)
+            continue;
+        snprintf(path, sizeof path, "%s", one->path);
+        fprintf(output, "  %-24s", text_printable(path));
+        snprintf(path, sizeof path, "%s", one->why);
+        fprintf(output, "  %s\n", text_printable(path));
+        told++;
+    }
+    if (count > told)
+        fprintf(output, "  and %" PRIu64 " more, which --json names\n", count - told);
+}
+
+static void tell_code(const struct snapshot_omissions *omissions, const struct snapshot *taken, FILE *output)
+{
+    uint64_t secrets = 0, others = 0;
+    for (size_t i = 0; i < omissions->count; i++) {
+        secrets += omissions->list[i].secret;
+        others += !omissions->list[i].secret;
+    }
+    secrets = taken->secrets > secrets ? taken->secrets : secrets;
+    if (secrets)
+        fprintf(output, "left out, %" PRIu64 " that look like secrets ('!PATH' in .weftignore takes one in):\n",
+                secrets);
+    tell_omissions(omissions, true, secrets, output);
+    if (others)
+        fprintf(output, "left out, %" PRIu64 "%s as .weftignore and git's ignore files say:\n", others,
+                omissions->count == SNAPSHOT_OMISSIONS_MOST ? " or more" : "");
+    tell_omissions(omissions, false, others, output);
+    if (taken->owner_only)
+        fprintf(output, "%" PRIu64 " files that only you may read go with the run, so nobody else can fork it\n",
+                taken->owner_only);
+}
+
+static void put_omissions(cJSON *reply, const struct snapshot_omissions *omissions)
+{
+    cJSON *list = cJSON_AddArrayToObject(reply, "left_out");
+    for (size_t i = 0; list && i < omissions->count; i++) {
+        cJSON *one = cJSON_CreateObject();
+        char path[FILE_PATH_BYTES];
+        snprintf(path, sizeof path, "%s", omissions->list[i].path);
+        cJSON_AddStringToObject(one, "path", text_printable(path));
+        cJSON_AddStringToObject(one, "why", omissions->list[i].why);
+        cJSON_AddBoolToObject(one, "secret", omissions->list[i].secret);
+        cJSON_AddItemToArray(list, one);
+    }
+}
+
+weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot,
+                            struct run_submit_shown *shown, struct json_writer *body, struct error *error)
 {
     char folder[FILE_PATH_BYTES], commit[RUN_SNAPSHOT_BYTES] = "";
     struct snapshot taken = {.id = ""};
     bool changed = false;
     if (!getcwd(folder, sizeof folder))
         return error_system(error, "cannot tell which folder this is");
-    weft_status status = snapshot ? snapshot_upload(platform->client, project, folder, &taken, error) : WEFT_OK;
+    weft_status status =
+        snapshot ? snapshot_upload(platform->client, project, folder, &shown->omissions, &taken, error) : WEFT_OK;
     if (status != WEFT_OK)
         return status;
+    if (!shown->quiet && !shown->json)
+        tell_code(&shown->omissions, &taken, stderr);
     git_state_read(folder, commit, sizeof commit, &changed);
     /* All of them, since a fork begins with those of its parent. */
     json_put_text(body, "snapshot", taken.id);
@@ -98,7 +157,7 @@ static weft_status tell(struct platform *platform, int64_t run, const char *done
 }
 
 weft_status run_submit_send(struct command_call *call, struct platform *platform, const struct platform_path *path,
-                            const struct json_writer *body, const char *done, const struct run_submit_shown *shown,
+                            const struct json_writer *body, const char *done, struct run_submit_shown *shown,
                             struct error *error)
 {
     char key[CLIENT_KEY_BYTES];
@@ -111,9 +170,11 @@ weft_status run_submit_send(struct command_call *call, struct platform *platform
     if (run < 1)
         status = error_set(error, WEFT_ERROR_NETWORK, "what %s answers does not name the new run",
                            client_server(platform->client));
-    else if (shown->json)
+    else if (shown->json) {
+        if (shown->omissions.count)
+            put_omissions(reply, &shown->omissions);
         platform_print_json(reply, call->output);
-    else if (shown->quiet)
+    } else if (shown->quiet)
         fprintf(call->output, "%" PRId64 "\n", run);
     else if (shown->follow) {
         fprintf(stderr, "run %" PRId64 " is %s%s; Ctrl-C leaves it alone, 'weft stop %" PRId64 "' ends it\n", run, done,
@@ -122,6 +183,7 @@ weft_status run_submit_send(struct command_call *call, struct platform *platform
     } else
         status = tell(platform, run, done, reply, shown->enter, call->output, error);
     cJSON_Delete(reply);
+    snapshot_omissions_free(&shown->omissions);
     if (status == WEFT_OK && shown->follow)
         status = run_follow(platform, run, call->output, &call->exit_code, error);
     return status;

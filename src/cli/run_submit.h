@@ -6,13 +6,15 @@
 #include "cli/command.h"
 #include "cli/platform_client.h"
 #include "platform/run_specification.h"
+#include "platform/snapshot.h"
 
 /** How a new run is told of. */
 struct run_submit_shown {
-    bool json;   /**< the server's reply as a line of JSON */
-    bool quiet;  /**< its number alone */
-    bool follow; /**< print its output until it has ended; the exit code says how */
-    bool enter;  /**< of the caller: it is there to be entered */
+    bool json;                           /**< the server's reply as a line of JSON */
+    bool quiet;                          /**< its number alone */
+    bool follow;                         /**< print its output until it has ended; the exit code says how */
+    bool enter;                          /**< of the caller: it is there to be entered */
+    struct snapshot_omissions omissions; /**< of run_submit_code(): what its code does not have */
 };
 
 #define RUN_SUBMIT_OPTIONS(shown)                                                                                      \
@@ -21,11 +23,14 @@ struct run_submit_shown {
                  "print the run's output until it ends; exit with 0 if it succeeds, 1 if it fails, and 125 if the "    \
                  "server is unreachable for more than a minute"),                                                      \
         CLI_FLAG("quiet", 'q', &(shown).quiet, "print only the new run's number"),                                     \
-        CLI_FLAG("json", 0, &(shown).json, "print a line of JSON")
+        CLI_FLAG("json", 0, &(shown).json, "print a line of JSON; \"left_out\" lists every file left out")
 
-/** The code of the working folder: write "snapshot" (sent to the project) and what git says into the open object. */
-weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot, struct json_writer *body,
-                            struct error *error);
+/**
+ * The code of the working directory: write "snapshot" (sent to the project) and what git says into the open object.
+ * What was left out goes to standard error, or with --json, all of it, to the reply that run_submit_send() prints.
+ */
+weft_status run_submit_code(struct platform *platform, const char *project, bool snapshot,
+                            struct run_submit_shown *shown, struct json_writer *body, struct error *error);
 
 /** Write `words`, NULL at the end, as "command". */
 void run_submit_words(char *const *words, struct json_writer *body);
@@ -33,7 +38,7 @@ void run_submit_words(char *const *words, struct json_writer *body);
 /** POST the body with a key of its own, say what has become of it, and follow the run if that was asked for. `done` is
  * for the sentence: "run 13 is submitted to project vision" with "submitted to project vision". */
 weft_status run_submit_send(struct command_call *call, struct platform *platform, const struct platform_path *path,
-                            const struct json_writer *body, const char *done, const struct run_submit_shown *shown,
+                            const struct json_writer *body, const char *done, struct run_submit_shown *shown,
                             struct error *error);
 
 #endif

@@ -117,7 +117,8 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                              .project = specification->project,
                                              .snapshot = specification->snapshot,
                                              .checkpoint = specification->checkpoint,
-                                             .account = account};
+                                             .account = account,
+                                             .owner = specification->owner};
     weft_status status = run_owner_of_user(controller->config.registry, specification->owner,
                                            controller->config.own_user, account, error);
     if (status == WEFT_OK)

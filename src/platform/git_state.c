@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -82,4 +83,34 @@ void git_state_read(const char *folder, char *commit, size_t room, bool *dirty)
     }
     commit[strcspn(commit, "\n")] = '\0';
     *dirty = run_git(look, changes, sizeof changes) != 0; /* what cannot be told is not clean */
+}
+
+/* A path that git prints, made absolute; "" if it prints none. */
+static void ask_path(char *const *ask, const char *folder, char *path, size_t room)
+{
+    char printed[4096];
+    long size = run_git(ask, printed, sizeof printed);
+    *path = '\0';
+    if (size <= 1 || size >= (long)sizeof printed)
+        return;
+    printed[strcspn(printed, "\n")] = '\0';
+    bool absolute = *printed == '/';
+    if (snprintf(path, room, "%s%s%s", absolute ? "" : folder, absolute ? "" : "/", printed) >= (int)room)
+        *path = '\0';
+}
+
+void git_state_excludes(const char *folder, char *exclude, char *global, size_t room)
+{
+    char *place = (char *)folder;
+    char *own[] = {"git", "-C", place, "rev-parse", "--git-path", "info/exclude", NULL};
+    char *set[] = {"git", "-C", place, "config", "--type=path", "core.excludesFile", NULL};
+    const char *settings = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    ask_path(own, folder, exclude, room);
+    ask_path(set, folder, global, room);
+    if (*global)
+        return;
+    bool named = settings && *settings;
+    if ((!named && !(home && *home)) ||
+        snprintf(global, room, "%s%s/git/ignore", named ? settings : home, named ? "" : "/.config") >= (int)room)
+        *global = '\0';
 }

@@ -12,4 +12,11 @@
  */
 void git_state_read(const char *folder, char *commit, size_t room, bool *dirty);
 
+/**
+ * The files of patterns that git reads besides .gitignore: `exclude`, the info/exclude of the repository that `folder`
+ * is in, and `global`, the user's core.excludesFile, which need not exist. "" where git is missing or knows none. Both
+ * have `room` bytes.
+ */
+void git_state_excludes(const char *folder, char *exclude, char *global, size_t room);
+
 #endif

@@ -13,6 +13,7 @@ enum token_kind {
     TOKEN_STAR,   /* any number of letters, no slash */
     TOKEN_PARTS,  /* any number of whole parts of a path, each with the slash behind it */
     TOKEN_REST,   /* anything, at least one letter */
+    TOKEN_NEVER,  /* nothing: the pattern is wrong */
 };
 
 struct token {
@@ -31,27 +32,88 @@ struct ignore_rule {
 
 /* ---- patterns --------------------------------------------------------------------------------------------------- */
 
-/* Read "[...]" whose bracket is at `*at`; false: it has no end, or is of a kind that is not known. */
+/* The classes of a set and the function that tells their letters. */
+static bool is_blank(int letter)
+{
+    return letter == ' ' || letter == '\t';
+}
+
+/* git's own tables are those of the C locale. */
+static bool class_has(const char *name, size_t length, unsigned letter, bool *known)
+{
+    static const char *const names[] = {"alnum", "alpha", "blank", "cntrl", "digit", "graph",
+                                        "lower", "print", "punct", "space", "upper", "xdigit"};
+    size_t which = 0, count = sizeof names / sizeof *names;
+    while (which < count && (strlen(names[which]) != length || memcmp(names[which], name, length) != 0))
+        which++;
+    *known = which < count;
+    int c = (int)letter;
+    bool digit = c >= '0' && c <= '9', lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
+    bool graph = c > ' ' && c < 127;
+    const bool has[] = {digit || lower || upper,
+                        lower || upper,
+                        is_blank(c),
+                        c < ' ' || c == 127,
+                        digit,
+                        graph,
+                        lower,
+                        graph || c == ' ',
+                        graph && !digit && !lower && !upper,
+                        c == ' ' || (c >= '\t' && c <= '\r'),
+                        upper,
+                        digit || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')};
+    return *known && has[which];
+}
+
+static void set_put(struct token *token, unsigned low, unsigned high)
+{
+    for (unsigned letter = low; letter <= high; letter++)
+        token->set[letter / 8] |= (uint8_t)(1u << letter % 8);
+}
+
+/* Read "[:NAME:]" at `*at`, and go on to its ']'. 1: done; 0: it is none; -1: no such class. */
+static int read_class(const char *text, size_t size, size_t *at, struct token *token)
+{
+    size_t begin = *at + 2, end = begin;
+    bool known = false;
+    while (end < size && text[end] != ']')
+        end++;
+    if (end == size)
+        return -1;
+    if (end == begin || text[end - 1] != ':')
+        return 0;
+    for (unsigned letter = 0; letter < 256; letter++)
+        if (class_has(text + begin, end - 1 - begin, letter, &known))
+            set_put(token, letter, letter);
+    *at = end;
+    return known ? 1 : -1;
+}
+
+/* Read "[...]" whose bracket is at `*at`; false: it has no end, or a class that does not exist, and fits nothing. */
 static bool read_set(const char *text, size_t size, size_t *at, struct token *token)
 {
     size_t i = *at + 1;
     bool none = i < size && (text[i] == '!' || text[i] == '^');
     i += none;
     *token = (struct token){.kind = TOKEN_SET};
+    int before = -1; /* the letter at which a range may begin */
     for (size_t begin = i; i < size && (text[i] != ']' || i == begin); i++) {
-        if (text[i] == '[' && i + 1 < size && (text[i + 1] == ':' || text[i + 1] == '.' || text[i + 1] == '='))
-            return false;
-        if (text[i] == '\\' && ++i == size)
-            return false;
-        unsigned low = (uint8_t)text[i], high = low;
-        if (i + 2 < size && text[i + 1] == '-' && text[i + 2] != ']') {
-            i += 2;
-            if (text[i] == '\\' && ++i == size)
+        unsigned letter = (uint8_t)text[i];
+        int class = 0;
+        if (letter == '-' && before >= 0 && i + 1 < size && text[i + 1] != ']') {
+            if (text[++i] == '\\' && ++i == size)
                 return false;
-            high = (uint8_t)text[i];
+            set_put(token, (unsigned)before, (uint8_t)text[i]);
+            before = -1;
+            continue;
         }
-        for (unsigned letter = low; letter <= high; letter++)
-            token->set[letter / 8] |= (uint8_t)(1u << letter % 8);
+        if (letter == '[' && i + 1 < size && text[i + 1] == ':')
+            class = read_class(text, size, &i, token);
+        if (class < 0 || (letter == '\\' && ++i == size))
+            return false;
+        if (class == 0)
+            set_put(token, (uint8_t)text[i], (uint8_t)text[i]);
+        before = class > 0 ? -1 : (uint8_t)text[i];
     }
     if (i >= size)
         return false;
@@ -79,42 +141,43 @@ static void read_stars(const char *text, size_t size, size_t *at, struct token *
     }
 }
 
-static weft_status read_tokens(struct ignore_rule *rule, const char *text, size_t size, const char *where, size_t line,
-                               struct error *error)
+/* A pattern that is wrong fits nothing, as in git. */
+static weft_status read_tokens(struct ignore_rule *rule, const char *text, size_t size, struct error *error)
 {
     rule->tokens = calloc(size + 1, sizeof *rule->tokens);
     if (!rule->tokens)
         return error_memory(error, size * sizeof *rule->tokens, "a pattern");
     for (size_t at = 0; at < size; at++) {
         struct token *token = &rule->tokens[rule->count++];
-        if (text[at] == '*') {
+        bool good = true;
+        if (text[at] == '*')
             read_stars(text, size, &at, token);
-        } else if (text[at] == '?') {
+        else if (text[at] == '?')
             token->kind = TOKEN_ANY;
-        } else if (text[at] == '[') {
-            if (!read_set(text, size, &at, token))
-                return error_set(error, WEFT_ERROR_DATA,
-                                 "%s, line %zu: the set of letters that begins with '[' has no ']', or is a class such "
-                                 "as [:alpha:], which is not supported; write \\[ for the letter",
-                                 where, line);
-        } else {
-            if (text[at] == '\\' && ++at == size)
-                return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: nothing follows the last backslash", where,
-                                 line);
+        else if (text[at] == '[')
+            good = read_set(text, size, &at, token);
+        else if (text[at] == '\\' && ++at == size)
+            good = false;
+        else
             *token = (struct token){.kind = TOKEN_LETTER, .letter = (uint8_t)text[at]};
+        if (!good) {
+            rule->tokens[0].kind = TOKEN_NEVER;
+            rule->count = 1;
+            return WEFT_OK;
         }
     }
     return WEFT_OK;
 }
 
-/* The pattern without blanks at its end that no backslash keeps. */
+/* The pattern without spaces at its end that no backslash keeps. */
 static size_t trimmed(const char *text, size_t size)
 {
     size_t kept = 0;
     for (size_t i = 0; i < size; i++) {
-        bool escaped = text[i] == '\\' && i + 1 < size;
-        i += escaped;
-        if (escaped || (text[i] != ' ' && text[i] != '\t' && text[i] != '\r'))
+        bool escaped = text[i] == '\\';
+        if (escaped && ++i == size)
+            return size;
+        if (escaped || text[i] != ' ')
             kept = i + 1;
     }
     return kept;
@@ -124,22 +187,23 @@ static weft_status add_line(struct ignore *ignore, const char *text, size_t size
                             struct error *error)
 {
     struct ignore_rule rule = {0};
-    size = trimmed(text, size);
+    size = strnlen(text, size); /* what follows a NUL is not looked at, as in git */
     if (size == 0 || text[0] == '#')
+        return WEFT_OK;
+    size -= text[size - 1] == '\r';
+    size = trimmed(text, size);
+    if (size == 0)
         return WEFT_OK;
     if (size > IGNORE_PATTERN_MOST)
         return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: a pattern of %zu bytes; it may have %d", where, line,
                          size, IGNORE_PATTERN_MOST);
-    if (memchr(text, 0, size))
-        return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: a pattern with a NUL in it: this is no text", where,
-                         line);
     if (ignore->count == IGNORE_PATTERNS_MOST)
         return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: more than %d patterns", where, line,
                          IGNORE_PATTERNS_MOST);
     rule.again = text[0] == '!';
     text += rule.again;
     size -= rule.again;
-    rule.folders = size > 0 && text[size - 1] == '/' && !(size > 1 && text[size - 2] == '\\');
+    rule.folders = size > 0 && text[size - 1] == '/';
     size -= rule.folders;
     rule.anchored = size > 0 && memchr(text, '/', size);
     if (size > 0 && text[0] == '/') {
@@ -148,7 +212,7 @@ static weft_status add_line(struct ignore *ignore, const char *text, size_t size
     }
     if (size == 0)
         return WEFT_OK;
-    weft_status status = read_tokens(&rule, text, size, where, line, error);
+    weft_status status = read_tokens(&rule, text, size, error);
     if (status == WEFT_OK && ignore->count == ignore->room) {
         size_t room = ignore->room ? 2 * ignore->room : 16;
         struct ignore_rule *grown = realloc(ignore->rules, room * sizeof *grown);
@@ -172,7 +236,7 @@ weft_status ignore_add(struct ignore *ignore, const char *text, size_t size, con
     if (size > IGNORE_BYTES_MOST)
         return error_set(error, WEFT_ERROR_DATA, "%s has %zu bytes; it may have %zu", where, size, IGNORE_BYTES_MOST);
     size_t line = 1;
-    for (size_t at = 0; at < size; line++) {
+    for (size_t at = size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; at < size; line++) {
         const char *end = memchr(text + at, '\n', size - at);
         size_t length = end ? (size_t)(end - (text + at)) : size - at;
         weft_status status = add_line(ignore, text + at, length, where, line, error);
@@ -237,19 +301,32 @@ static bool fits(const struct ignore_rule *rule, const char *path, size_t length
     return reached[length];
 }
 
-bool ignore_has(const struct ignore *ignore, const char *path, bool folder)
+/* Whether the first and the last letter rule out that the tokens fit: most patterns fit no path. */
+static bool cannot_fit(const struct ignore_rule *rule, const char *path, size_t length)
+{
+    const struct token *first = &rule->tokens[0], *last = &rule->tokens[rule->count - 1];
+    return length == 0 || first->kind == TOKEN_NEVER ||
+           (first->kind == TOKEN_LETTER && first->letter != (uint8_t)path[0]) ||
+           (last->kind == TOKEN_LETTER && last->letter != (uint8_t)path[length - 1]);
+}
+
+enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, bool folder, size_t *which)
 {
     size_t length = strlen(path);
     if (length >= POSITIONS)
-        return false;
+        return IGNORE_UNNAMED;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (size_t i = ignore->count; i-- > 0;) {
         const struct ignore_rule *rule = &ignore->rules[i];
         if (rule->folders && !folder)
             continue;
         const char *subject = rule->anchored ? path : name;
-        if (fits(rule, subject, strlen(subject)))
-            return !rule->again;
+        size_t size = rule->anchored ? length : length - (size_t)(name - path);
+        if (cannot_fit(rule, subject, size) || !fits(rule, subject, size))
+            continue;
+        if (which)
+            *which = i;
+        return rule->again ? IGNORE_TAKEN : IGNORE_LEFT_OUT;
     }
-    return false;
+    return IGNORE_UNNAMED;
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Patterns that name files and folders to leave out, as .weftignore has them: a part of gitignore's language, with
- * git's meaning.
+ * Patterns that name files and directories to leave out, as .gitignore and .weftignore have them, with git's meaning.
  *
  *     # a comment                 lines that are empty or begin with # say nothing
  *     *.log                       a name without a slash: anywhere below
- *     /data   runs/old            with a slash at the beginning or within: from the top only
- *     build/                      a slash at the end: folders only
+ *     /data   runs/old            with a slash at the beginning or within: from the directory of the file only
+ *     build/                      a slash at the end: directories only
  *     !keep.log                   taken in again; the last pattern that fits decides
  *     ?  *  [a-z0-9]  [!a-z]      one letter, any number, one of these, none of these; never a slash
- *     ** /name   a/ ** /b   a/ **     (without the blanks) any number of folders, as a whole part of a path
- *     \# \! \* \<blank>           the letter itself; blanks at the end of a line count only so
+ *     [[:alpha:]_]                classes: alnum alpha blank cntrl digit graph lower print punct space upper xdigit
+ *     ** /name   a/ ** /b   a/ **     (without the spaces) any number of directories, as a whole part of a path
+ *     \# \! \* \<space>           the letter itself; spaces at the end of a line count only so
  *
- * What is in a folder that is left out stays out, whatever the patterns say of it. Not taken over: classes such as
- * [[:alpha:]] (DATA), and files of patterns below the top. Matching takes time in proportion to pattern times path.
- * Thread-safe; a struct belongs to one thread at a time.
+ * A pattern that is wrong, such as a set without its ']', fits nothing, as in git. What is in a directory that is left
+ * out stays out: whoever walks a tree does not look into it. Which file of patterns applies where is up to the caller
+ * (snapshot_filter.h). Matching takes time in proportion to pattern times path. Thread-safe; a struct belongs to one
+ * thread at a time.
  */
 #ifndef WEFT_PLATFORM_IGNORE_H
 #define WEFT_PLATFORM_IGNORE_H
@@ -37,15 +38,23 @@ struct ignore {
 };
 
 /**
- * Add the patterns in `size` bytes of text behind those that are there; `where` names them in sentences. Errors: DATA,
- * naming the line; MEMORY.
+ * Add the patterns in `size` bytes of text after those that are there; `where` names them in messages. Errors: DATA for
+ * more than the limits above, naming the line; MEMORY.
  */
 weft_status ignore_add(struct ignore *ignore, const char *text, size_t size, const char *where, struct error *error);
 void ignore_free(struct ignore *ignore);
 
+/** What the patterns say of a path. */
+enum ignore_answer {
+    IGNORE_UNNAMED,  /**< nothing */
+    IGNORE_LEFT_OUT, /**< the last one that fits leaves it out */
+    IGNORE_TAKEN,    /**< the last one that fits begins with '!' */
+};
+
 /**
- * Whether the patterns leave out `path`, which is relative to the top ("a/b"), without looking at the folders it is in.
+ * What the patterns say of `path`, which is relative to the directory of their file ("a/b"), without looking at the
+ * directories it is in. `*which`, if not NULL, is the pattern that decides, counted from 0.
  */
-bool ignore_has(const struct ignore *ignore, const char *path, bool folder);
+enum ignore_answer ignore_match(const struct ignore *ignore, const char *path, bool folder, size_t *which);
 
 #endif

@@ -5,6 +5,7 @@
 #include "platform/run_owner.h"
 #include "platform/run_specification.h"
 #include "platform/snapshot.h"
+#include "platform/snapshot_store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,8 @@ enum job_state { JOB_WAITS, JOB_IS_MADE, JOB_IS_DONE };
 struct job {
     struct job *next;
     int64_t run, parent;
-    char project[PLATFORM_NAME_BYTES], snapshot[RUN_SNAPSHOT_BYTES], checkpoint[RUN_CHECKPOINT_BYTES];
+    char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES], snapshot[RUN_SNAPSHOT_BYTES],
+        checkpoint[RUN_CHECKPOINT_BYTES];
     char account[REGISTRY_ACCOUNT_BYTES];
     enum job_state state;
     struct error failure; /* status WEFT_OK: it is made */
@@ -71,7 +73,7 @@ static weft_status give_name(const char *partial, const char *path, weft_status 
 static weft_status make_work(const struct run_folders *folders, const struct run_folder_order *order, const char *work,
                              struct error *error)
 {
-    char partial[FILE_PATH_BYTES], store[FILE_PATH_BYTES];
+    char partial[FILE_PATH_BYTES], store[FILE_PATH_BYTES], from[FILE_PATH_BYTES];
     if (file_is_folder(work))
         return WEFT_OK;
     if (!*order->snapshot)
@@ -81,7 +83,9 @@ static weft_status make_work(const struct run_folders *folders, const struct run
         status = file_join(store, folders->snapshots, order->project, error);
     if (status != WEFT_OK)
         return status;
-    return give_name(partial, work, snapshot_check_out(store, order->snapshot, partial, error), error);
+    if (!snapshot_store_find(from, store, order->owner, order->snapshot))
+        memcpy(from, store, sizeof from); /* checking it out says what is missing */
+    return give_name(partial, work, snapshot_check_out(from, order->snapshot, partial, error), error);
 }
 
 static weft_status make_checkpoints(const struct run_folders *folders, const struct run_folder_order *order,
@@ -167,8 +171,8 @@ static void *work(void *argument)
         if (folders->closing)
             break;
         job->state = JOB_IS_MADE;
-        struct run_folder_order order = {job->run,      job->parent,     job->project,
-                                         job->snapshot, job->checkpoint, job->account};
+        struct run_folder_order order = {job->run,        job->parent,  job->project, job->snapshot,
+                                         job->checkpoint, job->account, job->owner};
         pthread_mutex_unlock(&folders->lock);
         make(folders, &order, &job->failure);
         pthread_mutex_lock(&folders->lock);
@@ -210,6 +214,7 @@ static weft_status add_job(struct run_folders *folders, const struct run_folder_
     snprintf(job->snapshot, sizeof job->snapshot, "%s", order->snapshot);
     snprintf(job->checkpoint, sizeof job->checkpoint, "%s", order->checkpoint);
     snprintf(job->account, sizeof job->account, "%s", order->account);
+    snprintf(job->owner, sizeof job->owner, "%s", order->owner ? order->owner : "");
     weft_status status = start_thread(folders, error);
     if (status != WEFT_OK) {
         free(job);

@@ -28,6 +28,7 @@ struct run_folder_order {
     const char *snapshot;   /**< "": none, the folder is empty */
     const char *checkpoint; /**< of the parent (run_checkpoints.h); "": none */
     const char *account;    /**< whose all of it becomes (run_owner.h); "": it stays this process's */
+    const char *owner;      /**< the user who may have files that nobody else may read in the snapshot; NULL: nobody */
 };
 
 /** Both are absolute; `snapshots` may be NULL where no run has one. Errors: MEMORY, SYSTEM. */

@@ -11,10 +11,13 @@
  * of its objects are safe on disk: it is there whole or not at all. What a crash leaves behind are objects that no
  * snapshot names; the next one uses them.
  *
- * Taken are folders (empty ones too), files with their bit of being executable, and symbolic links as such: where they
- * point is never looked at. What .weftignore at the top names is left out (ignore.h), and before that these, which it
- * can take in again: .git/ .hg/ .svn/ __pycache__/. Pipes, sockets and devices are left out; so is the store itself. A
- * file that changes while it is read is read again; one that does not come to rest is an error.
+ * Taken are directories (empty ones too), files with their bit of being executable, and symbolic links as such: where
+ * they point is never looked at. What .weftignore and .gitignore name and what looks like a secret is left out
+ * (snapshot_filter.h, secret_files.h). Pipes, sockets and devices are left out; so is the store itself. A file that
+ * changes while it is read is read again; one that does not come to rest is an error.
+ *
+ * Files that nobody but their owner may read (neither group nor others have the right, or a directory below the top
+ * lets neither in) are noted as such in the list, and checked out as such.
  *
  * Thread-safe, and several processes may use one store.
  */
@@ -24,6 +27,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define SNAPSHOT_ID_BYTES     SHA256_TEXT_BYTES
@@ -41,10 +45,43 @@ struct snapshot_limits {
 struct snapshot {
     char id[SNAPSHOT_ID_BYTES]; /**< the SHA-256 of its list, in hexadecimal digits */
     uint64_t files, folders, links;
-    uint64_t bytes;     /**< of all files */
-    uint64_t new_bytes; /**< of those that the store did not have */
-    uint64_t left_out;  /**< entries that patterns have left out, each folder once */
-    uint64_t special;   /**< pipes, sockets, devices */
+    uint64_t bytes;      /**< of all files */
+    uint64_t new_bytes;  /**< of those that the store did not have */
+    uint64_t left_out;   /**< entries that were left out, each directory once; */
+    uint64_t secrets;    /**< of these, as they look like secrets */
+    uint64_t owner_only; /**< files that were taken and that only their owner may read */
+    uint64_t special;    /**< pipes, sockets, devices */
+};
+
+#define SNAPSHOT_OMISSIONS_MOST 10000
+
+/** What was left out, and why; without .git/ and the like. */
+struct snapshot_omission {
+    char *path;   /**< within the tree; a directory's ends with a slash */
+    char why[96]; /**< "AWS credentials", "src/.gitignore" */
+    bool secret;  /**< it looks like one; otherwise a pattern of the user's has named it */
+};
+
+/** The first SNAPSHOT_OMISSIONS_MOST; all zero to begin with. */
+struct snapshot_omissions {
+    struct snapshot_omission *list;
+    size_t count, room;
+};
+
+void snapshot_omissions_free(struct snapshot_omissions *omissions);
+
+struct snapshot_options {
+    const struct snapshot_limits *limits; /**< NULL: those above */
+    bool outside;                         /**< look at what git says of the tree above it and in git's settings, too */
+    /**
+     * A program has changed the tree that is not trusted: the folder must not be a link itself, and where this process
+     * is root, a file of another user than the folder's is an error (STATE): the program may have given another name
+     * to what it cannot read.
+     */
+    bool foreign;
+    bool *refused;                        /**< not NULL: a file that only its owner may read is an error (STATE), and
+                                               this becomes true */
+    struct snapshot_omissions *omissions; /**< to which is added what was left out; NULL: nobody asks */
 };
 
 /**
@@ -55,13 +92,9 @@ struct snapshot {
 weft_status snapshot_take(const char *store, const char *folder, const struct snapshot_limits *limits,
                           struct snapshot *snapshot, struct error *error);
 
-/**
- * The same of a folder that a program has changed which is not trusted: it must not be a link itself, and where this
- * process is root, a file of another user than the folder's is an error (STATE): the program may have given another
- * name to what it cannot read.
- */
-weft_status snapshot_take_foreign(const char *store, const char *folder, struct snapshot *snapshot,
-                                  struct error *error);
+/** The same, as `options` say. */
+weft_status snapshot_take_with(const char *store, const char *folder, const struct snapshot_options *options,
+                               struct snapshot *snapshot, struct error *error);
 
 /**
  * Make the folder `target`, which must not exist yet or be empty, with what the snapshot `id` holds. Files are copies

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "platform/snapshot.h"
 #include "platform/snapshot_list.h"
+#include "platform/snapshot_receive.h"
 #include "platform/snapshot_store.h"
 
 #include <errno.h>
@@ -34,7 +35,8 @@ static weft_status check_out_file(const char *store, const struct snapshot_entry
     int from = open(object, O_RDONLY | O_CLOEXEC);
     if (from < 0)
         return error_system(error, "cannot open '%s', which a snapshot needs", object);
-    int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, entry->kind == 'x' ? 0777 : 0666);
+    mode_t mode = (snapshot_entry_is_program(entry) ? 0777 : 0666) & (snapshot_entry_is_private(entry) ? 0700 : 0777);
+    int to = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (to < 0) {
         error_system(error, "cannot create '%s'", path);
         close(from);
@@ -85,7 +87,7 @@ static weft_status check_out_entries(const char *store, struct snapshot_list *li
             return error_system(error, "cannot make the folder '%s'", path);
         if (entry.kind == 'l' && symlink(entry.target, path) != 0)
             return error_system(error, "cannot make the link '%s'", path);
-        if (entry.kind == 'f' || entry.kind == 'x')
+        if (snapshot_entry_is_file(&entry))
             status = check_out_file(store, &entry, path, piece, error);
         if (status != WEFT_OK)
             return status;
@@ -106,6 +108,44 @@ weft_status snapshot_list_path(char path[FILE_PATH_BYTES], const char *store, co
                          id);
     snprintf(inner, sizeof inner, "snapshots/%s", id);
     return file_join(path, store, inner, error);
+}
+
+weft_status snapshot_list_write(const char *path, const void *list, size_t size, struct error *error)
+{
+    weft_status status = file_write(path, list, size, error);
+    if (status == WEFT_OK && chmod(path, 0600) != 0)
+        status = error_system(error, "cannot close '%s' to others", path);
+    return status;
+}
+
+weft_status snapshot_store_private(char path[FILE_PATH_BYTES], const char *store, const char *owner,
+                                   struct error *error)
+{
+    char inner[FILE_PATH_BYTES];
+    weft_status status = file_join(inner, "private", owner, error);
+    return status == WEFT_OK ? file_join(path, store, inner, error) : status;
+}
+
+weft_status snapshot_store_make_private(char path[FILE_PATH_BYTES], const char *store, const char *owner,
+                                        struct error *error)
+{
+    weft_status status = snapshot_store_make(store, error);
+    if (status == WEFT_OK)
+        status = file_join(path, store, "private", error);
+    if (status == WEFT_OK && mkdir(path, 0700) != 0 && errno != EEXIST)
+        status = error_system(error, "cannot make the directory '%s'", path);
+    if (status == WEFT_OK)
+        status = snapshot_store_private(path, store, owner, error);
+    return status == WEFT_OK ? snapshot_store_make(path, error) : status;
+}
+
+bool snapshot_store_find(char path[FILE_PATH_BYTES], const char *store, const char *owner, const char *id)
+{
+    if (snapshot_is_there(store, id)) {
+        memcpy(path, store, strlen(store) + 1);
+        return true;
+    }
+    return *owner && snapshot_store_private(path, store, owner, NULL) == WEFT_OK && snapshot_is_there(path, id);
 }
 
 weft_status snapshot_list_load(const char *store, const char *id, char path[FILE_PATH_BYTES], char **text, size_t *size,

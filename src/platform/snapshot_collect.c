@@ -55,7 +55,7 @@ static weft_status need(struct collecting *collecting, const char *id, struct er
     while (status == WEFT_OK && found) {
         uint8_t hash[SHA256_BYTES];
         status = snapshot_list_next(&list, &entry, &found, error);
-        if (status == WEFT_OK && found && (entry.kind == 'f' || entry.kind == 'x') && sha256_parse(entry.hash, hash))
+        if (status == WEFT_OK && found && snapshot_entry_is_file(&entry) && sha256_parse(entry.hash, hash))
             buffer_put(&collecting->needed, hash, sizeof hash);
     }
     free(text);

@@ -19,7 +19,7 @@ void snapshot_list_put(struct buffer *buffer, const struct snapshot_entry *entry
 {
     char line[128];
     int length = 0;
-    if (entry->kind == 'f' || entry->kind == 'x')
+    if (snapshot_entry_is_file(entry))
         length = snprintf(line, sizeof line, "%c %s %" PRIu64 " ", entry->kind, entry->hash, entry->size);
     else
         length = snprintf(line, sizeof line, "%c ", entry->kind);
@@ -124,10 +124,10 @@ weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry
     size_t begin = list->at;
     const char *text = list->bytes + begin;
     read.kind = text[0];
-    if (!strchr("dfxl", read.kind) || !read.kind || list->size - begin < 2 || text[1] != ' ')
+    if (!strchr("dfxpql", read.kind) || !read.kind || list->size - begin < 2 || text[1] != ' ')
         return refuse(list, "an entry of no known kind", error);
     list->at += 2;
-    if ((read.kind == 'f' || read.kind == 'x') && !take_content(list, &read))
+    if (snapshot_entry_is_file(&read) && !take_content(list, &read))
         return refuse(list, "a file without hash and size", error);
     if (read.kind == 'l' && (!(read.target = take_text(list)) || !*read.target || strlen(read.target) > PATH_MOST))
         return refuse(list, "a link that points nowhere", error);
@@ -144,4 +144,26 @@ weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry
     *entry = read;
     *found = true;
     return WEFT_OK;
+}
+
+#define NAMED_MOST 3
+
+weft_status snapshot_list_private(const char *bytes, size_t size, const char *where, uint64_t *count, char *names,
+                                  size_t room, struct error *error)
+{
+    struct snapshot_list list;
+    struct snapshot_entry entry;
+    bool found = true;
+    size_t used = 0;
+    uint64_t seen = 0;
+    *names = '\0';
+    weft_status status = snapshot_list_open(&list, bytes, size, where, error);
+    while (status == WEFT_OK && (status = snapshot_list_next(&list, &entry, &found, error)) == WEFT_OK && found)
+        if (snapshot_entry_is_private(&entry) && seen++ < NAMED_MOST && used < room)
+            used += (size_t)snprintf(names + used, room - used, "%s'%.100s'", used ? ", " : "", entry.path);
+    if (seen > NAMED_MOST && used < room)
+        snprintf(names + used, room - used, " and %" PRIu64 " more", seen - NAMED_MOST);
+    if (status == WEFT_OK)
+        *count = seen;
+    return status;
 }

@@ -4,7 +4,8 @@
  *
  *     "weft-snapshot 1\n", then for each entry, sorted by path, one of
  *     "d PATH\0"                       a folder
- *     "f SHA256 SIZE PATH\0"           a file; "x ..." one that is executable
+ *     "f SHA256 SIZE PATH\0"           a file; "x ..." one that is executable; "p ..." and "q ..." the same that only
+ *                                      their owner may read
  *     "l TARGET\0PATH\0"               a symbolic link
  *
  * Paths are relative and have no empty part, no "." and no ".."; the folders that an entry is in stand before it, and
@@ -23,12 +24,27 @@
 #define SNAPSHOT_LIST_MOST ((size_t)256 << 20) /**< bytes of a list */
 
 struct snapshot_entry {
-    char kind;          /**< 'd', 'f', 'x' or 'l' */
+    char kind;          /**< 'd', 'f', 'x', 'p', 'q' or 'l' */
     const char *path;   /**< points into what was read, or is the caller's */
     const char *target; /**< of a link */
     uint64_t size;      /**< of a file */
     char hash[SHA256_TEXT_BYTES];
 };
+
+static inline bool snapshot_entry_is_private(const struct snapshot_entry *entry)
+{
+    return entry->kind == 'p' || entry->kind == 'q';
+}
+
+static inline bool snapshot_entry_is_file(const struct snapshot_entry *entry)
+{
+    return entry->kind == 'f' || entry->kind == 'x' || snapshot_entry_is_private(entry);
+}
+
+static inline bool snapshot_entry_is_program(const struct snapshot_entry *entry)
+{
+    return entry->kind == 'x' || entry->kind == 'q';
+}
 
 /** Begin a list, append an entry; paths must come sorted by snapshot_path_compare(). `buffer->failed` tells of memory.
  */
@@ -54,5 +70,12 @@ weft_status snapshot_list_open(struct snapshot_list *list, const char *bytes, si
 /** The next entry; `*found` is false behind the last one. Errors: DATA, naming the byte. */
 weft_status snapshot_list_next(struct snapshot_list *list, struct snapshot_entry *entry, bool *found,
                                struct error *error);
+
+/**
+ * Count the entries that only their owner may read, and write the paths of the first few to `names`, as "'a', 'b' and
+ * 3 more"; "" if there are none. Errors: DATA.
+ */
+weft_status snapshot_list_private(const char *bytes, size_t size, const char *where, uint64_t *count, char *names,
+                                  size_t room, struct error *error);
 
 #endif

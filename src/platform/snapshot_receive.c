@@ -199,11 +199,11 @@ static weft_status look_through(const char *store, const void *bytes, size_t siz
         if (status != WEFT_OK || !found)
             break;
         offer->entries++;
-        if (entry.kind == 'd' || entry.kind == 'l')
+        if (!snapshot_entry_is_file(&entry))
             entry.size = 0;
         offer->bytes += entry.size;
         status = check_limits(offer, &entry, limits, error);
-        if (status != WEFT_OK || entry.kind == 'd' || entry.kind == 'l')
+        if (status != WEFT_OK || !snapshot_entry_is_file(&entry))
             continue;
         status = find_object(store, entry.hash, entry.size, &there, error);
         if (status == WEFT_OK && !there)
@@ -235,7 +235,7 @@ weft_status snapshot_receive_list(const char *store, const void *bytes, size_t s
         status = snapshot_list_path(path, store, offer->id, error);
     if (status == WEFT_OK) /* the names of its objects, which were synced before they had them */
         status = sync_store(store, error);
-    return status == WEFT_OK ? file_write(path, bytes, size, error) : status;
+    return status == WEFT_OK ? snapshot_list_write(path, bytes, size, error) : status;
 }
 
 bool snapshot_is_there(const char *store, const char *id)

@@ -14,6 +14,23 @@ weft_status snapshot_object_path(char path[FILE_PATH_BYTES], const char *store, 
 /** Make the store, which others cannot read. */
 weft_status snapshot_store_make(const char *store, struct error *error);
 
+/**
+ * The store within `store` for the snapshots of `owner`, a name, that have files which nobody else may read: their
+ * lists and objects are there and nowhere else. Nothing is made.
+ */
+weft_status snapshot_store_private(char path[FILE_PATH_BYTES], const char *store, const char *owner,
+                                   struct error *error);
+
+/** The same, and make both. */
+weft_status snapshot_store_make_private(char path[FILE_PATH_BYTES], const char *store, const char *owner,
+                                        struct error *error);
+
+/** Where `owner` finds the snapshot `id`: `store`, or its private one. False: neither has it. Marks it as used. */
+bool snapshot_store_find(char path[FILE_PATH_BYTES], const char *store, const char *owner, const char *id);
+
+/** Write the list of a snapshot to `path` (snapshot_list_path()), for this user alone. */
+weft_status snapshot_list_write(const char *path, const void *list, size_t size, struct error *error);
+
 /** Create the file at `path` for an object, and the folder around it, one of the store's 256, if it is missing. */
 weft_status snapshot_object_create(struct file_writer *writer, const char *store, const char *hash, const char *path,
                                    uint64_t size, struct error *error);

@@ -215,7 +215,8 @@ static weft_status prepare_promotion(struct route_call *call, struct json_writer
     struct run_order *order = call->kept;
     weft_status status = find_checkpoint(call, error);
     return status == WEFT_OK ? run_origin_take(keeper_folders(service_of(call)->keeper), call->project,
-                                               route_value(call, "run")->integer, order->snapshot, error)
+                                               route_value(call, "run")->integer, order->owner, call->who.user,
+                                               order->snapshot, error)
                              : status;
 }
 
@@ -233,6 +234,8 @@ static void promote_run(struct route_call *call)
     struct registry_run run;
     if (!run_order_begin(call) || !service_run(call, &run))
         return;
+    struct run_order *order = call->kept;
+    snprintf(order->owner, sizeof order->owner, "%s", run.owner);
     if (run.interactive && !run.discarded)
         background_do(service_of(call)->storing, call, prepare_promotion, promotion_prepared);
     else

@@ -3,10 +3,11 @@
 
 #include "platform/run_folder.h"
 #include "platform/snapshot.h"
-#include "platform/snapshot_receive.h"
+#include "platform/snapshot_store.h"
 #include "service/snapshot_stores.h"
 
 #include <stdio.h>
+#include <string.h>
 
 weft_status run_origin_check(const struct controller_folders *folders, const struct run_specification *specification,
                              struct error *error)
@@ -18,11 +19,8 @@ weft_status run_origin_check(const struct controller_folders *folders, const str
                          "a run that begins from checkpoint '%.100s' is a fork of the run that has it",
                          specification->checkpoint);
     if (*specification->snapshot) {
-        status = file_join(path, folders->snapshots, specification->project, error);
-        if (status == WEFT_OK && !snapshot_is_there(path, specification->snapshot))
-            status = error_set(error, WEFT_ERROR_ARGUMENT,
-                               "project '%s' has no snapshot %.12s...: upload it first, as weft submit does",
-                               specification->project, specification->snapshot);
+        status = snapshot_stores_find(folders, specification->project, specification->owner, specification->snapshot,
+                                      specification->parent, path, error);
     }
     return status;
 }
@@ -36,17 +34,28 @@ weft_status run_origin_find(const struct controller_folders *folders, int64_t pa
 }
 
 weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,
-                            char snapshot[RUN_SNAPSHOT_BYTES], struct error *error)
+                            const char *owner, const char *user, char snapshot[RUN_SNAPSHOT_BYTES], struct error *error)
 {
-    char store[FILE_PATH_BYTES], work[FILE_PATH_BYTES];
+    char store[FILE_PATH_BYTES], private[FILE_PATH_BYTES], work[FILE_PATH_BYTES];
     struct snapshot taken;
+    struct error failure = {0};
+    bool refused = false;
+    const struct snapshot_options public = {.foreign = true, .refused = &refused}, all = {.foreign = true};
     weft_status status = snapshot_store_of(folders, project, store, error);
     *snapshot = '\0';
     if (status == WEFT_OK)
         status = run_folder_path(folders->runs, run, "work", work, error);
     if (status != WEFT_OK || !file_is_folder(work))
         return status;
-    status = snapshot_take_foreign(store, work, &taken, error);
+    status = snapshot_take_with(store, work, &public, &taken, &failure);
+    if (status != WEFT_OK && (!refused || strcmp(owner, user) != 0))
+        error_set(error, status, "%s%s", failure.text,
+                  refused
+                      ? ": so only the owner can promote the run, unless the file is made readable for others (chmod "
+                        "go+r)"
+                      : "");
+    else if (status != WEFT_OK && (status = snapshot_store_make_private(private, store, owner, error)) == WEFT_OK)
+        status = snapshot_take_with(private, work, &all, &taken, error);
     if (status == WEFT_OK)
         snprintf(snapshot, RUN_SNAPSHOT_BYTES, "%s", taken.id);
     return status;

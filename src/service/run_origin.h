@@ -22,11 +22,12 @@ weft_status run_origin_find(const struct controller_folders *folders, int64_t pa
                             char found[RUN_CHECKPOINT_NAME_BYTES], struct error *error);
 
 /**
- * Keep the working folder of a run as it is now, with all that was changed in it by hand, as a snapshot of the project;
- * "" where it has no folder. For a thread of its own: it reads and writes files. Errors: those of
- * snapshot_take_foreign().
+ * Keep the working directory of `owner`'s run as it is now, with all that was changed in it by hand, as a snapshot of
+ * the project for `user`; "" where it has no directory. For a thread of its own: it reads and writes files. Errors:
+ * those of snapshot_take_with(); STATE where `user` is another one and it has files that only the owner may read.
  */
 weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,
-                            char snapshot[RUN_SNAPSHOT_BYTES], struct error *error);
+                            const char *owner, const char *user, char snapshot[RUN_SNAPSHOT_BYTES],
+                            struct error *error);
 
 #endif

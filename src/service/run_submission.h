@@ -29,6 +29,7 @@ struct run_order {
     struct registry_key key;                    /**< text: NULL where there is none */
     char snapshot[RUN_SNAPSHOT_BYTES];          /**< of the code that was tried by hand; "" */
     char checkpoint[RUN_CHECKPOINT_NAME_BYTES]; /**< of the parent, by its own name; "" */
+    char owner[PLATFORM_NAME_BYTES];            /**< of the parent that is promoted; "" */
 };
 
 /** Make the order of a call. False: it is answered, with an error or with the run that the same key has made. */

@@ -18,14 +18,32 @@
 
 #define LIST_MOST ((size_t)16 << 20) /* bytes of a list: paths of 20,000 files are some 3 MiB */
 
+/* Where to keep what is uploaded: with `owner_only` files, where nobody else finds it. */
+static weft_status choose_store(const struct route_call *call, bool owner_only, char path[FILE_PATH_BYTES],
+                                struct error *error)
+{
+    char store[FILE_PATH_BYTES];
+    weft_status status = snapshot_store_of(keeper_folders(service_of(call)->keeper), call->project, store, error);
+    if (status == WEFT_OK && owner_only)
+        return snapshot_store_make_private(path, store, call->who.user, error);
+    if (status == WEFT_OK)
+        memcpy(path, store, sizeof store);
+    return status;
+}
+
 static weft_status take_list(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     char store[FILE_PATH_BYTES];
     const char *wanted = route_value(call, "snapshot")->text;
     struct snapshot_offer offer = {0};
     size_t size;
+    uint64_t owner_only = 0;
+    char names[512];
     const char *list = http_request_body(call->request, &size);
-    weft_status status = snapshot_store_of(keeper_folders(service_of(call)->keeper), call->project, store, error);
+    weft_status status =
+        snapshot_list_private(list ? list : "", size, "what was sent", &owner_only, names, sizeof names, error);
+    if (status == WEFT_OK)
+        status = choose_store(call, owner_only > 0, store, error);
     if (status == WEFT_OK)
         status = snapshot_receive_list(store, list ? list : "", size, NULL, &offer, error);
     if (status == WEFT_OK && strcmp(offer.id, wanted) != 0)
@@ -53,7 +71,7 @@ static weft_status take_objects(struct route_call *call, struct json_writer *ans
     uint64_t count;
     size_t size;
     const char *pack = http_request_body(call->request, &size);
-    weft_status status = snapshot_store_of(keeper_folders(service_of(call)->keeper), call->project, store, error);
+    weft_status status = choose_store(call, route_value(call, "owner_only")->truth, store, error);
     if (status == WEFT_OK)
         status = snapshot_receive_objects(store, pack ? pack : "", size, &count, error);
     if (status != WEFT_OK)
@@ -104,14 +122,15 @@ static weft_status put_entries(struct json_writer *answer, const char *list_path
     bool found = true;
     weft_status status = snapshot_list_open(&list, bytes, size, list_path, error);
     while (status == WEFT_OK && (status = snapshot_list_next(&list, &entry, &found, error)) == WEFT_OK && found) {
-        bool file = entry.kind == 'f' || entry.kind == 'x';
+        bool file = snapshot_entry_is_file(&entry);
         json_open_object(answer, NULL);
         put_name(answer, "path", entry.path);
         json_put_text(answer, "kind",
-                      entry.kind == 'd'   ? "folder"
-                      : entry.kind == 'l' ? "link"
-                      : entry.kind == 'x' ? "program"
-                                          : "file");
+                      entry.kind == 'd'                   ? "folder"
+                      : entry.kind == 'l'                 ? "link"
+                      : snapshot_entry_is_program(&entry) ? "program"
+                                                          : "file");
+        json_put_bool(answer, "owner_only", snapshot_entry_is_private(&entry));
         json_put_unsigned(answer, "bytes", file ? entry.size : 0);
         json_put_text(answer, "content", file ? entry.hash : NULL);
         put_name(answer, "target", entry.kind == 'l' ? entry.target : NULL);
@@ -125,7 +144,8 @@ static weft_status read_list(struct route_call *call, struct json_writer *answer
     char store[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *list;
     const char *wanted = route_value(call, "snapshot")->text;
     size_t size;
-    weft_status status = snapshot_store_of(keeper_folders(service_of(call)->keeper), call->project, store, error);
+    weft_status status = snapshot_stores_find(keeper_folders(service_of(call)->keeper), call->project, call->who.user,
+                                              wanted, 0, store, error);
     if (status == WEFT_OK)
         status = snapshot_list_load(store, wanted, path, &list, &size, error);
     if (status != WEFT_OK)
@@ -143,11 +163,11 @@ static weft_status read_list(struct route_call *call, struct json_writer *answer
 static void show_snapshot(struct route_call *call)
 {
     struct service *service = service_of(call);
-    char store[FILE_PATH_BYTES];
+    char store[FILE_PATH_BYTES], found[FILE_PATH_BYTES];
     struct error error = {0};
     if (snapshot_store_of(keeper_folders(service->keeper), call->project, store, &error) != WEFT_OK)
         http_fail_error(call->request, &error);
-    else if (!snapshot_is_there(store, route_value(call, "snapshot")->text))
+    else if (!snapshot_store_find(found, store, call->who.user, route_value(call, "snapshot")->text))
         http_fail(call->request, 404, "project '%s' has no such snapshot", call->project);
     else
         background_do(service->reading, call, read_list, NULL);
@@ -163,7 +183,12 @@ static const struct route_parameter snapshot_parameters[] = {
     {.name = "snapshot", .least = 64, .most = 64, .meaning = "The SHA-256 of the list, in hexadecimal digits."},
     {0}};
 static const struct route_parameter object_parameters[] = {
-    {.name = "project", .type = ROUTE_NAME, .meaning = "The project whose snapshots may have them."}, {0}};
+    {.name = "project", .type = ROUTE_NAME, .meaning = "The project whose snapshots may have them."},
+    {.name = "owner_only",
+     .type = ROUTE_BOOL,
+     .fallback = "false",
+     .meaning = "They are of a snapshot with files that only their owner may read: nobody else gets them."},
+    {0}};
 
 static const struct route routes[] = {
     {.method = "GET",
@@ -209,6 +234,7 @@ static const struct schema schemas[] = {
         "entries": {"type": "array", "items": {"type": "object", "properties": {
             "path": {"type": "string"}, "kind": {"type": "string", "enum": ["file", "program", "folder", "link"]},
             "bytes": {"type": "integer"},
+            "owner_only": {"type": "boolean", "description": "Nobody but its owner may read the file."},
             "content": {"type": "string", "nullable": true, "description": "The SHA-256 of a file."},
             "target": {"type": "string", "nullable": true, "description": "Of a link."}}}}}})},
     {"SnapshotOffer", SCHEMA({"type": "object", "required": ["snapshot", "missing"], "properties": {

@@ -5,6 +5,7 @@
 #include "platform/snapshot_collect.h"
 #include "platform/snapshot_list.h"
 #include "platform/snapshot_pack.h"
+#include "platform/snapshot_place.h"
 #include "platform/snapshot_store.h"
 
 #include <fcntl.h>
@@ -25,6 +26,9 @@ struct upload {
     struct client *client;
     const char *project, *store;
     char objects[256];
+    struct buffer named; /* hashes of the snapshot's objects, as strings with their NUL, sorted */
+    size_t named_count;
+    bool owner_only; /* some of them only their owner may read */
     struct buffer pack;
 };
 
@@ -56,12 +60,42 @@ static weft_status send_pack(struct upload *upload, struct error *error)
     return status;
 }
 
+static int by_hash(const void *left, const void *right)
+{
+    return memcmp(left, right, SHA256_TEXT_BYTES);
+}
+
+/* The objects that the snapshot names, sorted: the server gets no other from the cache. */
+static weft_status name_objects(struct upload *upload, const char *list_bytes, size_t size, struct error *error)
+{
+    struct snapshot_list list;
+    struct snapshot_entry entry;
+    bool found = true;
+    weft_status status = snapshot_list_open(&list, list_bytes, size, "the snapshot", error);
+    while (status == WEFT_OK && (status = snapshot_list_next(&list, &entry, &found, error)) == WEFT_OK && found) {
+        upload->owner_only = upload->owner_only || snapshot_entry_is_private(&entry);
+        if (snapshot_entry_is_file(&entry))
+            buffer_put(&upload->named, entry.hash, SHA256_TEXT_BYTES);
+    }
+    if (status == WEFT_OK && upload->named.failed)
+        status = error_memory(error, size, "the objects of a snapshot");
+    upload->named_count = buffer_size(&upload->named) / SHA256_TEXT_BYTES;
+    if (status == WEFT_OK && upload->named_count > 1)
+        qsort(buffer_begin(&upload->named), upload->named_count, SHA256_TEXT_BYTES, by_hash);
+    return status;
+}
+
 static weft_status add_object(struct upload *upload, const char *hash, struct error *error)
 {
     char path[FILE_PATH_BYTES], *content;
     size_t size;
     if (strlen(hash) != SHA256_TEXT_BYTES - 1 || strspn(hash, "0123456789abcdef") != SHA256_TEXT_BYTES - 1)
         return error_set(error, WEFT_ERROR_NETWORK, "%s asks for an object that has no such name: '%.80s'",
+                         client_server(upload->client), hash);
+    if (upload->named_count == 0 ||
+        !bsearch(hash, buffer_begin(&upload->named), upload->named_count, SHA256_TEXT_BYTES, by_hash))
+        return error_set(error, WEFT_ERROR_NETWORK,
+                         "%s asks for an object that the snapshot does not have: '%.80s'; nothing else is sent",
                          client_server(upload->client), hash);
     weft_status status = snapshot_object_path(path, upload->store, hash, hash + 2, error);
     if (status == WEFT_OK)
@@ -126,8 +160,8 @@ static void tidy(const char *store)
         snapshot_collect(store, (int64_t)now * 1000 - KEPT, NULL, NULL, &collected, NULL);
 }
 
-weft_status snapshot_upload(struct client *client, const char *project, const char *folder, struct snapshot *snapshot,
-                            struct error *error)
+weft_status snapshot_upload(struct client *client, const char *project, const char *folder,
+                            struct snapshot_omissions *omissions, struct snapshot *snapshot, struct error *error)
 {
     char store[FILE_PATH_BYTES], path[FILE_PATH_BYTES], *list;
     size_t size;
@@ -135,21 +169,27 @@ weft_status snapshot_upload(struct client *client, const char *project, const ch
     struct upload upload = {.client = client, .project = project, .store = store};
     if (!platform_name_is_valid(project))
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%.80s' cannot be the name of a project", project);
-    snprintf(upload.objects, sizeof upload.objects, "/api/v1/projects/%s/objects", project);
-    weft_status status = cache_folder(store, error);
+    const struct snapshot_options options = {.outside = true, .omissions = omissions};
+    weft_status status = snapshot_place_check(folder, error);
     if (status == WEFT_OK)
-        status = snapshot_take(store, folder, NULL, &taken, error);
+        status = cache_folder(store, error);
+    if (status == WEFT_OK)
+        status = snapshot_take_with(store, folder, &options, &taken, error);
     if (status == WEFT_OK)
         status = snapshot_list_load(store, taken.id, path, &list, &size, error);
     if (status != WEFT_OK)
         return status;
     bool kept = false;
+    status = name_objects(&upload, list, size, error);
+    snprintf(upload.objects, sizeof upload.objects, "/api/v1/projects/%s/objects%s", project,
+             upload.owner_only ? "?owner_only=true" : "");
     for (int i = 0; i < TRIES && !kept && status == WEFT_OK; i++)
         status = offer(&upload, taken.id, list, size, &kept, error);
     if (status == WEFT_OK && !kept)
         status = error_set(error, WEFT_ERROR_NETWORK, "%s does not keep what it is sent: its store loses files",
                            client_server(client));
     buffer_free(&upload.pack);
+    buffer_free(&upload.named);
     free(list);
     if (status != WEFT_OK)
         return status;

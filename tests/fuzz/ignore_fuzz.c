@@ -21,12 +21,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     weft_status status = ignore_add(&ignore, (const char *)data, patterns, "input", &error);
     if (status != WEFT_OK && !strstr(error.text, "input"))
         abort();
-    bool as_file = ignore_has(&ignore, path, false), as_folder = ignore_has(&ignore, path, true);
-    /* Taking everything out behind all patterns takes it out, and taking it in again takes it in. */
-    bool proper = *path && path[strlen(path) - 1] != '/';
-    if (ignore_add(&ignore, "**", 2, "input", NULL) == WEFT_OK && proper && !ignore_has(&ignore, path, as_file))
+    enum ignore_answer as_file = ignore_match(&ignore, path, false, NULL);
+    size_t which = SIZE_MAX;
+    if (ignore_match(&ignore, path, true, &which) != IGNORE_UNNAMED && which >= ignore.count)
         abort();
-    if (ignore_add(&ignore, "!**", 3, "input", NULL) == WEFT_OK && proper && ignore_has(&ignore, path, as_folder))
+    /* Taking everything out after all patterns takes it out, and taking it in again takes it in. */
+    bool proper = *path && path[strlen(path) - 1] != '/', folder = as_file != IGNORE_UNNAMED;
+    if (ignore_add(&ignore, "**", 2, "input", NULL) == WEFT_OK && proper &&
+        ignore_match(&ignore, path, folder, NULL) != IGNORE_LEFT_OUT)
+        abort();
+    if (ignore_add(&ignore, "!**", 3, "input", NULL) == WEFT_OK && proper &&
+        ignore_match(&ignore, path, folder, NULL) != IGNORE_TAKEN)
         abort();
     ignore_free(&ignore);
     return 0;

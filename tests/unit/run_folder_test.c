@@ -191,8 +191,8 @@ static void folders_hold_the_snapshot(void **state)
     take("vision", "print(1)", one);
     take("speech", "print(2)", other);
     struct run_folders *folders = open_folders();
-    const struct run_folder_order plain = {1, 0, "vision", "", "", ""}, with = {2, 0, "vision", one, "", ""},
-                                  foreign = {3, 0, "vision", other, "", ""};
+    const struct run_folder_order plain = {1, 0, "vision", "", "", "", ""}, with = {2, 0, "vision", one, "", "", ""},
+                                  foreign = {3, 0, "vision", other, "", "", ""};
     char work[FILE_PATH_BYTES], checkpoints[FILE_PATH_BYTES];
     bool made = false;
     /* Two empty folders are nothing to wait for. */
@@ -224,10 +224,10 @@ static void forks_begin_from_a_checkpoint(void **state)
     struct run_folders *folders = open_folders();
     put("runs/5/checkpoints/step-00000100/manifest.json", "{}", 9);
     put("runs/6/checkpoints.partial/left", "", 0);
-    const struct run_folder_order good = {6, 5, "vision", "", "step-00000100", ""},
-                                  none = {7, 5, "vision", "", "step-00000200", ""},
-                                  orphan = {8, 0, "vision", "", "step-00000100", ""},
-                                  escape = {9, 5, "vision", "", "../work", ""};
+    const struct run_folder_order good = {6, 5, "vision", "", "step-00000100", "", ""},
+                                  none = {7, 5, "vision", "", "step-00000200", "", ""},
+                                  orphan = {8, 0, "vision", "", "step-00000100", "", ""},
+                                  escape = {9, 5, "vision", "", "../work", "", ""};
     if (make(folders, &good, &error) != WEFT_OK)
         fail_msg("%s", error.text);
     assert_true(has("runs/6/checkpoints/step-00000100/manifest.json", "{}"));
@@ -253,7 +253,7 @@ static void many_are_made_at_once(void **state)
     unsigned left = 40;
     while (left > 0) {
         for (int i = 0; i < 40; i++) {
-            const struct run_folder_order order = {10 + i, 0, "vision", id, "", ""};
+            const struct run_folder_order order = {10 + i, 0, "vision", id, "", "", ""};
             if (made[i])
                 continue;
             if (run_folders_make(folders, &order, &made[i], work, checkpoints, &error) != WEFT_OK)
@@ -267,7 +267,7 @@ static void many_are_made_at_once(void **state)
     }
     /* Closed in the midst of work, nothing is left half made. */
     for (int i = 0; i < 40; i++) {
-        const struct run_folder_order order = {100 + i, 0, "vision", id, "", ""};
+        const struct run_folder_order order = {100 + i, 0, "vision", id, "", "", ""};
         bool ready;
         assert_int_equal(run_folders_make(folders, &order, &ready, work, checkpoints, &error), WEFT_OK);
     }

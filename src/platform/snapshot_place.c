@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/snapshot_place.h"
+
+#include "base/file.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define WHAT_TO_DO                                                                                                     \
+    "a run gets a copy of the working directory, and with this one would get keys and private files. Go to the "       \
+    "project's directory (cd PROJECT) and submit from there, or send no code with --no-snapshot"
+
+/* Whether `folder` is `home` or a directory above it; `*above` tells which. Both without links. */
+static bool holds(const char *folder, const char *home, bool *above)
+{
+    char real[FILE_PATH_BYTES];
+    if (!home || *home != '/' || !realpath(home, real))
+        return false;
+    size_t size = strcmp(folder, "/") == 0 ? 0 : strlen(folder);
+    if (strcmp(folder, real) != 0 && (strncmp(folder, real, size) != 0 || real[size] != '/'))
+        return false;
+    *above = strcmp(folder, real) != 0;
+    return true;
+}
+
+static bool holds_home_of(const char *folder, uid_t user, bool *above)
+{
+    char strings[16384];
+    struct passwd entry, *found = NULL;
+    return getpwuid_r(user, &entry, strings, sizeof strings, &found) == 0 && found &&
+           holds(folder, found->pw_dir, above);
+}
+
+weft_status snapshot_place_check(const char *folder, struct error *error)
+{
+    static const char *const others[] = {"/",    "/root", "/home", "/tmp", "/var", "/var/tmp", "/etc",
+                                         "/usr", "/opt",  "/srv",  "/mnt", "/dev", "/proc",    "/sys"};
+    char real[FILE_PATH_BYTES];
+    struct stat there;
+    bool above = false;
+    if (!realpath(folder, real) || stat(real, &there) != 0)
+        return error_system(error, "cannot look at the directory '%s'", folder);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(real, others[i]) == 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no project's directory: " WHAT_TO_DO, real);
+    bool home = holds(real, getenv("HOME"), &above) || holds_home_of(real, getuid(), &above);
+    if (!home && holds_home_of(real, there.st_uid, &above))
+        home = !above; /* the home of whose it is; what is above it may be anything */
+    if (home)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' %s a home directory: " WHAT_TO_DO, real,
+                         above ? "has" : "is");
+    return WEFT_OK;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Directories of which no snapshot is taken as a whole: homes, and those of the system. */
+#ifndef WEFT_PLATFORM_SNAPSHOT_PLACE_H
+#define WEFT_PLATFORM_SNAPSHOT_PLACE_H
+
+#include "base/error.h"
+
+/**
+ * See that `folder` is a project's directory: not the home of this user ($HOME and what the machine says) or of the
+ * directory's owner, no directory above these, and none of the system such as / or /tmp. Errors: ARGUMENT, saying what
+ * to do; SYSTEM. Thread-safe.
+ */
+weft_status snapshot_place_check(const char *folder, struct error *error);
+
+#endif
