@@ -137,7 +137,7 @@ const struct command command_submit = {
         "The snapshot is without what .weftignore and .gitignore name and without files that look like secrets, by "
         "their name (.env, id_rsa, ...) or as they hold a private key; the command says what was left out. A line "
         "'!PATH' in .weftignore takes a file in. A run with files that only you may read can be forked by nobody else. "
-        "A home directory is refused as a whole. Large data belongs into a directory of the hosts: give the run its "
+        "A home directory is refused as a whole. Large data belongs in a directory of the hosts: give the run its "
         "absolute path.",
     .examples = "weft submit --project vision --nodes 2 --gpus 8 --time 6h -- weft train --data data/bible.txt\n"
                 "weft submit -p vision --slots 2 --name baseline --env SEED=1 -- python3 train.py --rate 0.1\n"

@@ -67,7 +67,7 @@ struct process_table_head {
 
 #define PROCESS_TABLE_MAGIC "weftpt01"
 
-/** The checksum that belongs into `head`. */
+/** The checksum that belongs in `head`. */
 uint64_t process_table_checksum(const struct process_table_head *head, const struct kernel_process *processes);
 
 /** Whether `size` bytes, aligned for 64-bit numbers, are a table of `machine`; then its processes are behind the head.

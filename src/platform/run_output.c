@@ -208,7 +208,7 @@ static struct source *nearest(struct paging *paging)
     return found;
 }
 
-/* Whether the page is full, and nothing that is not read yet belongs into it. */
+/* Whether the page is full, and nothing that is not read yet belongs in it. */
 static bool is_complete(struct paging *paging, uint64_t frontier)
 {
     if (paging->scan.count < paging->most)

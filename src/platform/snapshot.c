@@ -21,7 +21,7 @@
 #define TRIES      3
 
 #define LARGE_DATA                                                                                                     \
-    "large data belongs into a directory of the hosts: give the run its absolute path there, as in --data "            \
+    "large data belongs in a directory of the hosts: give the run its absolute path there, as in --data "              \
     "/data/train.bin"
 
 /* A snapshot being taken. */
