@@ -43,16 +43,17 @@ static void tell_code(const struct snapshot_omissions *omissions, const struct s
     }
     secrets = taken->secrets > secrets ? taken->secrets : secrets;
     if (secrets)
-        fprintf(output, "left out, %" PRIu64 " that look like secrets ('!PATH' in .weftignore takes one in):\n",
+        fprintf(output,
+                "left out as secret, by name or content: %" PRIu64 " (a line '!PATH' in .weftignore takes one in)\n",
                 secrets);
     tell_omissions(omissions, true, secrets, output);
     if (others)
-        fprintf(output, "left out, %" PRIu64 "%s as .weftignore and git's ignore files say:\n", others,
+        fprintf(output, "left out by .weftignore and git's ignore files: %" PRIu64 "%s\n", others,
                 omissions->count == SNAPSHOT_OMISSIONS_MOST ? " or more" : "");
     tell_omissions(omissions, false, others, output);
     if (taken->owner_only)
-        fprintf(output, "%" PRIu64 " files that only you may read go with the run, so nobody else can fork it\n",
-                taken->owner_only);
+        fprintf(output, "%" PRIu64 " file%s that only you may read: the run gets %s, and nobody else can fork it\n",
+                taken->owner_only, taken->owner_only == 1 ? "" : "s", taken->owner_only == 1 ? "it" : "them");
 }
 
 static void put_omissions(cJSON *reply, const struct snapshot_omissions *omissions)

@@ -2,6 +2,7 @@
 /* The stores of all projects: what runs name stays, each project's for itself; the rest goes when it is old. */
 #include "platform/snapshot.h"
 #include "platform/snapshot_receive.h"
+#include "platform/snapshot_store.h"
 #include "registry_support.h"
 #include "service/snapshot_stores.h"
 
@@ -94,8 +95,52 @@ static void what_runs_name_stays(void **state)
     assert_int_equal(file_remove_tree(folder, NULL), WEFT_OK);
 }
 
+/* The stores of files that only their owner may read: found by the owner alone, and collected likewise. */
+static void private_stores_are_their_owners(void **state)
+{
+    const char *folder = temporary_folder();
+    char snapshots[600], tree[600], text[512], store[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+    struct snapshot one, other;
+    struct snapshot_collected collected;
+    struct error error = {0};
+    snprintf(snapshots, sizeof snapshots, "%s/snapshots", folder);
+    snprintf(tree, sizeof tree, "%s/tree", folder);
+    assert_int_equal(mkdir(tree, 0777), 0);
+    const struct controller_folders folders = {NULL, snapshots};
+    struct database *registry = registry_with_people(folder);
+    const int64_t before = ((int64_t)time(NULL) - 1800) * 1000;
+    assert_int_equal(snapshot_store_of(&folders, "vision", store, NULL), WEFT_OK);
+    assert_int_equal(snapshot_store_make_private(path, store, "ada", &error), WEFT_OK);
+    assert_int_equal(chmod(temporary_file(tree, "own", "one", 3), 0600), 0);
+    assert_int_equal(snapshot_take(path, tree, NULL, &one, NULL), WEFT_OK);
+    assert_int_equal(one.owner_only, 1);
+    temporary_file(tree, "own", "other", 5);
+    assert_int_equal(snapshot_take(path, tree, NULL, &other, NULL), WEFT_OK);
+    snprintf(text, sizeof text, "{\"project\":\"vision\",\"owner\":\"ada\",\"command\":[\"x\"],\"snapshot\":\"%s\"}",
+             one.id);
+    submit(registry, text, 1000);
+    assert_int_equal(snapshot_stores_find(&folders, "vision", "ada", one.id, 0, path, &error), WEFT_OK);
+    assert_int_equal(snapshot_stores_find(&folders, "vision", "carl", one.id, 7, path, &error), WEFT_ERROR_STATE);
+    assert_non_null(strstr(error.text, "run 7 has 1 file that only ada may read ('own')"));
+    error_clear(&error);
+    assert_int_equal(snapshot_stores_find(&folders, "speech", "ada", one.id, 0, path, &error), WEFT_ERROR_ARGUMENT);
+    error_clear(&error);
+    grow_old(snapshots);
+    assert_int_equal(snapshot_stores_collect(&folders, registry, before, &collected, &error), WEFT_OK);
+    assert_int_equal(collected.snapshots, 1);
+    assert_int_equal(collected.objects, 1);
+    assert_int_equal(snapshot_stores_find(&folders, "vision", "ada", one.id, 0, path, &error), WEFT_OK);
+    assert_int_equal(snapshot_stores_find(&folders, "vision", "ada", other.id, 0, path, &error), WEFT_ERROR_ARGUMENT);
+    error_clear(&error);
+    database_close(registry);
+    assert_int_equal(file_remove_tree(folder, NULL), WEFT_OK);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_runs_name_stays)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_runs_name_stays),
+        cmocka_unit_test(private_stores_are_their_owners),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
