@@ -63,6 +63,16 @@ struct cgroup_events {
     uint64_t forks_denied; /**< because of the limit of processes */
 };
 
+/** How many processes the kernel has killed for want of memory in a group, without those below it. */
+struct cgroup_kills {
+    uint64_t count;
+    char file[FILE_PATH_BYTES]; /**< that counts them */
+};
+
+/** Those of this process's own group; those of the group with that file. False: it cannot be read. */
+bool cgroup_kills_find(const char *root, struct cgroup_kills *kills);
+bool cgroup_kills_read(struct cgroup_kills *kills);
+
 /** Find where this process may make groups. `root` is "" but in tests. */
 void cgroup_find(const char *root, struct cgroup_place *place);
 

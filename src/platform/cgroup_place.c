@@ -111,6 +111,43 @@ void cgroup_find(const char *root, struct cgroup_place *place)
         }
 }
 
+bool cgroup_kills_read(struct cgroup_kills *kills)
+{
+    char *text;
+    size_t size;
+    if (!*kills->file || file_read(kills->file, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return false;
+    const char *found = strstr(text, "oom_kill ");
+    if (found)
+        kills->count = strtoull(found + strlen("oom_kill "), NULL, 10);
+    free(text);
+    return found != NULL;
+}
+
+bool cgroup_kills_find(const char *root, struct cgroup_kills *kills)
+{
+    char path[FILE_PATH_BYTES], *text, *rest = NULL;
+    size_t size;
+    bool found = false;
+    *kills = (struct cgroup_kills){0};
+    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path ||
+        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return false;
+    for (char *line = strtok_r(text, "\n", &rest); line && !found; line = strtok_r(NULL, "\n", &rest)) {
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = '\0';
+        const bool unified = !names[1];
+        if (unified || has_word(names + 1, "memory", ","))
+            found = snprintf(kills->file, sizeof kills->file, "%s" MOUNT "%s%s/%s", root, unified ? "" : "/memory",
+                             group, unified ? "memory.events.local" : "memory.oom_control") < FILE_PATH_BYTES &&
+                    cgroup_kills_read(kills);
+    }
+    free(text);
+    return found;
+}
+
 static bool write_word(const char *folder, const char *name, const char *word)
 {
     char path[FILE_PATH_BYTES];

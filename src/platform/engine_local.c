@@ -211,7 +211,7 @@ static weft_status look_after(struct engine_local *local, struct local_node *nod
     if (machine_was_down(local, node))
         return node_agent_bury(node->folder, "the machine went down while it ran", error);
     if (life == NODE_IS_DEAD)
-        return node_agent_bury(node->folder, "its agent was killed, and everything with it", error);
+        return node_agent_bury_killed(node->folder, error);
     if (node->started_at && clock_now() < node->started_at + (uint64_t)(BEGIN_SECONDS * 1e9))
         return WEFT_OK;
     if (node->starts < STARTS_MOST)

@@ -10,8 +10,8 @@
 
 static const char *const kind_names[] = {"unknown", "started", "heartbeat", "output", "metrics",
                                          "usage",   "note",    "dropped",   "exited", "lost"};
-static const char *const cause_names[JOURNAL_CAUSES] = {"by itself",  "stopped", "checkpointed", "fenced",
-                                                        "time limit", "lease",   "host",         "not started"};
+static const char *const cause_names[JOURNAL_CAUSES] = {
+    "by itself", "stopped", "checkpointed", "fenced", "time limit", "lease", "host", "not started", "agent killed"};
 
 const char *journal_kind_name(uint32_t kind)
 {

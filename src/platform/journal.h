@@ -43,7 +43,7 @@ enum journal_kind {
     JOURNAL_USAGE,       /**< what the node uses: `usage` */
     JOURNAL_NOTE,        /**< something a person may want to know, as a stop that was ordered: `sentence` */
     JOURNAL_DROPPED,     /**< old output was dropped to keep the journal small: `dropped` */
-    JOURNAL_EXITED,      /**< the end, seen by the agent: `exited` */
+    JOURNAL_EXITED,      /**< the end, seen by the agent, or that of an agent that the run has killed: `exited` */
     JOURNAL_LOST,        /**< the end of the agent, seen by others; how the command ended is not known: `sentence` */
 };
 
@@ -57,6 +57,7 @@ enum journal_cause {
     JOURNAL_LEASE,        /**< nobody has renewed the lease */
     JOURNAL_HOST,         /**< the host is shutting down */
     JOURNAL_NOT_STARTED,  /**< the host could not start it; the sentence says why */
+    JOURNAL_AGENT_KILLED, /**< a process of the run, or of its user, has killed the agent, or told it to end */
     JOURNAL_CAUSES,       /**< how many there are */
 };
 

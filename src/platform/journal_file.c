@@ -112,6 +112,12 @@ static weft_status damaged(const char *folder, uint64_t first, uint64_t offset, 
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
+static void note_record(struct journal_writer *writer, const struct journal_record *record)
+{
+    writer->ended = journal_is_end(record->kind);
+    writer->time = record->time;
+}
+
 /* Read a whole segment of the journal that is opened: count what is in it, and find where its good bytes end. */
 static weft_status scan_segment(struct journal_writer *writer, size_t index, uint64_t *good, struct error *error)
 {
@@ -127,7 +133,7 @@ static weft_status scan_segment(struct journal_writer *writer, size_t index, uin
         if (record.sequence < writer->next || (at == 0 && index > 0 && record.sequence < segment->first))
             status = damaged(writer->folder, segment->first, at, error);
         writer->next = record.sequence + 1;
-        writer->ended = journal_is_end(record.kind);
+        note_record(writer, &record);
         count_record(segment, &record);
         at += used;
     }
@@ -275,7 +281,9 @@ static weft_status append(struct journal_writer *writer, struct journal_record *
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     record->sequence = writer->next;
-    record->time = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    const uint64_t time = (uint64_t)now.tv_sec * 1000000u + (uint64_t)now.tv_nsec / 1000u;
+    if (!record->time || record->time > time)
+        record->time = time;
     buffer_consume(&writer->record, buffer_size(&writer->record));
     journal_put(&writer->record, record);
     if (writer->record.failed) {
@@ -286,7 +294,7 @@ static weft_status append(struct journal_writer *writer, struct journal_record *
     if (status != WEFT_OK)
         return status;
     writer->next++;
-    writer->ended = journal_is_end(record->kind);
+    note_record(writer, record);
     count_record(&writer->segments[writer->count - 1], record);
     if (record->kind == JOURNAL_OUTPUT)
         writer->kept += record->size;

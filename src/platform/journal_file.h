@@ -50,6 +50,7 @@ struct journal_writer {
     uint64_t next;        /**< sequence of the next record */
     uint64_t kept;        /**< bytes of output in all segments */
     bool ended;           /**< a node's last record is in it */
+    uint64_t time;        /**< of the last record; 0: there is none */
     bool reserve;         /**< there is a reserve */
     struct buffer record; /**< reused */
 };
@@ -62,8 +63,8 @@ weft_status journal_writer_open(struct journal_writer *writer, const char *folde
                                 struct error *error);
 
 /**
- * Append `record`: its sequence is set to the next one, and its time to now. Errors: SYSTEM (nothing was appended,
- * another try may succeed); STATE behind a node's last record.
+ * Append `record`: its sequence is set to the next one, and its time to now, or kept where it is in the past. Errors:
+ * SYSTEM (nothing was appended, another try may succeed); STATE behind a node's last record.
  */
 weft_status journal_append(struct journal_writer *writer, struct journal_record *record, struct error *error);
 

@@ -227,6 +227,20 @@ static void reap(struct agent *agent)
     }
 }
 
+/* What tells agents to end is the system when it shuts down, or the run, where both are one user's. */
+static void hear_end(struct agent *agent, const struct signalfd_siginfo *came)
+{
+    char why[256];
+    snprintf(why, sizeof why, "the run's agent on host %.100s got SIGTERM, by the run itself or its user",
+             agent->order.host);
+    if (came->ssi_uid == geteuid() && node_process_user(&agent->place) == geteuid() &&
+        node_process_may_be_of(agent->folder, (pid_t)came->ssi_pid))
+        want_end(agent, JOURNAL_AGENT_KILLED, SIGTERM, agent->order.grace, why);
+    else
+        want_end(agent, JOURNAL_HOST, SIGTERM, agent->order.grace,
+                 "its agent got SIGTERM, as when a host is shut down");
+}
+
 static void hear_signals(struct agent *agent)
 {
     struct signalfd_siginfo came[8];
@@ -234,8 +248,7 @@ static void hear_signals(struct agent *agent)
     while ((n = read(agent->signals, came, sizeof came)) > 0)
         for (size_t i = 0; i < (size_t)n / sizeof *came; i++)
             if (came[i].ssi_signo == SIGTERM)
-                want_end(agent, JOURNAL_HOST, SIGTERM, agent->order.grace,
-                         "its agent got SIGTERM, as when a host is shut down");
+                hear_end(agent, &came[i]);
     reap(agent);
 }
 
@@ -336,6 +349,7 @@ static void begin(struct agent *agent)
     if (agent->ended)
         return;
     start_sampler(agent);
+    node_kills_note(agent->folder);
     if (agent->order.command.count > 0 && start_command(agent, &error) != WEFT_OK) {
         /* A command that cannot be run is its author's affair, as for a shell; all else is the host's. */
         agent->cause = error.status == WEFT_ERROR_DATA ? JOURNAL_BY_ITSELF : JOURNAL_NOT_STARTED;

@@ -12,7 +12,7 @@
  *     a stop is ordered                 its signal, and SIGKILL to all when the grace period is over
  *     the time limit or the lease ends  as a stop with SIGTERM; so if the agent itself gets SIGTERM
  *     there is a newer epoch            killed at once (fenced); so if the node's folder is taken away
- *     the agent is killed               the kernel kills its children; node_agent_bury() the rest
+ *     the agent is killed               the kernel kills its children; node_agent_bury_killed() the rest
  *
  * A node that is told to end before its command has begun never runs it, and says so by the exit code 75: nothing of it
  * has been done, and it has to be run again. One that has no command of its own has ended well then.
@@ -44,6 +44,13 @@ enum node_life node_agent_life(const char *folder, int64_t *process);
  * it has no end. Nothing is done if an agent lives. Errors: SYSTEM, DATA.
  */
 weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error);
+
+/**
+ * The same where the machine has gone on. An agent whose user is that of the run's processes was killed by these or by
+ * their user, unless the kernel has killed processes for want of memory meanwhile: then the journal ends with
+ * JOURNAL_EXITED and JOURNAL_AGENT_KILLED. Otherwise the node is lost.
+ */
+weft_status node_agent_bury_killed(const char *folder, struct error *error);
 
 /**
  * Whether nothing of the node in `folder` runs any more, whatever has become of its journal. With `kill` its agent is

@@ -120,18 +120,31 @@ static void kill_rest(const char *folder)
     node_order_free(&order);
 }
 
-/* End the journal, if it has no end. */
-static weft_status write_lost(const char *folder, const char *sentence, struct error *error)
+/* End the journal, if it has no end: with JOURNAL_LOST, or, with the order of a run that has killed its agent, with the
+ * end of its command. */
+static weft_status write_end(const char *folder, const struct node_order *order, const char *sentence,
+                             struct error *error)
 {
-    char path[FILE_PATH_BYTES];
+    char path[FILE_PATH_BYTES], killed[256];
     struct journal_writer journal;
     weft_status status = file_join(path, folder, "journal", error);
     if (status == WEFT_OK)
         status = journal_writer_open(&journal, path, NULL, error);
     if (status == WEFT_OK) {
-        struct journal_record lost = {.kind = JOURNAL_LOST, .text = sentence, .size = (uint32_t)strlen(sentence)};
+        struct journal_record end = {.kind = JOURNAL_LOST, .text = sentence, .size = (uint32_t)strlen(sentence)};
+        if (order) {
+            const int length =
+                snprintf(killed, sizeof killed,
+                         "the run's agent on host %.100s was killed, by the run itself or its user", order->host);
+            end = (struct journal_record){.kind = JOURNAL_EXITED, .text = killed};
+            if (journal.time) /* nobody may have looked for long; the run has not used its slots meanwhile */
+                end.time = journal.time + order->heartbeat * 1000;
+            end.size = (uint32_t)length;
+            end.exited.signal = SIGKILL;
+            end.exited.cause = JOURNAL_AGENT_KILLED;
+        }
         if (!journal.ended)
-            status = journal_append(&journal, &lost, error);
+            status = journal_append(&journal, &end, error);
         if (status == WEFT_OK)
             status = journal_sync(&journal, error);
         journal_writer_close(&journal);
@@ -139,7 +152,38 @@ static weft_status write_lost(const char *folder, const char *sentence, struct e
     return status;
 }
 
-weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error)
+/* Whether the agent of this order, which is dead, was killed by its run or by the run's user. */
+static bool run_has_killed(const char *folder, const struct node_order *order)
+{
+    const struct node_place place = {.order = order, .folder = folder};
+    char path[FILE_PATH_BYTES], text[FILE_PATH_BYTES + 32] = "";
+    struct cgroup_kills before = {0}, now;
+    if (node_process_user(&place) != geteuid())
+        return false;
+    if (file_join(path, folder, "kills", NULL) != WEFT_OK || file_read_small(AT_FDCWD, path, text, sizeof text) <= 0)
+        return false; /* nothing of the run had begun */
+    char *end;
+    before.count = strtoull(text, &end, 10);
+    snprintf(before.file, sizeof before.file, "%s", *end == ' ' ? end + 1 : "");
+    now = before;
+    return !cgroup_kills_read(&now) || now.count == before.count;
+}
+
+void node_kills_note(const char *folder)
+{
+    char path[FILE_PATH_BYTES];
+    struct cgroup_kills kills;
+    if (!cgroup_kills_find("", &kills))
+        kills = (struct cgroup_kills){0};
+    const int file =
+        file_join(path, folder, "kills", NULL) == WEFT_OK ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (file < 0)
+        return;
+    dprintf(file, "%" PRIu64 " %s", kills.count, kills.file); /* not synced: it is of no use after a crash */
+    close(file);
+}
+
+static weft_status bury(const char *folder, const struct node_order *killed, const char *sentence, struct error *error)
 {
     bool taken, begun;
     int lock;
@@ -147,10 +191,26 @@ weft_status node_agent_bury(const char *folder, const char *sentence, struct err
     if (status != WEFT_OK || !taken)
         return status;
     kill_rest(folder);
-    status = write_lost(folder, sentence, error);
+    status = write_end(folder, killed, sentence, error);
     if (status == WEFT_OK)
         node_lock_write(lock, "ended\n");
     close(lock);
+    return status;
+}
+
+weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error)
+{
+    return bury(folder, NULL, sentence, error);
+}
+
+weft_status node_agent_bury_killed(const char *folder, struct error *error)
+{
+    struct node_order order;
+    const bool known = node_order_load(folder, &order, NULL) == WEFT_OK;
+    const weft_status status = bury(folder, known && run_has_killed(folder, &order) ? &order : NULL,
+                                    "its agent was killed, and everything with it", error);
+    if (known)
+        node_order_free(&order);
     return status;
 }
 
@@ -176,7 +236,7 @@ weft_status node_agent_gone(const char *folder, bool kill_it, bool *gone, struct
         return status;
     kill_rest(folder);
     if (kill_it) { /* whether its journal takes it or not */
-        (void)write_lost(folder, "it was killed, as nothing could be heard of it", NULL);
+        (void)write_end(folder, NULL, "it was killed, as nothing could be heard of it", NULL);
         node_lock_write(lock, "ended\n");
     }
     close(lock);

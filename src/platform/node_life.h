@@ -20,6 +20,10 @@ void node_lock_write(int lock, const char *text);
 /** What the cgroup of a node is called: no two nodes of this machine share it. */
 void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *folder, char *name, size_t room);
 
+/** Before anything of the run begins: keep in `folder` how many processes the kernel has killed so far for want of
+ * memory where the agent is. */
+void node_kills_note(const char *folder);
+
 /** See that all agents below `root` of older attempts of the run have ended, by killing them if need be. */
 void node_life_end_older(const char *root, const struct attempt *attempt);
 

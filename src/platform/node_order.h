@@ -7,6 +7,7 @@
  *                        /stop     how to end, once that was ordered; the last one counts
  *                        /remark   a sentence for the journal, until the agent has put it there
  *                        /lock     held by the agent for as long as it lives, with its process number in it
+ *                        /kills    processes killed for want of memory when the agent began, and where that is counted
  *                        /socket   where it is woken and asked (node_link.h)
  *                        /journal/ what happened (journal_file.h)
  *                        /metrics  lines that the program appends (WEFT_METRICS)

@@ -211,6 +211,16 @@ static bool has_entry(const char *process, const char *wanted)
     return found;
 }
 
+bool node_process_may_be_of(const char *folder, pid_t process)
+{
+    char wanted[FILE_PATH_BYTES + sizeof FOLDER_VARIABLE], number[24], path[64], first[2];
+    snprintf(wanted, sizeof wanted, FOLDER_VARIABLE "%s", folder);
+    snprintf(number, sizeof number, "%d", (int)process);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)process);
+    const bool there = file_read_small(AT_FDCWD, path, first, sizeof first) > 0; /* of a zombie it is empty */
+    return !there || has_entry(number, wanted);
+}
+
 int node_process_sweep(const char *folder)
 {
     char wanted[FILE_PATH_BYTES + sizeof FOLDER_VARIABLE];

@@ -47,6 +47,9 @@ uid_t node_process_user(const struct node_place *place);
 /** Let the processes of order->user open a pipe that they have inherited by its name, as /dev/stderr. */
 void node_process_give(const struct node_place *place, int pipe);
 
+/** Whether a process that has just sent a signal is one of the node in `folder`; one that is gone may have been. */
+bool node_process_may_be_of(const char *folder, pid_t process);
+
 /**
  * Kill all processes whose environment names the node's folder, wherever they are by now: those of an agent that was
  * killed itself. A process that has cleared its environment escapes this, not a cgroup. Returns how many there were.

@@ -209,7 +209,8 @@ static void nothing_is_left_behind(void **state)
     engine->close(engine);
 }
 
-static void a_killed_agent_is_a_lost_node_and_nothing_runs_on(void **state)
+/* The agent and the run are one user's: whoever killed it, the machine has not failed. */
+static void a_killed_agent_is_the_end_of_its_run_and_nothing_runs_on(void **state)
 {
     struct engine *engine = open_engine();
     struct engine_order order =
@@ -224,10 +225,12 @@ static void a_killed_agent_is_a_lost_node_and_nothing_runs_on(void **state)
     assert_true(processes_with("sleep 42.125") >= 2);
     assert_int_equal(kill((pid_t)agent, SIGKILL), 0);
     assert_true(hear_until(engine, &order.attempt, 0, &heard, has_ended));
-    assert_int_equal(heard.end, JOURNAL_LOST);
-    assert_non_null(strstr(heard.sentence, "its agent was killed"));
+    assert_int_equal(heard.end, JOURNAL_EXITED);
+    assert_int_equal(heard.cause, JOURNAL_AGENT_KILLED);
+    assert_int_equal(heard.signal, SIGKILL);
+    assert_non_null(strstr(heard.sentence, "was killed, by the run itself or its user"));
     assert_int_equal(processes_left("sleep 42.125"), 0);
-    struct heard again = hear_all(engine, &order.attempt, 0); /* it stays lost */
+    struct heard again = hear_all(engine, &order.attempt, 0); /* it stays so */
     assert_int_equal(again.last, heard.last);
     engine->close(engine);
 }
@@ -663,7 +666,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(a_host_that_goes_down_is_a_stop_too, make_place, remove_place),
         cmocka_unit_test_setup_teardown(time_limits_and_leases_end_it, make_place, remove_place),
         cmocka_unit_test_setup_teardown(nothing_is_left_behind, make_place, remove_place),
-        cmocka_unit_test_setup_teardown(a_killed_agent_is_a_lost_node_and_nothing_runs_on, make_place, remove_place),
+        cmocka_unit_test_setup_teardown(a_killed_agent_is_the_end_of_its_run_and_nothing_runs_on, make_place,
+                                        remove_place),
         cmocka_unit_test_setup_teardown(a_newer_attempt_ends_the_older_first, make_place, remove_place),
         cmocka_unit_test_setup_teardown(even_if_the_older_agent_is_stuck, make_place, remove_place),
         cmocka_unit_test_setup_teardown(starting_twice_starts_once, make_place, remove_place),
