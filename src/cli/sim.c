@@ -9,10 +9,12 @@
 #include "scheduler/simulation.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 static struct {
-    const char *trace, *pods, *events;
+    const char *trace, *pods, *events, *preemptible, *limits;
+    double restart_cost;
     bool json;
 } chosen;
 
@@ -21,6 +23,13 @@ static const struct cli_option options[] = {
              "jobs: CSV with submit_s, duration_s, num_gpus and vc, or the Standard Workload Format; .gz is fine"),
     CLI_TEXT("pods", 'p', "PxHxG", &chosen.pods, "4x16x8",
              "Pods, hosts of a Pod, GPUs (or slots) of a host; up to 65,536 hosts"),
+    CLI_TEXT("preemptible", 0, "SHARE", &chosen.preemptible, "1",
+             "share of the jobs that may be preempted: 0 to 1, or 0% to 100%; which ones is drawn by the job's number"),
+    CLI_CHOICE("limits", 0, "KIND", &chosen.limits, "none", assumed_limits_names,
+               "time limits of the jobs: none; their true durations; bucketed: these rounded up to 15m, 30m, 1h, 2h, "
+               "4h, 8h, 12h, 1d, 2d, 4d, 7d or whole weeks; default: 1d as 'weft submit' gives, longer jobs bucketed"),
+    CLI_NUMBER("restart-cost", 0, "SECONDS", &chosen.restart_cost, "300", 0, 86400,
+               "time for which a job computes nothing after it was preempted"),
     CLI_FLAG("json", 0, &chosen.json, "the summary as one line of JSON"),
     CLI_TEXT("events", 'e', "FILE", &chosen.events, NULL,
              "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ...; -: to standard output"),
@@ -32,6 +41,7 @@ static weft_status print_json(const struct simulation_summary *summary, FILE *ou
     json_begin(&line, JSON_LINE);
     json_open_object(&line, NULL);
     json_put_unsigned(&line, "jobs", summary->jobs);
+    json_put_unsigned(&line, "preemptible", summary->preemptible);
     json_put_unsigned(&line, "left_out", summary->left_out);
     json_put_number(&line, "mean_wait_h", summary->mean_wait_h);
     json_put_number(&line, "p99_wait_h", summary->p99_wait_h);
@@ -60,6 +70,7 @@ static void print(const struct simulation_summary *summary, FILE *output)
 {
     fprintf(output, "jobs                %zu, %zu of them of more than %d GPUs; the last ended after %.1f h\n",
             summary->jobs, summary->large_jobs, SIMULATION_LARGE, summary->end_h);
+    fprintf(output, "preemptible         %zu of the jobs; time limits: %s\n", summary->preemptible, chosen.limits);
     fprintf(output, "wait                mean %.3f h, 99 of 100 below %.2f h, longest %.1f h\n", summary->mean_wait_h,
             summary->p99_wait_h, summary->max_wait_h);
     fprintf(output, "  of the large ones mean %.2f h, longest %.1f h\n", summary->large_mean_wait_h,
@@ -73,6 +84,28 @@ static void print(const struct simulation_summary *summary, FILE *output)
             summary->decisions, summary->passes, summary->pass_mean_ms, summary->pass_max_ms);
 }
 
+/* "0.5", "50%". */
+static weft_status read_share(const char *text, double *share, struct error *error)
+{
+    char digits[32];
+    const size_t length = strlen(text);
+    const bool percent = length > 0 && text[length - 1] == '%';
+    snprintf(digits, sizeof digits, "%.*s", (int)(length - percent), text);
+    if (length >= sizeof digits || text_parse_number(digits, "", 0, percent ? 100 : 1, share, NULL) != WEFT_OK)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--preemptible is '%.64s'; it must be a share from 0 to 1, or from 0%% to 100%%", text);
+    *share /= percent ? 100 : 1;
+    return WEFT_OK;
+}
+
+static weft_status read_assumptions(struct assumptions *assumptions, struct error *error)
+{
+    for (int i = 0; assumed_limits_names[i]; i++)
+        if (strcmp(assumed_limits_names[i], chosen.limits) == 0)
+            assumptions->limits = (enum assumed_limits)i;
+    return read_share(chosen.preemptible, &assumptions->preemptible, error);
+}
+
 /* Whether both names are of one regular file, which is there. */
 static bool same_file(const char *one, const char *other)
 {
@@ -82,19 +115,21 @@ static bool same_file(const char *one, const char *other)
 }
 
 static weft_status simulate(const struct trace *trace, const struct simulation_cluster *cluster,
-                            struct simulation_summary *summary, struct error *error)
+                            const struct assumptions *assumptions, struct simulation_summary *summary,
+                            struct error *error)
 {
-    const struct scheduler_policy policy = SCHEDULER_POLICY_DEFAULT;
+    struct scheduler_policy policy = SCHEDULER_POLICY_DEFAULT;
+    policy.restart_cost = chosen.restart_cost;
     struct named_output events;
     if (!chosen.events)
-        return simulation_run(trace, cluster, &policy, NULL, summary, error);
+        return simulation_run(trace, cluster, assumptions, &policy, NULL, summary, error);
     if (same_file(chosen.trace, chosen.events))
         return error_set(error, WEFT_ERROR_ARGUMENT, "--events '%s' would overwrite the trace '%s': give another name",
                          chosen.events, chosen.trace);
     weft_status status = named_output_open(&events, chosen.events, error);
     if (status != WEFT_OK)
         return status;
-    status = simulation_run(trace, cluster, &policy, events.stream, summary, error);
+    status = simulation_run(trace, cluster, assumptions, &policy, events.stream, summary, error);
     if (status == WEFT_OK)
         return named_output_close(&events, error);
     named_output_discard(&events);
@@ -106,9 +141,12 @@ static weft_status run_cluster(struct command_call *call, struct error *error)
     struct pod_shape shape;
     struct trace trace;
     struct simulation_summary summary;
+    struct assumptions assumptions = {0};
     if (!chosen.trace)
         return error_set(error, WEFT_ERROR_ARGUMENT, "give the trace: --trace FILE");
     weft_status status = pod_shape_parse(chosen.pods, &shape, error);
+    if (status == WEFT_OK)
+        status = read_assumptions(&assumptions, error);
     if (status == WEFT_OK)
         status = trace_read(chosen.trace, &trace, error);
     if (status != WEFT_OK)
@@ -119,7 +157,7 @@ static weft_status run_cluster(struct command_call *call, struct error *error)
                 "weft: %zu of the %zu jobs of '%s' are left out: their submission, run time or processors are not "
                 "known\n",
                 trace.left_out, trace.left_out + trace.count, chosen.trace);
-    status = simulate(&trace, &cluster, &summary, error);
+    status = simulate(&trace, &cluster, &assumptions, &summary, error);
     trace_free(&trace);
     if (status == WEFT_OK && chosen.json)
         status = print_json(&summary, call->output, error);
@@ -134,19 +172,22 @@ static const struct command command_cluster = {
     .description =
         "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became "
         "of them. The scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get "
-        "GPUs of one host, larger ones whole hosts of one Pod. Those that have run for an hour may be preempted, that "
-        "is displaced or moved, which costs them five minutes. Hosts are numbered through the Pods, from 0.\n\n"
+        "GPUs of one host, larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be "
+        "displaced or moved, which costs them the restart cost. All jobs are preemptible unless --preemptible says "
+        "otherwise; what 'weft submit' makes by default is --preemptible 0 --limits default. Hosts are numbered "
+        "through the Pods, from 0.\n\n"
         "The summary can be computed again from the trace and the events, but what is said of passes. Waiting is all "
         "time not running; shares are of all GPUs from the first submission to the last. idle_while_queued: the share "
         "that no job used while one waited, of whole hosts also what a job has no use for. utilisation: the share that "
         "computed; restarts do not. large_...: jobs of more than 8 GPUs, whatever the size of a host. preemptions: the "
         "preempt lines of the events; moves: those of them after which the job starts at the same time again, "
         "elsewhere; "
-        "preempted_gpu_h: the five minutes of each, times the job's GPUs. bounded_slowdown: the mean of (end - "
+        "preempted_gpu_h: the restart cost of each, times the job's GPUs. bounded_slowdown: the mean of (end - "
         "submission) / duration, at least 1, where a duration of less than 10 minutes is taken for 10 (after Feitelson "
         "et al., 1997). left_out: jobs of an SWF file whose submission, run time or processors are not known.",
     .examples = "weft sim cluster --trace philly_week.csv --pods 4x16x8\n"
-                "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n",
+                "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n"
+                "weft sim cluster --trace philly_week.csv --pods 4x16x8 --preemptible 50% --limits default\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run_cluster,

@@ -29,6 +29,7 @@ struct job {
 
 struct simulation {
     const struct trace *trace;
+    const struct assumptions *assumptions;
     struct simulation_cluster cluster;
     struct scheduler *scheduler;
     struct job *jobs;
@@ -177,7 +178,9 @@ static weft_status submit(struct simulation *simulation, struct job *job, struct
     struct scheduler_request request = {.project = job->trace->project,
                                         .gang = gang_of(&simulation->cluster, job->trace->slots),
                                         .slots = job->trace->slots,
-                                        .weight = 1};
+                                        .weight = 1,
+                                        .limit = assume_limit(simulation->assumptions, job->trace),
+                                        .fixed = !assume_preemptible(simulation->assumptions, job->trace)};
     struct error refusal = {0};
     weft_status status = scheduler_submit(simulation->scheduler, &request, simulation->now, &job->run, &refusal);
     if (status == WEFT_ERROR_ARGUMENT)
@@ -276,6 +279,8 @@ static weft_status sum_up(struct simulation *simulation, struct error *error)
     }
     qsort(waits, count, sizeof *waits, ascending);
     summary->jobs = count;
+    for (size_t i = 0; i < count; i++)
+        summary->preemptible += assume_preemptible(simulation->assumptions, simulation->jobs[i].trace);
     summary->left_out = simulation->trace->left_out;
     summary->mean_wait_h = wait / (double)count;
     summary->p99_wait_h = waits[(size_t)((double)count * 0.99)];
@@ -316,11 +321,12 @@ static weft_status open(struct simulation *simulation, const struct scheduler_po
 }
 
 weft_status simulation_run(const struct trace *trace, const struct simulation_cluster *cluster,
-                           const struct scheduler_policy *policy, FILE *events, struct simulation_summary *summary,
-                           struct error *error)
+                           const struct assumptions *assumptions, const struct scheduler_policy *policy, FILE *events,
+                           struct simulation_summary *summary, struct error *error)
 {
     struct simulation_summary result = {0};
     struct simulation simulation = {.trace = trace,
+                                    .assumptions = assumptions,
                                     .cluster = *cluster,
                                     .now = trace->jobs[0].submit,
                                     .first = trace->jobs[0].submit,

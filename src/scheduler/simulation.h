@@ -9,6 +9,7 @@
 #ifndef WEFT_SCHEDULER_SIMULATION_H
 #define WEFT_SCHEDULER_SIMULATION_H
 
+#include "scheduler/assumptions.h"
 #include "scheduler/policy.h"
 #include "scheduler/trace.h"
 
@@ -32,7 +33,8 @@ struct simulation_cluster {
  */
 struct simulation_summary {
     size_t jobs, large_jobs;
-    size_t left_out; /**< jobs of the trace that are not among them: see trace.h */
+    size_t preemptible; /**< of `jobs` */
+    size_t left_out;    /**< jobs of the trace that are not among them: see trace.h */
     double mean_wait_h, p99_wait_h, max_wait_h;
     double bounded_slowdown; /**< the mean of all jobs */
     double large_mean_wait_h, large_max_wait_h;
@@ -47,13 +49,13 @@ struct simulation_summary {
 };
 
 /**
- * Run the whole trace. With `events` each start, preempt and finish is written to it as a line of CSV: time_s, job,
- * event, and the hosts as host:slots with spaces between; hosts are numbered through the Pods, from 0. A move is a
- * preempt and a start. Whether they could be written is for the caller to see.
- * Errors: ARGUMENT if a job fits in no Pod; MEMORY.
+ * Run the whole trace, whose jobs are as `assumptions` say. With `events` each start, preempt and finish is written to
+ * it as a line of CSV: time_s, job, event, and the hosts as host:slots with spaces between; hosts are numbered through
+ * the Pods, from 0. A move is a preempt and a start. Whether they could be written is for the caller to see. Errors:
+ * ARGUMENT if a job fits in no Pod; MEMORY.
  */
 weft_status simulation_run(const struct trace *trace, const struct simulation_cluster *cluster,
-                           const struct scheduler_policy *policy, FILE *events, struct simulation_summary *summary,
-                           struct error *error);
+                           const struct assumptions *assumptions, const struct scheduler_policy *policy, FILE *events,
+                           struct simulation_summary *summary, struct error *error);
 
 #endif
