@@ -2,12 +2,12 @@
 /* `weft audit`: who did what. */
 #include "cli/command.h"
 #include "cli/moments.h"
-#include "cli/platform_client.h"
+#include "cli/platform_list.h"
 #include "cli/table.h"
 
 #include <inttypes.h>
 
-#define PAGE_MOST 1000
+#define SHOWN_FIRST 20
 
 static struct {
     bool json;
@@ -16,7 +16,8 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("number", 'n', "N", &chosen.most, "20", 1, 1000000, "number of entries, newest first"),
+    CLI_INTEGER("number", 'n', "N", &chosen.most, NULL, 1, 1e15, "number of entries, newest first",
+                .default_text = "20; all with --json"),
     CLI_TEXT("user", 'u', "USER", &chosen.user, NULL, "only actions of this user"),
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only actions that concern this project"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each entry"),
@@ -42,56 +43,47 @@ static void put(struct table *table, const cJSON *entry, int64_t now)
     table_put(table, "%" PRId64, field_integer(entry, "status"));
 }
 
-/* A page of entries below number `*before`, which is then that of its last one; `*left` are still wanted. */
-static weft_status take_page(struct platform *platform, int64_t *before, int64_t *left, struct table *table,
-                             FILE *output, struct error *error)
+static weft_status print(const struct platform_listed *listed, int64_t now, FILE *output, struct error *error)
 {
-    struct platform_path path;
-    char number[32], most[32];
-    cJSON *page = NULL;
+    struct table table;
     const cJSON *entry;
-    const int64_t wanted = *left < PAGE_MOST ? *left : PAGE_MOST, now = moment_now();
-    snprintf(number, sizeof number, "%" PRId64, *before);
-    snprintf(most, sizeof most, "%" PRId64, wanted);
-    platform_path_begin(&path, "audit");
-    platform_path_query(&path, "user", chosen.user);
-    platform_path_query(&path, "project", chosen.project);
-    platform_path_query(&path, "before", number);
-    platform_path_query(&path, "most", most);
-    weft_status status = platform_get(platform, &path, &page, error);
-    if (status != WEFT_OK)
-        return status;
-    cJSON_ArrayForEach(entry, field(page, "entries"))
+    weft_status status = WEFT_OK;
+    table_begin(&table, columns, sizeof columns / sizeof *columns);
+    cJSON_ArrayForEach(entry, listed->items)
     {
-        *before = field_integer(entry, "number");
-        if (chosen.json)
-            platform_print_json(entry, output);
-        else
-            put(table, entry, now);
+        put(&table, entry, now);
     }
-    *left = cJSON_GetArraySize(field(page, "entries")) < wanted ? 0 : *left - wanted;
-    cJSON_Delete(page);
-    return WEFT_OK;
+    const int64_t shown = (int64_t)table_rows(&table);
+    if (shown > 0)
+        status = table_print(&table, output, error);
+    else
+        fprintf(output, chosen.user || chosen.project ? "nothing of that kind was done\n" : "nothing was done yet\n");
+    if (status == WEFT_OK && listed->more)
+        platform_list_cut(output, "entries", "newest", -1, shown, "--number N shows more");
+    table_end(&table);
+    return status;
 }
 
 static weft_status run(struct command_call *call, struct error *error)
 {
     struct platform platform;
-    struct table table;
-    int64_t before = 0, left = chosen.most;
+    struct platform_path path;
+    struct platform_listed listed = {0};
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
-    table_begin(&table, columns, sizeof columns / sizeof *columns);
-    while (status == WEFT_OK && left > 0)
-        status = take_page(&platform, &before, &left, &table, call->output, error);
+    platform_path_begin(&path, "audit");
+    platform_path_query(&path, "user", chosen.user);
+    platform_path_query(&path, "project", chosen.project);
+    if (chosen.json)
+        status = platform_list_print(&platform, &path, &platform_list_audit, chosen.most, call->output, error);
+    else
+        status = platform_list_get(&platform, &path, &platform_list_audit, chosen.most ? chosen.most : SHOWN_FIRST,
+                                   &listed, error);
     platform_close(&platform);
-    if (status == WEFT_OK && !chosen.json && table_rows(&table) > 0)
-        status = table_print(&table, call->output, error);
-    else if (status == WEFT_OK && !chosen.json)
-        fprintf(call->output,
-                chosen.user || chosen.project ? "nothing of that kind was done\n" : "nothing was done yet\n");
-    table_end(&table);
+    if (status == WEFT_OK && !chosen.json)
+        status = print(&listed, moment_now(), call->output, error);
+    platform_listed_free(&listed);
     return status;
 }
 

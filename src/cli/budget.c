@@ -4,7 +4,7 @@
 #include "cli/amount.h"
 #include "cli/command.h"
 #include "cli/moments.h"
-#include "cli/platform_client.h"
+#include "cli/platform_list.h"
 #include "cli/run_reference.h"
 #include "cli/table.h"
 #include "service/budget_json.h"
@@ -14,6 +14,8 @@
 
 #define EXIT_MISUSED 2
 
+#define ENTRIES_SHOWN 10
+
 static struct {
     int64_t entries;
     bool json, csv, shared, not_shared;
@@ -21,7 +23,8 @@ static struct {
 } chosen;
 
 static const struct cli_option show_options[] = {
-    CLI_INTEGER("entries", 'n', "N", &chosen.entries, "10", 3, 1000, "number of ledger entries, newest first"),
+    CLI_INTEGER("entries", 'n', "N", &chosen.entries, NULL, 3, 1e15, "number of ledger entries, newest first",
+                .default_text = "10; all with --json and --csv"),
     CLI_FLAG("json", 0, &chosen.json,
              "the project as a line of JSON, then a line for each entry; of several: a line each"),
     CLI_FLAG("csv", 0, &chosen.csv,
@@ -117,39 +120,45 @@ static void put_entry(struct table *table, const cJSON *entry)
     table_put(table, "%s", field_text(entry, "detail"));
 }
 
+static void print_csv_entry(void *output, const cJSON *entry)
+{
+    csv_put_object(output, budget_json_entry_columns, entry);
+}
+
 static weft_status print_entries(struct platform *platform, const char *project, FILE *output, struct error *error)
 {
     struct platform_path path;
+    struct platform_listed listed = {0};
     struct table table;
-    char most[32];
-    cJSON *reply = NULL;
     const cJSON *entry;
-    snprintf(most, sizeof most, "%" PRId64, chosen.entries);
     platform_path_begin(&path, "projects");
     platform_path_part(&path, project);
     platform_path_part(&path, "ledger");
-    platform_path_query(&path, "most", most);
-    weft_status status = platform_get(platform, &path, &reply, error);
+    if (chosen.csv) {
+        csv_put_header(output, budget_json_entry_columns);
+        return platform_list_each(platform, &path, &platform_list_ledger, chosen.entries, print_csv_entry, output,
+                                  error);
+    }
+    if (chosen.json)
+        return platform_list_print(platform, &path, &platform_list_ledger, chosen.entries, output, error);
+    weft_status status = platform_list_get(platform, &path, &platform_list_ledger,
+                                           chosen.entries ? chosen.entries : ENTRIES_SHOWN, &listed, error);
     if (status != WEFT_OK)
         return status;
     table_begin(&table, entry_columns, sizeof entry_columns / sizeof *entry_columns);
-    if (chosen.csv)
-        csv_put_header(output, budget_json_entry_columns);
-    cJSON_ArrayForEach(entry, field(reply, "entries"))
+    cJSON_ArrayForEach(entry, listed.items)
     {
-        if (chosen.csv)
-            csv_put_object(output, budget_json_entry_columns, entry);
-        else if (chosen.json)
-            platform_print_json(entry, output);
-        else
-            put_entry(&table, entry);
+        put_entry(&table, entry);
     }
-    if (table_rows(&table) > 0) {
+    const int64_t shown = (int64_t)table_rows(&table);
+    if (shown > 0) {
         fputc('\n', output);
         status = table_print(&table, output, error);
     }
+    if (status == WEFT_OK && listed.more)
+        platform_list_cut(output, "entries of the ledger", "newest", -1, shown, "--entries N shows more");
     table_end(&table);
-    cJSON_Delete(reply);
+    platform_listed_free(&listed);
     return status;
 }
 

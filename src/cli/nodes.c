@@ -3,15 +3,18 @@
 #include "cli/cluster_view.h"
 #include "cli/command.h"
 #include "cli/moments.h"
-#include "cli/platform_client.h"
+#include "cli/platform_list.h"
 #include "cli/table.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#define SHOWN_FIRST 50
+
 static struct {
-    bool json;
+    bool json, all;
     const char *reason;
+    int64_t limit;
 } chosen;
 
 static const struct cli_option options[] = {
@@ -170,46 +173,61 @@ static weft_status run_remove(struct command_call *call, struct error *error)
 static const struct table_column event_columns[] = {
     {.title = "time"}, {.title = "what"}, {.title = "by", .least = 5}, {.title = "detail", .least = 12, .wraps = true}};
 
+static weft_status print_events(const struct platform_listed *listed, const char *host, FILE *output,
+                                struct error *error)
+{
+    struct table table;
+    const cJSON *event;
+    weft_status status = WEFT_OK;
+    table_begin(&table, event_columns, sizeof event_columns / sizeof *event_columns);
+    cJSON_ArrayForEach(event, listed->items)
+    {
+        char clock[MOMENT_BYTES];
+        table_put(&table, "%s", moment_clock(field_integer(event, "time"), clock));
+        table_put(&table, "%s", field_text(event, "what"));
+        table_put(&table, "%s", field_text(event, "actor"));
+        table_put(&table, "%s", field_text(event, "detail"));
+    }
+    const int64_t shown = (int64_t)table_rows(&table);
+    if (shown > 0)
+        status = table_print(&table, output, error);
+    else
+        fprintf(output, "nothing has happened to %s yet\n", host);
+    if (status == WEFT_OK && listed->more)
+        platform_list_cut(output, "events", "newest", -1, shown, "--all shows all, --limit N more or fewer");
+    table_end(&table);
+    return status;
+}
+
 static weft_status run_events(struct command_call *call, struct error *error)
 {
     struct platform platform;
     struct platform_path path;
-    struct table table;
-    cJSON *reply = NULL;
-    const cJSON *event;
+    struct platform_listed listed = {0};
+    const int64_t limit = chosen.limit ? chosen.limit : chosen.all || chosen.json ? 0 : SHOWN_FIRST;
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
     platform_path_begin(&path, "nodes");
     platform_path_part(&path, call->words[0]);
     platform_path_part(&path, "events");
-    status = platform_get(&platform, &path, &reply, error);
+    status = chosen.json ? platform_list_print(&platform, &path, &platform_list_host_events, limit, call->output, error)
+                         : platform_list_get(&platform, &path, &platform_list_host_events, limit, &listed, error);
     if (status != WEFT_OK)
         status = unknown_host(&platform, call->words[0], error);
     platform_close(&platform);
-    if (status != WEFT_OK)
-        return status;
-    table_begin(&table, event_columns, sizeof event_columns / sizeof *event_columns);
-    cJSON_ArrayForEach(event, field(reply, "events"))
-    {
-        char clock[MOMENT_BYTES];
-        if (chosen.json) {
-            platform_print_json(event, call->output);
-            continue;
-        }
-        table_put(&table, "%s", moment_clock(field_integer(event, "time"), clock));
-        table_put(&table, "%s", field_text(event, "what"));
-        table_put(&table, "%s", field_text(event, "actor"));
-        table_put(&table, "%s", field_text(event, "detail"));
-    }
-    if (!chosen.json && table_rows(&table) > 0)
-        status = table_print(&table, call->output, error);
-    else if (!chosen.json)
-        fprintf(call->output, "nothing has happened to %s yet\n", call->words[0]);
-    table_end(&table);
-    cJSON_Delete(reply);
+    if (status == WEFT_OK && !chosen.json)
+        status = print_events(&listed, call->words[0], call->output, error);
+    platform_listed_free(&listed);
     return status;
 }
+
+static const struct cli_option event_options[] = {
+    CLI_FLAG("all", 'a', &chosen.all, "show all events"),
+    CLI_INTEGER("limit", 0, "N", &chosen.limit, NULL, 1, 1e15, "number of events, newest first",
+                .default_text = "50; all with --json"),
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each event"),
+};
 
 static const struct cli_option drain_options[] = {
     CLI_TEXT("reason", 'r', "TEXT", &chosen.reason, NULL, "why, shown to others"),
@@ -259,8 +277,8 @@ static const struct command events = {
     .words = "NODE",
     .least_words = 1,
     .most_words = 1,
-    .options = options,
-    .option_count = sizeof options / sizeof *options,
+    .options = event_options,
+    .option_count = sizeof event_options / sizeof *event_options,
     .run = run_events,
 };
 

@@ -5,7 +5,7 @@
 #include "cli/command.h"
 #include "cli/local_jobs.h"
 #include "cli/moments.h"
-#include "cli/platform_client.h"
+#include "cli/platform_list.h"
 #include "cli/run_print.h"
 #include "cli/run_reference.h"
 #include "platform/run_state.h"
@@ -15,10 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EXIT_MISUSED   2
-#define LIVE_MOST      "1000"
-#define ENDED_SHOWN    "5"
+#define EXIT_MISUSED 2
+/* Runs that are shown to people, unless they say how many; JSON and CSV have all that are not over, or are chosen. */
+#define LIVE_SHOWN     100
+#define ENDED_SHOWN    5
 #define FILTERED_SHOWN 20
+#define QUEUE_MOST     "10000" /* runs of which the queue is asked */
 
 static const char *const states[] = {"queued",    "placed",    "starting",  "running", "stopping",
                                      "preempted", "re-queued", "succeeded", "failed",  "cancelled",
@@ -38,21 +40,22 @@ static const struct cli_option options[] = {
                "only runs in this state; live: in any that is not final; over: in one that is"),
     CLI_TEXT("search", 0, "TEXT", &chosen.search, NULL,
              "only runs with TEXT in their name, project or owner, or of that number"),
-    CLI_INTEGER("last", 'n', "N", &chosen.most, NULL, 1, 1000, "the newest N runs, whatever their state"),
+    CLI_INTEGER("last", 'n', "N", &chosen.most, NULL, 1, 1e15, "the newest N runs, whatever their state"),
     CLI_FLAG("local", 'l', &chosen.local, "only jobs on this machine, no runs of the platform"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run (\"run\" is its number) and each job (\"job\")"),
     CLI_FLAG("csv", 0, &chosen.csv,
              "runs as a table for spreadsheets, with the fields of JSON; times are milliseconds since 1970"),
 };
 
-/* Runs that were found, in the order in which they are shown; they point into the replies. */
+/* Runs that were found, in the order in which they are shown; they point into the lists. */
 struct found {
-    cJSON *replies[2];
+    struct platform_listed lists[2];
     const cJSON **runs;
     size_t count;
 };
 
-static weft_status ask(struct platform *platform, const char *state, const char *most, cJSON **reply,
+/* Ask for the newest `most` runs in `state`; 0: for all. */
+static weft_status ask(struct platform *platform, const char *state, int64_t most, struct platform_listed *listed,
                        struct error *error)
 {
     struct platform_path path;
@@ -62,56 +65,92 @@ static weft_status ask(struct platform *platform, const char *state, const char 
     platform_path_query(&path, "project", chosen.project);
     platform_path_query(&path, "search", chosen.search);
     platform_path_query(&path, "state", state);
-    platform_path_query(&path, "most", most);
-    return platform_get(platform, &path, reply, error);
+    return platform_list_get(platform, &path, &platform_list_runs, most, listed, error);
 }
 
-/* Add the runs of a reply. */
-static weft_status add(struct found *found, const cJSON *reply, struct error *error)
+/* Add the runs of a list. */
+static weft_status add(struct found *found, const struct platform_listed *listed, struct error *error)
 {
-    const cJSON *run, *list = field(reply, "runs");
-    size_t room = found->count + (size_t)cJSON_GetArraySize(list) + 1;
+    const cJSON *run;
+    size_t room = found->count + (size_t)cJSON_GetArraySize(listed->items) + 1;
     const cJSON **grown = realloc(found->runs, room * sizeof *grown);
     if (!grown)
         return error_memory(error, room * sizeof *grown, "a list of runs");
     found->runs = grown;
-    cJSON_ArrayForEach(run, list)
+    cJSON_ArrayForEach(run, listed->items)
     {
         found->runs[found->count++] = run;
     }
     return WEFT_OK;
 }
 
+static bool is_filtered(void)
+{
+    return chosen.state || chosen.search || chosen.most;
+}
+
 static weft_status find(struct platform *platform, struct found *found, struct error *error)
 {
-    char most[32];
-    bool filtered = chosen.state || chosen.search || chosen.most;
-    snprintf(most, sizeof most, "%" PRId64, chosen.most ? chosen.most : FILTERED_SHOWN);
-    weft_status status = filtered ? ask(platform, chosen.state, most, &found->replies[0], error)
-                                  : ask(platform, "live", LIVE_MOST, &found->replies[0], error);
+    const bool all = chosen.json || chosen.csv;
+    const int64_t most = chosen.most ? chosen.most : all ? 0 : is_filtered() ? FILTERED_SHOWN : LIVE_SHOWN;
+    weft_status status = ask(platform, is_filtered() ? chosen.state : "live", most, &found->lists[0], error);
     if (status == WEFT_OK)
-        status = add(found, found->replies[0], error);
-    if (status == WEFT_OK && !filtered)
-        status = ask(platform, "over", ENDED_SHOWN, &found->replies[1], error);
-    if (status == WEFT_OK && !filtered)
-        status = add(found, found->replies[1], error);
+        status = add(found, &found->lists[0], error);
+    if (status == WEFT_OK && !is_filtered())
+        status = ask(platform, "over", ENDED_SHOWN, &found->lists[1], error);
+    if (status == WEFT_OK && !is_filtered())
+        status = add(found, &found->lists[1], error);
     return status;
 }
 
 static void free_found(struct found *found)
 {
-    cJSON_Delete(found->replies[0]);
-    cJSON_Delete(found->replies[1]);
+    platform_listed_free(&found->lists[0]);
+    platform_listed_free(&found->lists[1]);
     free(found->runs);
 }
 
-static bool has_waiting(const struct found *found)
+/* How many runs there are in `wanted`: a state, "live", "over", or NULL for all. */
+static int64_t total_of(const struct platform_listed *listed, const char *wanted)
+{
+    int64_t total = 0;
+    const cJSON *count;
+    cJSON_ArrayForEach(count, field(listed->first, "counts"))
+    {
+        enum run_state state;
+        const bool final = run_state_find(count->string, &state) && run_state_is_final(state);
+        if (!wanted || strcmp(wanted, count->string) == 0 || strcmp(wanted, final ? "over" : "live") == 0)
+            total += field_integer(field(listed->first, "counts"), count->string);
+    }
+    return total;
+}
+
+/* What is not shown is told. */
+static void print_cuts(const struct found *found, FILE *output)
+{
+    const struct platform_listed *lists = found->lists;
+    const int64_t shown = cJSON_GetArraySize(lists[0].items), ended = cJSON_GetArraySize(lists[1].items);
+    if (lists[0].more)
+        platform_list_cut(output, is_filtered() ? "runs are as asked for" : "runs are not over", "newest",
+                          total_of(&lists[0], is_filtered() ? chosen.state : "live"), shown,
+                          "--last N shows more, --json all");
+    if (lists[1].more)
+        platform_list_cut(output, "runs are over", "newest", total_of(&lists[1], "over"), ended,
+                          "--state over --last N shows more");
+}
+
+/* The smallest number of a run that waits; 0: none does. */
+static int64_t first_waiting(const struct found *found)
 {
     enum run_state state;
-    for (size_t i = 0; i < found->count; i++)
-        if (run_state_find(field_text(found->runs[i], "state"), &state) && run_state_is_waiting(state))
-            return true;
-    return false;
+    int64_t first = 0;
+    for (size_t i = 0; i < found->count; i++) {
+        const int64_t run = field_integer(found->runs[i], "run");
+        if (run_state_find(field_text(found->runs[i], "state"), &state) && run_state_is_waiting(state) &&
+            (first == 0 || run < first))
+            first = run;
+    }
+    return first;
 }
 
 /* Whether runs are shown under a name other than that of who asks. */
@@ -129,8 +168,13 @@ static weft_status print_table(struct platform *platform, const struct found *fo
     struct platform_path path;
     struct run_table made = {.owners = has_others(platform, found), .now = moment_now()};
     cJSON *reply = NULL;
+    char after[32];
+    const int64_t first = first_waiting(found);
+    snprintf(after, sizeof after, "%" PRId64, first - 1);
     platform_path_begin(&path, "queue");
-    if (has_waiting(found) && platform_get(platform, &path, &reply, NULL) == WEFT_OK)
+    platform_path_query(&path, "after", after);
+    platform_path_query(&path, "most", QUEUE_MOST);
+    if (first && platform_get(platform, &path, &reply, NULL) == WEFT_OK)
         made.queue = field(reply, "queue");
     weft_status status = run_print_table(found->runs, found->count, &made, output, error);
     cJSON_Delete(reply);
@@ -167,7 +211,9 @@ static weft_status list_runs(struct platform *platform, bool heading, FILE *outp
         tell_paused(platform);
         if (found.count > 0)
             status = print_table(platform, &found, output, error);
-        else
+        if (status == WEFT_OK && found.count > 0)
+            print_cuts(&found, output);
+        if (found.count == 0)
             fprintf(output, "no %sruns%s\n", chosen.project || chosen.state || chosen.search ? "such " : "",
                     chosen.all || chosen.owner ? "" : " of yours; 'weft ps --all' shows everybody's");
     }
@@ -298,6 +344,9 @@ const struct command command_ps = {
         "for "
         "more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped process is "
         "listed like any other.\n\n"
+        "Of more than 100 runs that are not over, or 20 that options choose, only the newest are shown unless --last "
+        "says "
+        "how many; --json and --csv have all. "
         "Runs and jobs of other users are shown with --all: runs of your projects, and to root all jobs.",
     .examples = "weft ps\nweft ps --all --state queued\nweft ps -p vision -n 50\nweft ps --all -n 1000 --csv > "
                 "runs.csv\nweft ps 12\nweft ps --local --json\n",

@@ -2,18 +2,26 @@
 /* `weft queue`: the plan of the scheduler. */
 #include "cli/command.h"
 #include "cli/moments.h"
-#include "cli/platform_client.h"
+#include "cli/platform_list.h"
 #include "cli/run_print.h"
 #include "cli/table.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+
+#define SHOWN_FIRST 50
+#define PAGE_MOST   10000 /* the server's largest page */
 
 static struct {
-    bool running, resume, json;
+    bool running, resume, json, all;
+    int64_t limit;
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("running", 'r', &chosen.running, "what runs too, and by when it is over"),
+    CLI_FLAG("running", 'r', &chosen.running, "also what runs, and when it ends at the latest"),
+    CLI_FLAG("all", 'a', &chosen.all, "show all runs that wait"),
+    CLI_INTEGER("limit", 'n', "N", &chosen.limit, NULL, 1, PAGE_MOST, "show the first N runs",
+                .default_text = "50; all with --json"),
     CLI_FLAG("resume", 0, &chosen.resume,
              "start runs again, after the server paused scheduling because it ended uncleanly (administrators)"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run; those that wait have a \"place\""),
@@ -92,42 +100,144 @@ static weft_status print_running(const cJSON *running, int64_t now, FILE *output
     return status;
 }
 
-static int64_t slots_of(const cJSON *runs)
+/* What the server has answered, or pages of it put together. */
+struct queue {
+    cJSON *first;                   /**< the first reply: totals */
+    const cJSON *waiting, *running; /**< of `first`, or of `pages` */
+    cJSON *pages;                   /**< NULL: there is one page */
+};
+
+static void free_queue(struct queue *queue)
 {
-    int64_t slots = 0;
-    const cJSON *run;
-    cJSON_ArrayForEach(run, runs)
-    {
-        slots += field_present(run, "size") ? field_integer(run, "size")
-                                            : field_integer(run, "nodes") * field_integer(run, "slots");
-    }
-    return slots;
+    cJSON_Delete(queue->first);
+    cJSON_Delete(queue->pages);
 }
 
-static weft_status print(const cJSON *queue, const cJSON *running, FILE *output, struct error *error)
+static weft_status ask(struct platform *platform, int64_t most, const char *after, cJSON **reply, struct error *error)
 {
-    int64_t now = moment_now();
-    int waiting = cJSON_GetArraySize(queue), run = cJSON_GetArraySize(running);
+    struct platform_path path;
+    char number[32];
+    snprintf(number, sizeof number, "%" PRId64, most);
+    platform_path_begin(&path, "queue");
+    platform_path_query(&path, "most", number);
+    platform_path_query(&path, "after", after);
+    return platform_get(platform, &path, reply, error);
+}
+
+static void move_items(cJSON *reply, const char *list, cJSON *pages)
+{
+    cJSON *from = cJSON_GetObjectItemCaseSensitive(reply, list), *to = cJSON_GetObjectItemCaseSensitive(pages, list);
+    while (from && to && from->child)
+        cJSON_AddItemToArray(to, cJSON_DetachItemViaPointer(from, from->child));
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    const double a = field_number(*(cJSON *const *)left, "place"), b = field_number(*(cJSON *const *)right, "place");
+    return a < b ? -1 : a > b;
+}
+
+/* Pages come by the numbers of runs, so that none is missed or told of twice; the plan is by place. */
+static weft_status sort_by_place(cJSON *list, struct error *error)
+{
+    size_t count = 0;
+    const size_t room = ((size_t)cJSON_GetArraySize(list) + 1) * sizeof(cJSON *);
+    cJSON **items = malloc(room);
+    if (!items)
+        return error_memory(error, room, "the queue");
+    while (list->child)
+        items[count++] = cJSON_DetachItemViaPointer(list, list->child);
+    qsort(items, count, sizeof *items, compare_places);
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, items[i]);
+    free(items);
+    return WEFT_OK;
+}
+
+/* The whole queue, page by page. */
+static weft_status read_all(struct platform *platform, struct queue *queue, struct error *error)
+{
+    char after[32] = "0";
+    bool more = true;
     weft_status status = WEFT_OK;
-    if (waiting > 0)
-        status = print_waiting(queue, now, output, error);
-    if (status == WEFT_OK && chosen.running && run > 0) {
-        fputs(waiting > 0 ? "\n" : "", output);
-        status = print_running(running, now, output, error);
+    queue->pages = cJSON_CreateObject();
+    cJSON *waiting = cJSON_AddArrayToObject(queue->pages, "queue");
+    if (!waiting || !cJSON_AddArrayToObject(queue->pages, "running"))
+        return error_memory(error, sizeof(cJSON), "the queue");
+    while (status == WEFT_OK && more) {
+        cJSON *reply = NULL;
+        status = ask(platform, PAGE_MOST, after, &reply, error);
+        if (status != WEFT_OK)
+            break;
+        move_items(reply, "queue", queue->pages);
+        move_items(reply, "running", queue->pages);
+        more = field_present(reply, "next");
+        snprintf(after, sizeof after, "%" PRId64, field_integer(reply, "next"));
+        if (queue->first)
+            cJSON_Delete(reply);
+        else
+            queue->first = reply;
     }
-    if (waiting > 0 || (chosen.running && run > 0))
-        fputc('\n', output);
+    return status == WEFT_OK ? sort_by_place(waiting, error) : status;
+}
+
+/* The first `limit` of each list; 0: all. */
+static weft_status read_queue(struct platform *platform, int64_t limit, struct queue *queue, struct error *error)
+{
+    weft_status status =
+        limit > 0 ? ask(platform, limit, NULL, &queue->first, error) : read_all(platform, queue, error);
+    const cJSON *lists = queue->pages ? queue->pages : queue->first;
+    queue->waiting = field(lists, "queue");
+    queue->running = field(lists, "running");
+    return status;
+}
+
+static void print_totals(int64_t waiting, int64_t waiting_slots, int64_t running, int64_t running_slots, FILE *output)
+{
     if (waiting == 0)
         fprintf(output, "nothing waits");
     else
-        fprintf(output, "%d run%s for %" PRId64 " slot%s", waiting, waiting == 1 ? " waits" : "s wait", slots_of(queue),
-                slots_of(queue) == 1 ? "" : "s");
-    if (run == 0)
+        fprintf(output, "%" PRId64 " run%s for %" PRId64 " slot%s", waiting, waiting == 1 ? " waits" : "s wait",
+                waiting_slots, waiting_slots == 1 ? "" : "s");
+    if (running == 0)
         fprintf(output, "%s nothing runs\n", waiting ? "," : " and");
     else
-        fprintf(output, "; %d run%s on %" PRId64 " slot%s\n", run, run == 1 ? "s" : "", slots_of(running),
-                slots_of(running) == 1 ? "" : "s");
+        fprintf(output, "; %" PRId64 " run%s on %" PRId64 " slot%s\n", running, running == 1 ? "s" : "", running_slots,
+                running_slots == 1 ? "" : "s");
+}
+
+static weft_status print(const struct queue *queue, FILE *output, struct error *error)
+{
+    static const char how[] = "--all shows all, --limit N more or fewer";
+    const int64_t now = moment_now();
+    const int waiting = cJSON_GetArraySize(queue->waiting), run = cJSON_GetArraySize(queue->running);
+    const int64_t all_waiting = field_integer(queue->first, "waiting");
+    const int64_t all_running = field_integer(queue->first, "running_count");
+    weft_status status = WEFT_OK;
+    if (waiting > 0)
+        status = print_waiting(queue->waiting, now, output, error);
+    if (status == WEFT_OK && chosen.running && run > 0) {
+        fputs(waiting > 0 ? "\n" : "", output);
+        status = print_running(queue->running, now, output, error);
+    }
+    if (waiting > 0 || (chosen.running && run > 0))
+        fputc('\n', output);
+    print_totals(all_waiting, field_integer(queue->first, "waiting_slots"), all_running,
+                 field_integer(queue->first, "running_slots"), output);
+    if (!queue->pages && waiting < all_waiting)
+        platform_list_cut(output, "runs wait", "first", all_waiting, waiting, how);
+    if (!queue->pages && chosen.running && run < all_running)
+        platform_list_cut(output, "runs run", "first", all_running, run, how);
     return status;
+}
+
+static void print_lines(const cJSON *list, FILE *output)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        platform_print_json(item, output);
+    }
 }
 
 /* Start runs again. */
@@ -145,8 +255,8 @@ static weft_status resume(struct platform *platform, FILE *output, struct error 
 static weft_status run(struct command_call *call, struct error *error)
 {
     struct platform platform;
-    struct platform_path path;
-    cJSON *reply = NULL;
+    struct queue queue = {0};
+    const int64_t limit = chosen.limit ? chosen.limit : chosen.all || chosen.json ? 0 : SHOWN_FIRST;
     weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
     if (status != WEFT_OK)
         return status;
@@ -155,18 +265,16 @@ static weft_status run(struct command_call *call, struct error *error)
         platform_close(&platform);
         return status;
     }
-    platform_path_begin(&path, "queue");
-    status = platform_get(&platform, &path, &reply, error);
+    status = read_queue(&platform, limit, &queue, error);
     if (status == WEFT_OK && chosen.json) {
-        const cJSON *item;
-        cJSON_ArrayForEach(item, field(reply, "queue")) platform_print_json(item, call->output);
+        print_lines(queue.waiting, call->output);
         if (chosen.running)
-            cJSON_ArrayForEach(item, field(reply, "running")) platform_print_json(item, call->output);
+            print_lines(queue.running, call->output);
     } else if (status == WEFT_OK) {
-        platform_print_paused(reply);
-        status = print(field(reply, "queue"), field(reply, "running"), call->output, error);
+        platform_print_paused(queue.first);
+        status = print(&queue, call->output, error);
     }
-    cJSON_Delete(reply);
+    free_queue(&queue);
     platform_close(&platform);
     return status;
 }
@@ -181,7 +289,7 @@ const struct command command_queue = {
         "that you may not see keep their place and size, and are nameless.\n\n"
         "After two unclean exits within 60 seconds, the server starts with scheduling paused: runs are accepted and "
         "wait, running runs go on, and nothing starts until an administrator runs 'weft queue --resume'.",
-    .examples = "weft queue\nweft queue --running\nweft queue --resume\n",
+    .examples = "weft queue\nweft queue --running --limit 200\nweft queue --json > queue.jsonl\nweft queue --resume\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,
     .run = run,

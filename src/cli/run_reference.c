@@ -2,14 +2,15 @@
 #include "cli/run_reference.h"
 
 #include "base/text.h"
+#include "cli/platform_list.h"
 #include "platform/run_specification.h"
 #include "platform/run_state.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#define SEARCH_MOST "1000"
-#define SHOWN_MOST  5 /* numbers in the sentence about a name that several runs have */
+#define NEAR_MOST  1000 /* runs among whose names a near one is looked for */
+#define SHOWN_MOST 5    /* numbers in the sentence about a name that several runs have */
 
 int64_t run_reference_number(const char *word)
 {
@@ -54,7 +55,7 @@ static weft_status choose(const cJSON *runs, const char *name, int64_t *run, str
 weft_status run_reference_find(struct platform *platform, const char *word, int64_t *run, struct error *error)
 {
     struct platform_path path;
-    cJSON *reply = NULL;
+    struct platform_listed found = {0};
     int64_t number = run_reference_number(word);
     if (number > 0) {
         *run = number;
@@ -65,19 +66,16 @@ weft_status run_reference_find(struct platform *platform, const char *word, int6
                          *word ? "..." : "");
     platform_path_begin(&path, "runs");
     platform_path_query(&path, "search", word);
-    platform_path_query(&path, "most", SEARCH_MOST);
-    weft_status status = platform_get(platform, &path, &reply, error);
-    if (status == WEFT_OK && cJSON_GetArraySize(field(reply, "runs")) == 0) {
+    weft_status status = platform_list_get(platform, &path, &platform_list_runs, 0, &found, error);
+    if (status == WEFT_OK && cJSON_GetArraySize(found.items) == 0) {
         /* Nothing is like it: the newest runs may have a name that is near. */
-        cJSON_Delete(reply);
-        reply = NULL;
+        platform_listed_free(&found);
         platform_path_begin(&path, "runs");
-        platform_path_query(&path, "most", SEARCH_MOST);
-        status = platform_get(platform, &path, &reply, error);
+        status = platform_list_get(platform, &path, &platform_list_runs, NEAR_MOST, &found, error);
     }
     if (status == WEFT_OK)
-        status = choose(field(reply, "runs"), word, run, error);
-    cJSON_Delete(reply);
+        status = choose(found.items, word, run, error);
+    platform_listed_free(&found);
     return status;
 }
 

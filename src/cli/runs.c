@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft runs`: what was run with `weft run`, and how it ended. */
 #include "cli/command.h"
+#include "cli/platform_list.h"
 
 #include "base/json.h"
 #include "platform/run_record.h"
@@ -10,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#define SHOWN_NEWEST 20
+
 static struct {
     int64_t last;
     const char *project;
@@ -17,7 +20,8 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_INTEGER("last", 'l', "N", &chosen.last, "20", 1, 1e9, "number of runs, newest first"),
+    CLI_INTEGER("last", 'l', "N", &chosen.last, NULL, 1, 1e9, "show the newest N runs",
+                .default_text = "20; all with --json"),
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run"),
 };
@@ -56,6 +60,21 @@ static void print_line(const struct run_record *record, FILE *out)
         fprintf(out, "%24s %s\n", "", record->reason);
 }
 
+/* The first of the newest `wanted` records that --project lets through; 0 where they are not more. */
+static size_t find_first(const char *folder, char (*ids)[RUN_ID_BYTES], size_t count, size_t wanted)
+{
+    if (!chosen.project)
+        return count > wanted ? count - wanted : 0;
+    size_t first = count;
+    while (first > 0 && wanted > 0) {
+        struct run_record record;
+        if (run_record_load(folder, ids[--first], &record, NULL) == WEFT_OK &&
+            strcmp(chosen.project, record.project) == 0)
+            wanted--;
+    }
+    return first;
+}
+
 static weft_status run(struct command_call *call, struct error *error)
 {
     char folder[FILE_PATH_BYTES];
@@ -66,7 +85,8 @@ static weft_status run(struct command_call *call, struct error *error)
         status = run_records_list(folder, &ids, &count, error);
     if (status != WEFT_OK)
         return status;
-    size_t first = count > (size_t)chosen.last ? count - (size_t)chosen.last : 0;
+    const size_t wanted = chosen.last ? (size_t)chosen.last : chosen.json ? SIZE_MAX : SHOWN_NEWEST;
+    const size_t first = find_first(folder, ids, count, wanted);
     for (size_t i = first; i < count; i++) {
         struct run_record record;
         struct error damaged = {0};
@@ -86,6 +106,10 @@ static weft_status run(struct command_call *call, struct error *error)
     }
     if (!chosen.json && !shown)
         fprintf(call->output, "no runs yet; start one with weft run\n");
+    /* With --project it is known that there are older runs, not how many of them are the project's. */
+    else if (!chosen.json && first > 0)
+        platform_list_cut(call->output, chosen.project ? "runs" : "runs are recorded", "newest",
+                          chosen.project ? -1 : (int64_t)count, (int64_t)shown, "--last N shows more");
     free(ids);
     return WEFT_OK;
 }

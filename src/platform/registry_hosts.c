@@ -319,14 +319,15 @@ weft_status registry_hosts(struct database *database, struct registry_host **lis
     return registry_list_end(&hosts, select, list, count, error);
 }
 
-weft_status registry_host_events(struct database *database, const char *host, size_t most,
+weft_status registry_host_events(struct database *database, const char *host, int64_t before, size_t most,
                                  struct registry_host_event **list, size_t *count, struct error *error)
 {
     struct registry_list events = {0};
     struct statement *select =
         database_prepare(database, "SELECT event, time, host, actor, what, from_state, to_state, detail "
-                                   "FROM host_events WHERE host = ? ORDER BY event DESC LIMIT ?");
+                                   "FROM host_events WHERE host = ? AND event < ? ORDER BY event DESC LIMIT ?");
     statement_bind_text(select, host);
+    statement_bind_integer(select, before > 0 ? before : INT64_MAX);
     statement_bind_integer(select, (int64_t)most);
     for (struct registry_host_event *event;
          statement_next(select) && (event = registry_list_add(&events, sizeof *event));) {

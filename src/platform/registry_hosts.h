@@ -88,8 +88,9 @@ weft_status registry_host_get(struct database *database, const char *host, struc
 /** All hosts by Pod and name, host-2 before host-10. *list is to be freed. */
 weft_status registry_hosts(struct database *database, struct registry_host **list, size_t *count, struct error *error);
 
-/** The last `most` events of a host, newest first. *list is to be freed. */
-weft_status registry_host_events(struct database *database, const char *host, size_t most,
+/** The last `most` events of a host before event number `before` (0: the newest), newest first. *list is to be freed.
+ */
+weft_status registry_host_events(struct database *database, const char *host, int64_t before, size_t most,
                                  struct registry_host_event **list, size_t *count, struct error *error);
 
 /** The number of the newest event of any host; 0: there is none. */

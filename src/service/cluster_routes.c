@@ -213,12 +213,13 @@ static const char *detail_of(const struct route_call *call, const struct registr
 
 static void list_node_events(struct route_call *call)
 {
+    const size_t most = (size_t)route_value(call, "most")->integer;
     struct registry_host_event *events = NULL;
     size_t count = 0;
     struct json_writer writer;
     struct error error = {0};
     weft_status status = registry_host_events(service_of(call)->reader, route_value(call, "host")->text,
-                                              (size_t)route_value(call, "most")->integer, &events, &count, &error);
+                                              route_value(call, "before")->integer, most + 1, &events, &count, &error);
     if (status == WEFT_OK && !count && !has_host(call)) { /* of one that is forgotten they are kept */
         free(events);
         return;
@@ -226,7 +227,7 @@ static void list_node_events(struct route_call *call)
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "events");
-    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+    for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++) {
         json_open_object(&writer, NULL);
         json_put_integer(&writer, "event", events[i].event);
         json_put_time(&writer, "time", events[i].time);
@@ -238,6 +239,7 @@ static void list_node_events(struct route_call *call)
         json_close(&writer);
     }
     json_close(&writer);
+    json_put_bool(&writer, "more", count > most);
     json_close(&writer);
     if (status == WEFT_OK)
         free(events);
@@ -252,6 +254,13 @@ static void list_node_events(struct route_call *call)
     }
 static const struct route_parameter host_parameters[] = {HOST, {0}};
 static const struct route_parameter event_parameters[] = {HOST,
+                                                          {.name = "before",
+                                                           .type = ROUTE_INTEGER,
+                                                           .least = 0,
+                                                           .most = 1e15,
+                                                           .fallback = "0",
+                                                           .meaning = "Only events of smaller numbers: the last of the "
+                                                                      "page before."},
                                                           {.name = "most",
                                                            .type = ROUTE_INTEGER,
                                                            .least = 1,
@@ -334,7 +343,8 @@ static const struct schema schemas[] = {
                     "description": "null, as the next three, where you may not see the project."},
             "node": {"type": "integer", "nullable": true}, "project": {"type": "string", "nullable": true},
             "owner": {"type": "string", "nullable": true}}}}}})},
-    {"HostEvents", SCHEMA({"type": "object", "properties": {
+    {"HostEvents", SCHEMA({"type": "object", "required": ["events", "more"], "properties": {
+        "more": {"type": "boolean", "description": "Whether older events follow."},
         "events": {"type": "array", "items": {"type": "object", "properties": {
             "event": {"type": "integer"}, "time": {"type": "integer"}, 
             "what": {"type": "string", "enum": ["registered", "changed", "drained", "cordoned", "resumed", "lost",

@@ -7,6 +7,7 @@
 #include "service/sight.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- one run ---------------------------------------------------------------------------------------------------- */
 
@@ -83,37 +84,99 @@ static bool put_planned(struct json_writer *writer, struct sight *sight, const s
     return seen;
 }
 
+static void put_waiting(struct json_writer *answer, struct sight *sight, const struct controller *controller,
+                        const struct controller_plan *plan, size_t place, int64_t now)
+{
+    char reason[1024];
+    const bool seen = put_planned(answer, sight, &plan->waiting[place]);
+    json_put_integer(answer, "place", (int64_t)place + 1);
+    json_put_text(answer, "reason",
+                  controller_plan_reason(controller, &plan->waiting[place], seen, now, reason, sizeof reason));
+    json_put_time(answer, "expected_start", plan->waiting[place].expected_start);
+    json_close(answer);
+}
+
+static void put_running(struct json_writer *answer, struct sight *sight, const struct controller_plan_run *running)
+{
+    put_planned(answer, sight, running);
+    json_put_time(answer, "ends_before", running->ends_before);
+    json_close(answer);
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/*
+ * The page after run `after`, in the order of numbers: what waits and what runs counted together, so that a run that
+ * starts while somebody turns the pages is told of once. *last is its last run, *more whether another page follows.
+ */
+static weft_status choose_page(const struct controller_plan *plan, int64_t after, size_t most, int64_t *last,
+                               bool *more, struct error *error)
+{
+    size_t count = 0;
+    const size_t room = (plan->waiting_count + plan->running_count + 1) * sizeof(int64_t);
+    int64_t *numbers = malloc(room);
+    if (!numbers)
+        return error_memory(error, room, "a page of the queue");
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        if (plan->waiting[i].run > after)
+            numbers[count++] = plan->waiting[i].run;
+    for (size_t i = 0; i < plan->running_count; i++)
+        if (plan->running[i].run > after)
+            numbers[count++] = plan->running[i].run;
+    qsort(numbers, count, sizeof *numbers, compare_numbers);
+    *more = count > most;
+    *last = *more ? numbers[most - 1] : INT64_MAX;
+    free(numbers);
+    return WEFT_OK;
+}
+
+static int64_t slots_of(const struct controller_plan_run *runs, size_t count)
+{
+    int64_t slots = 0;
+    for (size_t i = 0; i < count; i++)
+        slots += (int64_t)runs[i].nodes * runs[i].slots;
+    return slots;
+}
+
 static weft_status tell_queue(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
                               struct error *error)
 {
     struct controller *controller = keeper_controller(keeper);
-    int64_t now = keeper_now(), most = route_value(call, "most")->integer;
+    const int64_t now = keeper_now(), after = route_value(call, "after")->integer;
+    const bool by_number = route_value(call, "after")->given;
+    const size_t most = by_number ? SIZE_MAX : (size_t)route_value(call, "most")->integer;
     struct sight sight = {.registry = keeper_registry(keeper), .who = &call->who};
     const struct controller_plan *plan;
-    char reason[1024];
+    int64_t last = INT64_MAX;
+    bool more = false;
     weft_status status = controller_plan(controller, now, &plan, error);
+    if (status == WEFT_OK && by_number)
+        status = choose_page(plan, after, (size_t)route_value(call, "most")->integer, &last, &more, error);
     if (status != WEFT_OK)
         return status;
     json_open_object(answer, NULL);
     json_open_array(answer, "queue");
-    for (size_t i = 0; i < plan->waiting_count && (int64_t)i < most; i++) {
-        const bool seen = put_planned(answer, &sight, &plan->waiting[i]);
-        json_put_integer(answer, "place", (int64_t)i + 1);
-        json_put_text(answer, "reason",
-                      controller_plan_reason(controller, &plan->waiting[i], seen, now, reason, sizeof reason));
-        json_put_time(answer, "expected_start", plan->waiting[i].expected_start);
-        json_close(answer);
-    }
+    for (size_t i = 0; i < plan->waiting_count && i < most; i++)
+        if (plan->waiting[i].run > after && plan->waiting[i].run <= last)
+            put_waiting(answer, &sight, controller, plan, i, now);
     json_close(answer);
     json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
     json_put_text(answer, "paused", exits_why(&service_of(call)->exits));
+    json_put_integer(answer, "waiting_slots", slots_of(plan->waiting, plan->waiting_count));
     json_open_array(answer, "running");
-    for (size_t i = 0; i < plan->running_count && (int64_t)i < most; i++) {
-        put_planned(answer, &sight, &plan->running[i]);
-        json_put_time(answer, "ends_before", plan->running[i].ends_before);
-        json_close(answer);
-    }
+    for (size_t i = 0; i < plan->running_count && i < most; i++)
+        if (plan->running[i].run > after && plan->running[i].run <= last)
+            put_running(answer, &sight, &plan->running[i]);
     json_close(answer);
+    json_put_integer(answer, "running_count", (int64_t)plan->running_count);
+    json_put_integer(answer, "running_slots", slots_of(plan->running, plan->running_count));
+    json_put_bool(answer, "more", more || plan->waiting_count > most || plan->running_count > most);
+    if (more)
+        json_put_integer(answer, "next", last);
     json_close(answer);
     return WEFT_OK;
 }
@@ -144,7 +207,15 @@ static const struct route_parameter queue_parameters[] = {{.name = "most",
                                                            .least = 1,
                                                            .most = 10000,
                                                            .fallback = "1000",
-                                                           .meaning = "How many of each list at most."},
+                                                           .meaning = "How many of each list at most; with `after`, "
+                                                                      "of both together."},
+                                                          {.name = "after",
+                                                           .type = ROUTE_INTEGER,
+                                                           .least = 0,
+                                                           .most = 1e15,
+                                                           .meaning =
+                                                               "Only runs of larger numbers, page by page in the "
+                                                               "order of numbers: begin with 0, go on with `next`."},
                                                           {0}};
 static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
 
@@ -153,7 +224,8 @@ static const struct route routes[] = {
      .path = "/api/v1/queue",
      .operation = "showQueue",
      .tag = "queue",
-     .summary = "The plan: who waits, in which order, for what, and when each is expected to start; and what runs.",
+     .summary = "The plan: who waits, in which order, for what, and when each is expected to start; and what runs. "
+                "Without `after` the first of each, in that order.",
      .permission = ROUTE_USER,
      .parameters = queue_parameters,
      .response = "Queue",
@@ -180,11 +252,16 @@ static const struct route routes[] = {
 
 /* clang-format off */
 static const struct schema schemas[] = {
-    {"Queue", SCHEMA({"type": "object", "required": ["queue", "running"], "properties": {
+    {"Queue", SCHEMA({"type": "object", "required": ["queue", "running", "more"], "properties": {
         "queue": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
         "waiting": {"type": "integer", "description": "How many wait in all."},
         "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."},
-        "running": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}}}})},
+        "waiting_slots": {"type": "integer", "description": "The slots of all that wait."},
+        "running": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
+        "running_count": {"type": "integer", "description": "How many run in all."},
+        "running_slots": {"type": "integer", "description": "The slots of all that run."},
+        "more": {"type": "boolean", "description": "Whether runs wait or run that are not in this answer."},
+        "next": {"type": "integer", "description": "With after, where more follow: the after of the next page."}}})},
     {"Planned", SCHEMA({"type": "object", "required": ["nodes", "slots"], "properties": {
         "run": {"type": "integer", "nullable": true,
                 "description": "null, as the next three, where you may not see the project."},

@@ -270,9 +270,21 @@ static void revoke_token(struct route_call *call)
 
 /* ---- the audit log ---------------------------------------------------------------------------------------------- */
 
+/* A page of the audit log. */
+struct audit_page {
+    struct json_writer *writer;
+    int64_t left; /* entries that it still takes */
+    bool more;    /* there was one more */
+};
+
 static bool put_entry(void *context, const struct audit_entry *entry)
 {
-    struct json_writer *writer = context;
+    struct audit_page *page = context;
+    struct json_writer *writer = page->writer;
+    if (page->left-- == 0) {
+        page->more = true;
+        return false;
+    }
     json_open_object(writer, NULL);
     json_put_integer(writer, "number", entry->number);
     json_put_time(writer, "time", entry->time_ms);
@@ -293,14 +305,16 @@ static void show_audit(struct route_call *call)
     struct audit_filter filter = {.user = user->given ? user->text : NULL,
                                   .project = project->given ? project->text : NULL,
                                   .before = route_value(call, "before")->integer,
-                                  .most = (uint32_t)route_value(call, "most")->integer};
+                                  .most = (uint32_t)route_value(call, "most")->integer + 1};
     struct json_writer writer;
+    struct audit_page page = {.writer = &writer, .left = route_value(call, "most")->integer};
     struct error error = {0};
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     json_open_array(&writer, "entries");
-    weft_status status = audit_list(service_of(call)->access, &filter, put_entry, &writer, &error);
+    weft_status status = audit_list(service_of(call)->access, &filter, put_entry, &page, &error);
     json_close(&writer);
+    json_put_bool(&writer, "more", page.more);
     json_close(&writer);
     service_answer(call, status, &writer, &error);
 }
@@ -420,7 +434,7 @@ static const struct schema schemas[] = {
     {"NewToken", SCHEMA({"type": "object", "required": ["token", "id"], "properties": {
         "token": {"type": "string"}, "id": {"type": "string"},
         "ends": {"type": "integer", "nullable": true}}})},
-    {"Audit", SCHEMA({"type": "object", "properties": {"entries": {"type": "array", "items": {"type": "object",
+    {"Audit", SCHEMA({"type": "object", "required": ["entries", "more"], "properties": {"more": {"type": "boolean"}, "entries": {"type": "array", "items": {"type": "object",
         "properties": {"number": {"type": "integer"}, "time": {"type": "integer"}, "user": {"type": "string"},
                        "token": {"type": "string"}, "address": {"type": "string"}, "project": {"type": "string"},
                        "what": {"type": "string"}, "target": {"type": "string"}, "status": {"type": "integer"}}}}}})},

@@ -150,7 +150,7 @@ static void hosts_come_and_go(void **state)
     CHANGE(database, registry_host_lose(database, "n2", "", 74, &error));
     CHANGE(database, registry_host_remove(database, "n2", "root", 75, &error));
     REFUSE(database, WEFT_ERROR_ARGUMENT, "no host 'n2'", registry_host_remove(database, "n2", "root", 76, &error));
-    assert_int_equal(registry_host_events(database, "n2", 1, &events, &count, NULL), WEFT_OK);
+    assert_int_equal(registry_host_events(database, "n2", 0, 1, &events, &count, NULL), WEFT_OK);
     assert_string_equal(events[0].what, "removed");
     free(events);
     assert_int_equal(registry_hosts(database, &hosts, &count, NULL), WEFT_OK);
@@ -159,7 +159,7 @@ static void hosts_come_and_go(void **state)
                 hosts[0].memory == gpu_host.memory);
     free(hosts);
     static const char *const whats[] = {"resumed", "heard", "drained", "lost", "changed", "registered"};
-    assert_int_equal(registry_host_events(database, "n1", 100, &events, &count, NULL), WEFT_OK);
+    assert_int_equal(registry_host_events(database, "n1", 0, 100, &events, &count, NULL), WEFT_OK);
     assert_int_equal(count, 6);
     for (size_t i = 0; i < count; i++)
         assert_string_equal(events[i].what, whats[i]);
@@ -220,9 +220,13 @@ static void a_host_that_fails_repeatedly_is_cordoned(void **state)
     assert_string_equal(host.detail, "failed 3 times: see `weft nodes events n1`"); /* nothing that a run has said */
     struct registry_host_event *events;
     size_t count;
-    assert_int_equal(registry_host_events(database, "n1", 2, &events, &count, NULL), WEFT_OK);
+    assert_int_equal(registry_host_events(database, "n1", 0, 2, &events, &count, NULL), WEFT_OK);
     assert_true(count == 2 && strcmp(events[0].what, "cordoned") == 0 && strcmp(events[1].what, "failure") == 0);
     assert_string_equal(events[0].detail, host.detail);
+    struct registry_host_event *older = NULL;
+    assert_int_equal(registry_host_events(database, "n1", events[0].event, 1, &older, &count, NULL), WEFT_OK);
+    assert_true(count == 1 && older[0].event == events[1].event);
+    free(older);
     assert_true(events[0].from == REGISTRY_HOST_UP && events[0].to == REGISTRY_HOST_CORDONED);
     assert_string_equal(events[1].detail, "no disk?[2J");
     free(events);
@@ -310,12 +314,12 @@ static void what_was_cordoned_by_an_older_version_is_told_apart(void **state)
     assert_int_equal(host_state(database, "n3"), REGISTRY_HOST_LOST_DRAINED);
     static const enum registry_host_state first[] = {REGISTRY_HOST_CORDONED, REGISTRY_HOST_LOST_CORDONED,
                                                      REGISTRY_HOST_CORDONED, REGISTRY_HOST_UP, REGISTRY_HOST_UP};
-    assert_int_equal(registry_host_events(database, "n1", 5, &events, &count, NULL), WEFT_OK);
+    assert_int_equal(registry_host_events(database, "n1", 0, 5, &events, &count, NULL), WEFT_OK);
     for (size_t i = 0; i < count; i++) /* heard, lost, cordoned, failure, registered */
         assert_int_equal(events[i].to, first[i]);
     assert_true(events[0].from == REGISTRY_HOST_LOST_CORDONED && events[1].from == REGISTRY_HOST_CORDONED);
     free(events);
-    assert_int_equal(registry_host_events(database, "n3", 5, &events, &count, NULL), WEFT_OK);
+    assert_int_equal(registry_host_events(database, "n3", 0, 5, &events, &count, NULL), WEFT_OK);
     assert_true(events[2].from == REGISTRY_HOST_CORDONED && events[2].to == REGISTRY_HOST_UP);          /* resumed */
     assert_true(events[0].from == REGISTRY_HOST_DRAINED && events[0].to == REGISTRY_HOST_LOST_DRAINED); /* lost */
     free(events);

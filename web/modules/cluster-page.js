@@ -66,7 +66,7 @@ function build(main) {
     place.title = make("h2", {}, "Slots");
     place.pods = make("div", {}, skeleton("120px"));
     place.keys = make("div.right");
-    place.queue = new Queue();
+    place.queue = new Queue(readQueue);
     place.waiting = make("span.soft");
     place.isolation = make("p.soft.small");
     place.spans = make("div.right");
@@ -158,15 +158,15 @@ function drawCluster() {
 
 async function readQueue() {
     try {
-        drawQueue(await get("/queue"));
+        drawQueue(await get("/queue", { most: place.queue.most }));
     } catch {
         // What is shown stays; the next event asks again.
     }
 }
 
-function drawQueue({ queue }) {
-    fill(place.waiting, queue.length ? several(queue.length, "run") : "");
-    place.queue.show(queue);
+function drawQueue({ queue, waiting }) {
+    fill(place.waiting, waiting ? several(waiting, "run") : "");
+    place.queue.show(queue, waiting);
 }
 
 /* A young cluster's past is shown as large as can be. */

@@ -16,16 +16,22 @@ const columns = [
     ["Expected to start", "expected"],
 ];
 const shownFirst = 20;
+const step = 1000;
+const serverMost = 10000; // entries of a page
 
-/** The queue; its first entries, until all are asked for. */
+/** The queue; its first entries, until more are asked for. `ask` reads it again, with `most` entries. */
 export class Queue {
-    constructor() {
+    constructor(ask) {
         this.element = make("div", { style: { "margin-top": "8px" } });
+        this.ask = ask;
         this.all = false;
+        this.most = step;
     }
 
-    show(queue) {
+    /** `queue` are the first of `waiting`. */
+    show(queue, waiting) {
         this.queue = queue;
+        this.waiting = waiting;
         if (queue.length === 0) {
             fill(this.element, emptyPlace("Nothing waits", "Whatever is submitted now starts as soon as it fits."));
             return;
@@ -56,15 +62,35 @@ export class Queue {
                     make(
                         "button.button.small",
                         { type: "button", "data-key": "all", onclick: () => this.showAll() },
-                        `Show all ${whole(queue.length)}`,
+                        queue.length < waiting
+                            ? `Show ${whole(queue.length)} of ${whole(waiting)}`
+                            : `Show all ${whole(queue.length)}`,
                     ),
                 ),
+            rest <= 0 && queue.length < waiting && this.foot(),
+        );
+    }
+
+    /** How much of the queue is shown, and a way to more of it. */
+    foot() {
+        const shown = `Showing ${whole(this.queue.length)} of ${whole(this.waiting)}. `;
+        const further = () => {
+            this.most += step;
+            this.ask();
+        };
+        return make(
+            "div.more",
+            {},
+            make("span.soft", {}, shown),
+            this.most < serverMost
+                ? make("button.button.small", { type: "button", "data-key": "more", onclick: further }, "Show more")
+                : make("span.soft", {}, "weft queue --all lists all."),
         );
     }
 
     showAll() {
         this.all = true;
-        this.show(this.queue);
+        this.show(this.queue, this.waiting);
         this.element.querySelectorAll("tbody")[shownFirst]?.querySelector("a")?.focus({ preventScroll: true });
     }
 }
