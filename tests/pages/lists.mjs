@@ -341,6 +341,24 @@ export async function longQueue(page, platform) {
     await page.setViewportSize(wide);
     await entries.nth(2).locator(".reason").click();
     await page.waitForURL(/run\.html/);
+    await cutQueue(page, platform, queue);
+}
+
+/** A queue of which the server gives a part: the page says so, and asks for more. */
+async function cutQueue(page, platform, queue) {
+    const asked = [];
+    const answer = async (route) => {
+        asked.push(new URL(route.request().url()).searchParams.get("most"));
+        await route.fulfill({ json: { queue, waiting: 9996, running: [], more: true } });
+    };
+    await page.route("**/api/v1/queue*", answer);
+    await page.goto(`${platform.address}/cluster.html`);
+    await page.getByText("9,996 runs").waitFor();
+    await page.getByRole("button", { name: `Show ${queue.length} of 9,996` }).click();
+    await page.getByText(`Showing ${queue.length} of 9,996.`).waitFor();
+    await page.getByRole("button", { name: "Show more" }).click();
+    await until("more is asked for", async () => asked.includes("2000"));
+    await page.unroute("**/api/v1/queue*", answer);
 }
 
 /** What has no event is asked for every so often: the past of a cluster where nothing begins, the budget of a project. */

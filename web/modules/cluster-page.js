@@ -66,6 +66,7 @@ function build(main) {
     place.title = make("h2", {}, "Slots");
     place.pods = make("div", {}, skeleton("120px"));
     place.keys = make("div.right");
+    place.cut = make("div.more.soft");
     place.queue = new Queue(readQueue);
     place.waiting = make("span.soft");
     place.isolation = make("p.soft.small");
@@ -80,7 +81,7 @@ function build(main) {
             "section.card",
             {},
             make("header", {}, make("h2", {}, "What ran where"), place.spans),
-            make("div", { style: { "margin-top": "12px" } }, place.gantt.element),
+            make("div", { style: { "margin-top": "12px" } }, place.gantt.element, place.cut),
         ),
         make(
             "div.two",
@@ -199,7 +200,10 @@ async function drawPast() {
     const hosts = hostsOf(cluster);
     await Promise.all([
         get("/cluster/timeline", { from, to })
-            .then(({ bars }) => place.gantt.show(hosts, bars, from, to))
+            .then(({ bars, more }) => {
+                place.gantt.show(hosts, bars, from, to);
+                fill(place.cut, more && `Showing the newest ${whole(bars.length)} bars of this span.`);
+            })
             .catch(() => {}),
         get("/cluster/history", { from, to, most: 1000 })
             .then((past) => {
