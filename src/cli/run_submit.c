@@ -118,6 +118,12 @@ static const char *made_for_it(const cJSON *reply)
 static void tell_limited(const cJSON *reply, FILE *output)
 {
     char sentence[ERROR_TEXT_BYTES];
+    int64_t secrets = field_integer(reply, "secrets_left_out");
+    if (secrets > 0)
+        fprintf(output,
+                "  note: left out as secret, by name or content: %" PRId64 " (a line '!PATH' in .weftignore "
+                "takes one in)\n",
+                secrets);
     snprintf(sentence, sizeof sentence, "%s", field_text(reply, "limited"));
     if (*sentence)
         wrap_print(output, text_printable(sentence), fprintf(output, "  note:"), 2);

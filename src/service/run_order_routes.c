@@ -133,7 +133,7 @@ static weft_status derive(struct keeper *keeper, struct route_call *call, bool p
 {
     int64_t parent = route_value(call, "run")->integer;
     const struct run_order *order = call->kept;
-    struct run_submission submission = {.project = call->project, .owner = call->who.user};
+    struct run_submission submission = {.project = call->project, .owner = call->who.user, .secrets = order->secrets};
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(call->body, "resume")))
         submission.resumes = parent;
     weft_status status = check_checkpoint(keeper_registry(keeper), call, error);
@@ -213,11 +213,16 @@ static void fork_run(struct route_call *call)
 static weft_status prepare_promotion(struct route_call *call, struct json_writer *answer, struct error *error)
 {
     struct run_order *order = call->kept;
+    struct snapshot taken = {.id = ""};
     weft_status status = find_checkpoint(call, error);
-    return status == WEFT_OK ? run_origin_take(keeper_folders(service_of(call)->keeper), call->project,
-                                               route_value(call, "run")->integer, order->owner, call->who.user,
-                                               order->snapshot, error)
-                             : status;
+    if (status == WEFT_OK)
+        status = run_origin_take(keeper_folders(service_of(call)->keeper), call->project,
+                                 route_value(call, "run")->integer, order->owner, call->who.user, &taken, error);
+    if (status == WEFT_OK) {
+        snprintf(order->snapshot, sizeof order->snapshot, "%s", taken.id);
+        order->secrets = taken.secrets;
+    }
+    return status;
 }
 
 static void promotion_prepared(struct route_call *call, weft_status status, const struct error *error)
@@ -422,6 +427,8 @@ static const struct schema schemas[] = {
         "run": {"type": "integer"},
         "again": {"type": "boolean", "description": "It was submitted before, with the same Idempotency-Key."},
         "project_made": {"type": "boolean", "description": "There was no such project until now."},
+        "secrets_left_out": {"type": "integer",
+                             "description": "Files in the directory of a promoted run that look like secrets; absent if none."},
         "limited": {"type": "string", "description": "That its class allows it less time than it asks for; absent if it does not."}}})},
     {"Discarded", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "discarded": {"type": "integer"}}})},
     {"Stopped", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "state": {"type": "string"}}})},

@@ -6,7 +6,6 @@
 #include "platform/snapshot_store.h"
 #include "service/snapshot_stores.h"
 
-#include <stdio.h>
 #include <string.h>
 
 weft_status run_origin_check(const struct controller_folders *folders, const struct run_specification *specification,
@@ -34,20 +33,19 @@ weft_status run_origin_find(const struct controller_folders *folders, int64_t pa
 }
 
 weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,
-                            const char *owner, const char *user, char snapshot[RUN_SNAPSHOT_BYTES], struct error *error)
+                            const char *owner, const char *user, struct snapshot *taken, struct error *error)
 {
     char store[FILE_PATH_BYTES], private[FILE_PATH_BYTES], work[FILE_PATH_BYTES];
-    struct snapshot taken;
     struct error failure = {0};
     bool refused = false;
     const struct snapshot_options public = {.foreign = true, .refused = &refused}, all = {.foreign = true};
     weft_status status = snapshot_store_of(folders, project, store, error);
-    *snapshot = '\0';
+    *taken = (struct snapshot){.id = ""};
     if (status == WEFT_OK)
         status = run_folder_path(folders->runs, run, "work", work, error);
     if (status != WEFT_OK || !file_is_folder(work))
         return status;
-    status = snapshot_take_with(store, work, &public, &taken, &failure);
+    status = snapshot_take_with(store, work, &public, taken, &failure);
     if (status != WEFT_OK && (!refused || strcmp(owner, user) != 0))
         error_set(error, status, "%s%s", failure.text,
                   refused
@@ -55,8 +53,6 @@ weft_status run_origin_take(const struct controller_folders *folders, const char
                         "go+r)"
                       : "");
     else if (status != WEFT_OK && (status = snapshot_store_make_private(private, store, owner, error)) == WEFT_OK)
-        status = snapshot_take_with(private, work, &all, &taken, error);
-    if (status == WEFT_OK)
-        snprintf(snapshot, RUN_SNAPSHOT_BYTES, "%s", taken.id);
+        status = snapshot_take_with(private, work, &all, taken, error);
     return status;
 }

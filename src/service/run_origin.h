@@ -6,6 +6,7 @@
 #include "platform/controller.h"
 #include "platform/run_checkpoints.h"
 #include "platform/run_specification.h"
+#include "platform/snapshot.h"
 
 /**
  * See that the code that a specification names is there, and that a checkpoint is a parent's, before the run is queued.
@@ -23,11 +24,11 @@ weft_status run_origin_find(const struct controller_folders *folders, int64_t pa
 
 /**
  * Keep the working directory of `owner`'s run as it is now, with all that was changed in it by hand, as a snapshot of
- * the project for `user`; "" where it has no directory. For a thread of its own: it reads and writes files. Errors:
- * those of snapshot_take_with(); STATE where `user` is another one and it has files that only the owner may read.
+ * the project for `user`; its id is "" where the run has no directory. For a thread of its own: it reads and writes
+ * files. Errors: those of snapshot_take_with(); STATE where `user` is another one and it has files that only the owner
+ * may read.
  */
 weft_status run_origin_take(const struct controller_folders *folders, const char *project, int64_t run,
-                            const char *owner, const char *user, char snapshot[RUN_SNAPSHOT_BYTES],
-                            struct error *error);
+                            const char *owner, const char *user, struct snapshot *taken, struct error *error);
 
 #endif

@@ -149,6 +149,8 @@ void run_submission_put(struct json_writer *answer, const struct run_submission 
     json_put_integer(answer, "run", submission->run);
     json_put_bool(answer, "again", submission->again);
     json_put_bool(answer, "project_made", submission->project_made);
+    if (submission->secrets)
+        json_put_unsigned(answer, "secrets_left_out", submission->secrets);
     if (*submission->limited)
         json_put_text(answer, "limited", submission->limited);
     json_close(answer);

@@ -21,6 +21,7 @@ struct run_submission {
     int64_t run;
     int64_t resumes; /**< the run that it goes on with: one at a time may; 0: none */
     bool again, project_made;
+    uint64_t secrets;                    /**< files that the code of a promoted run is without */
     char limited[REGISTRY_DETAIL_BYTES]; /**< to less time than it asks for: a sentence; "" if it is not */
 };
 
@@ -29,6 +30,7 @@ struct run_order {
     struct registry_key key;                    /**< text: NULL where there is none */
     char snapshot[RUN_SNAPSHOT_BYTES];          /**< of the code that was tried by hand; "" */
     char checkpoint[RUN_CHECKPOINT_NAME_BYTES]; /**< of the parent, by its own name; "" */
+    uint64_t secrets;                           /**< that were left out of it */
     char owner[PLATFORM_NAME_BYTES];            /**< of the parent that is promoted; "" */
 };
 
