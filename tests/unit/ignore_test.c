@@ -69,6 +69,8 @@ static void means_what_it_says(void **state)
         {"[^[:digit:]]x", "1x", false, false},
         {"[a-c-e]x", "-x", false, true},
         {"[a-c-e]x", "dx", false, false},
+        {"[[:digit:]-z]x", "ax", false, false},
+        {"[[:digit:]-z]x", "-x", false, true},
         {"[[:]x", ":x", false, true},
         {"\xEF\xBB\xBFx", "x", false, true},
         /* What is wrong fits nothing. */
