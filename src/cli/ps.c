@@ -336,7 +336,8 @@ const struct command command_ps = {
     .summary = "list runs, and the jobs that run on this machine and who holds them up",
     .description =
         "Where a Weft server answers, runs come first: yours that are not over, and the last few that have ended. "
-        "Options choose others. With RUN, a run is shown in full: what was asked for, and its attempts and their "
+        "Options choose others. Of runs that report their progress, the share that is done and the time left are "
+        "shown. With RUN, a run is shown in full: what was asked for, and its attempts and their "
         "nodes.\n\n"
         "Behind them, or alone where no server answers or with --local, comes every running job that has a rank on "
         "this "

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEPT_PERIOD    2000 /* milliseconds between two writings of a run's progress */
+#define KEPT_PERIOD    500  /* milliseconds between two writings of a run's progress */
 #define PLANNED_PERIOD 2000 /* and between two plans that are made because of progress alone */
 
 /* The scheduler has it on hosts: one that it has moved away only has its end to come. */

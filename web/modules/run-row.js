@@ -52,7 +52,7 @@ export function putRun(row, run, { isSelected, choose, reason, expected }) {
         make("td.c-waited.number", {}, waiting(run)),
         make("td.c-ran.number", {}, running(run)),
         make("td.c-submitted.number", {}, moment(run.submitted)),
-        make("td.c-more", {}, told && reason ? reason : [whose, run.state === "running" && progressOf(run)]),
+        make("td.c-more", {}, told && reason ? reason : ((run.state === "running" && progressOf(run)) || whose)),
         make(
             "td.c-when",
             {},
