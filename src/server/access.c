@@ -20,6 +20,11 @@ static const char *const migrations[] = {
     "CREATE INDEX audit_by_user ON audit (user, number);"
     "CREATE INDEX audit_by_project ON audit (project, number);"
     "CREATE INDEX audit_by_time ON audit (time_ms);",
+    "CREATE TABLE sessions ("
+    " id TEXT PRIMARY KEY, hash BLOB NOT NULL CHECK (length(hash) = 32), token TEXT NOT NULL, peer INTEGER NOT NULL,"
+    " ends INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX sessions_by_token ON sessions (token, ends);",
 };
 
 weft_status access_open(struct page_cache *cache, const char *path, struct database **database, struct error *error)

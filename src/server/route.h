@@ -33,7 +33,6 @@
 
 #define ROUTE_PARAMETERS_MOST 16
 #define ROUTE_DOCUMENT        "/api/v1/openapi.json"
-#define ROUTE_COOKIE          "weft_token" /**< in which a browser keeps its token */
 
 /** What it takes to call a route. */
 enum route_permission {
@@ -135,6 +134,8 @@ struct router_access {
     struct identity local;
     /** Whose token is this? False: nobody's, or it has ended. */
     bool (*identify)(void *context, const char *token, struct identity *who);
+    /** Whose session a browser has, where a request shows no token. False: nobody's. NULL: there are none. */
+    bool (*identify_session)(void *context, const struct http_request *request, struct identity *who);
     /** Whether somebody who was let in would be again: brings `who` up to date, or says false. NULL: always. */
     bool (*still)(void *context, struct identity *who);
     /** The role of a user in a project as a member, whatever the token, and whether an administrator or not

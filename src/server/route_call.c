@@ -13,7 +13,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define TOKEN_MOST 256
 #define EMPTY_MOST 1024 /* bytes of a body where none is wanted: {} with whatever spaces */
 
 /* Methods that change something. */
@@ -107,28 +106,13 @@ static bool is_foreign(struct route_call *call)
     return true;
 }
 
-/* The token that was shown; false: none. */
-static bool find_token(const struct http_request *request, char token[TOKEN_MOST])
+/* The token that was shown; NULL: none. */
+static const char *find_token(const struct http_request *request)
 {
     const char *authorization = http_request_header(request, "Authorization");
-    const char *cookies = http_request_header(request, "Cookie");
-    size_t length = 0;
-    if (authorization && strncasecmp(authorization, "Bearer ", 7) == 0) {
-        authorization += 7 + strspn(authorization + 7, " ");
-        length = strlen(authorization);
-        snprintf(token, TOKEN_MOST, "%s", authorization);
-    } else {
-        for (const char *at = cookies; at && *at; at += strcspn(at, ";")) {
-            at += strspn(at, "; ");
-            if (strncmp(at, ROUTE_COOKIE "=", sizeof ROUTE_COOKIE) == 0) {
-                at += sizeof ROUTE_COOKIE;
-                length = strcspn(at, "; ");
-                snprintf(token, TOKEN_MOST, "%.*s", (int)length, at);
-                break;
-            }
-        }
-    }
-    return length > 0 && length < TOKEN_MOST;
+    if (!authorization || strncasecmp(authorization, "Bearer ", 7) != 0)
+        return NULL;
+    return authorization + 7 + strspn(authorization + 7, " ");
 }
 
 /* Without tokens: whether the client is a process of this one's user, or of root. */
@@ -142,12 +126,14 @@ static bool is_own(const struct http_request *request)
 static bool identify(struct route_call *call)
 {
     const struct router_access *access = &call->router->config.access;
-    char token[TOKEN_MOST];
+    const char *token = find_token(call->request);
     if (!access->tokens) {
         call->who = access->local;
         return is_own(call->request);
     }
-    return find_token(call->request, token) && access->identify && access->identify(access->context, token, &call->who);
+    if (token)
+        return access->identify && access->identify(access->context, token, &call->who);
+    return access->identify_session && access->identify_session(access->context, call->request, &call->who);
 }
 
 /* Within the limit of requests; otherwise answered. */

@@ -5,6 +5,7 @@
 #include "platform/registry_platform.h"
 #include "platform/registry_projects.h"
 #include "server/pages.h"
+#include "server/sessions.h"
 #include "service/accounts.h"
 
 #include <inttypes.h>
@@ -19,9 +20,9 @@
 #define CACHE_BYTES ((size_t)64 << 20) /* some 30,000 runs */
 
 static const struct route_table *const resources[] = {
-    &server_routes,  &run_routes,    &run_order_routes, &queue_routes,    &cluster_routes,
-    &project_routes, &budget_routes, &user_routes,      &snapshot_routes, &run_file_routes,
-    &log_routes,     &exec_routes,   &metric_routes,    &history_routes,  &prometheus_routes};
+    &server_routes, &run_routes,     &run_order_routes, &queue_routes,     &cluster_routes,  &project_routes,
+    &budget_routes, &session_routes, &user_routes,      &snapshot_routes,  &run_file_routes, &log_routes,
+    &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes};
 #define RESOURCES (sizeof resources / sizeof *resources)
 
 /* ---- for resources ---------------------------------------------------------------------------------------------- */
@@ -117,7 +118,14 @@ static bool still(void *context, struct identity *who)
 {
     struct service *service = context;
     struct token_store store = access_tokens(service->access);
-    return tokens_still(&store, time(NULL), who) && is_user(service, who);
+    const time_t now = time(NULL);
+    return (*who->session ? sessions_still(service->access, now, who) : tokens_still(&store, now, who)) &&
+           is_user(service, who);
+}
+
+static bool identify_session(void *context, const struct http_request *request, struct identity *who)
+{
+    return service_identify_session(context, request, who) && is_user(context, who);
 }
 
 static enum role role_of(void *context, const struct identity *who, const char *project)
@@ -207,6 +215,15 @@ static weft_status make_first_token(struct service *service, struct error *error
     return tokens_make(&store, &wanted, time(NULL), service->first_token, error);
 }
 
+static weft_status name_cookie(struct service *service, struct error *error)
+{
+    struct registry_platform platform;
+    weft_status status = registry_platform_get(service->reader, &platform, error);
+    if (status == WEFT_OK)
+        service_name_cookie(service, platform.identity);
+    return status;
+}
+
 /* The engine of the platform that the registry is of. */
 static weft_status open_engine(const struct service *service, const struct service_config *config,
                                struct database *registry, struct engine **engine, struct error *error)
@@ -267,6 +284,7 @@ static weft_status open_router(struct service *service, struct error *error)
     struct router_config config = {.access = {.tokens = service->tokens,
                                               .local = {.most = ROLE_MANAGER, .administrator = true},
                                               .identify = identify,
+                                              .identify_session = identify_session,
                                               .still = still,
                                               .role_of = role_of,
                                               .project_is_there = project_is_there,
@@ -367,6 +385,8 @@ weft_status service_open(const struct service_config *config, struct service **s
         status = furnish(made, error);
     if (status == WEFT_OK)
         status = registry_open_cached(made->cache, made->folder, DATABASE_READER, &made->reader, error);
+    if (status == WEFT_OK)
+        status = name_cookie(made, error);
     if (status == WEFT_OK)
         status = make_first_token(made, error);
     if (status != WEFT_OK) {

@@ -34,6 +34,7 @@ struct service {
     struct log_reading *watching;   /* who watches what runs print: a list */
     char user[PLATFORM_NAME_BYTES]; /* whose processes the server and its runs are */
     char first_token[TOKEN_TEXT_BYTES];
+    char cookie[40]; /* the name of the one that a browser's session is in */
     struct complaint audit_trouble;
     struct exits exits; /* whether scheduling is paused after unclean ones */
     bool tokens;
@@ -75,6 +76,12 @@ const char *service_viewer(const struct route_call *call);
  * subscribers, who have no call at work (else route_role()). */
 bool service_may_see(struct database *registry, const struct identity *who, const char *project);
 
+/** Name the cookie of sessions for the platform of this identity. */
+void service_name_cookie(struct service *service, const char *platform);
+
+/** For router_access. */
+bool service_identify_session(struct service *service, const struct http_request *request, struct identity *who);
+
 /** Make a user, or change one, with the personal project (where no other one has its name). In a transaction. */
 weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error);
 
@@ -83,7 +90,7 @@ void service_answer(struct route_call *call, weft_status status, struct json_wri
 
 /* The resources, each in its file of the same name. Their context is filled in by service.c. */
 extern const struct route_table server_routes, run_routes, run_order_routes, queue_routes, cluster_routes,
-    project_routes, budget_routes, user_routes, snapshot_routes, run_file_routes, log_routes, exec_routes,
-    metric_routes, history_routes, prometheus_routes;
+    project_routes, budget_routes, session_routes, user_routes, snapshot_routes, run_file_routes, log_routes,
+    exec_routes, metric_routes, history_routes, prometheus_routes;
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of curves: of all ranks, with their units, and as they are where they are not finite.
+import { forgetChoices } from "./windows.mjs";
 import assert from "node:assert/strict";
 
 const odd = `import json, time
@@ -42,11 +43,16 @@ export async function numbersOfCurves(page, platform, known) {
     const head = (name) => page.locator(`[data-metric='${name}'] .read`);
     const told = async (run, name) => (await platform.get(`/runs/${run}/metrics`)).metrics.find((metric) => metric.name === name);
     await page.goto(`${platform.address}/run.html?run=${known.training}`);
-    await page.evaluate(() => localStorage.clear());
+    await page.evaluate(forgetChoices);
     await page.reload();
     const { last, ranks } = await told(known.training, "train/loss");
     assert.ok(ranks === 8 && last.ranks === 8 && last.lowest < last.value && last.value < last.highest, JSON.stringify(last));
     const figure = (value) => String(Number(value.toPrecision(4)));
+    const [saved] = await Promise.all([
+        page.waitForEvent("download"),
+        page.getByRole("button", { name: "Every point as CSV: train/loss" }).click(),
+    ]);
+    assert.equal(saved.suggestedFilename(), `run-${known.training}-train-loss.csv`);
     const words = `${figure(last.value)} (${figure(last.lowest)} to ${figure(last.highest)}) at `;
     await head("train/loss").getByText(last.step, { exact: false }).waitFor();
     assert.equal(await head("train/loss").textContent(), `${words}${last.step}`);

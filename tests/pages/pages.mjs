@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { manyMetrics, marksAreWhole, numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
@@ -39,6 +40,26 @@ async function newcomer() {
 
 /* ---- with tokens, projects and runs ------------------------------------------------------------------------------ */
 
+/* No script reads the session's cookie; another port of the host is sent it, but not the key that belongs to it. */
+async function cookiesAreOfNoUse(page, platform) {
+    assert.equal(await page.evaluate(() => document.cookie), "");
+    const stolen = [];
+    const thief = createServer((request, response) => {
+        stolen.push(request.headers.cookie);
+        response.end("a page");
+    });
+    await new Promise((listening) => thief.listen(0, "127.0.0.1", listening));
+    const other = await page.context().newPage();
+    await other.goto(`http://127.0.0.1:${thief.address().port}/`);
+    assert.equal(await other.evaluate(() => localStorage.length), 0);
+    await other.close();
+    thief.close();
+    assert.match(stolen[0], /^weft_session_[0-9a-f]{16}=/);
+    assert.ok(!stolen[0].includes(platform.token));
+    const answer = await fetch(`${platform.address}/api/v1/runs`, { headers: { Cookie: stolen[0] } });
+    assert.equal(answer.status, 401);
+}
+
 async function signingIn(platform) {
     const page = await open(wide);
     page.allowed = /401/;
@@ -52,6 +73,8 @@ async function signingIn(platform) {
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.waitForURL(/cluster\.html$/);
     await page.getByRole("heading", { name: "Queue" }).waitFor();
+    await page.locator(".beat.open").waitFor();
+    await cookiesAreOfNoUse(page, platform);
     // Nowhere but to these pages.
     await page.goto(`${platform.address}/sign-in.html?next=https://elsewhere.example/`);
     await page.getByLabel("Token").fill(platform.token);

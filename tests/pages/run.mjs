@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pause } from "./platform.mjs";
-import { narrow, picture, wide } from "./windows.mjs";
+import { forgetChoices, narrow, picture, wide } from "./windows.mjs";
 
 const printing = ["sh", "-c", "n=0; while true; do n=$((n+1)); echo line $n; sleep 0.1; done"];
 
@@ -269,7 +269,7 @@ export async function curvesSay(page, platform, known) {
     });
     const run = await platform.submit("speech", { name: "reports", command: reporting });
     await platform.wait(run, "running");
-    await page.evaluate(() => localStorage.clear());
+    await page.evaluate(forgetChoices);
     await page.goto(`${platform.address}/run.html?run=${run}`);
     const curve = (name) => page.locator(`[data-metric='${name}']`);
     const drawn = (name) => curve(name).locator("canvas").waitFor();

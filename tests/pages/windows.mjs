@@ -62,6 +62,11 @@ export async function signIn(page, address, token) {
     page.allowed = null;
 }
 
+/** In the page: forget how curves were last looked at, but stay signed in. */
+export function forgetChoices() {
+    for (const name of Object.keys(localStorage)) if (name !== "weft-session") localStorage.removeItem(name);
+}
+
 /** In the page: what reaches beyond its width, controls without a name, text too pale to be read (WCAG: 4.5). */
 export function lookAround() {
     const nameless = [...document.querySelectorAll("button, a[href], input, select, textarea")]

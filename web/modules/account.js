@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who one is here, one's tokens, and how one leaves.
-import { get } from "./api.js";
+import { endSession, get } from "./api.js";
 import { dialog } from "./components.js";
 import { fill, make } from "./dom.js";
 import { day } from "./format.js";
@@ -16,9 +16,9 @@ export function fillAccount(place, about) {
     );
 }
 
-/** Forget the token that this browser shows, and go to where one shows another. */
-function signOut() {
-    document.cookie = "weft_token=; Path=/; SameSite=Strict; Max-Age=0";
+/** End this browser's session, and go to where one begins another. */
+async function signOut() {
+    await endSession();
     location.assign("/sign-in.html");
 }
 

@@ -3,6 +3,10 @@
 
 const root = "/api/v1";
 
+// A session is a cookie, which no script sees and which goes to every port of the host, and a key, which stays with these
+// pages: the server wants both.
+const keyName = "weft-session";
+
 /** What the server refused, or that it did not answer (status 0). `message` is a sentence for people. */
 export class RequestError extends Error {
     constructor(status, message, parameter = null) {
@@ -42,7 +46,6 @@ async function request(method, path, { query, body, headers, signal, stay } = {}
     const sent = {
         method,
         signal,
-        credentials: "same-origin",
         headers: { ...(body === undefined ? {} : { "Content-Type": "application/json" }), ...headers },
         body: body === undefined ? undefined : JSON.stringify(body),
     };
@@ -58,8 +61,10 @@ async function request(method, path, { query, body, headers, signal, stay } = {}
 }
 
 async function send(where, sent) {
+    const key = localStorage.getItem(keyName);
+    const headers = { ...(key === null ? {} : { "Weft-Session": key }), ...sent.headers };
     try {
-        return await fetch(where, sent);
+        return await fetch(where, { ...sent, headers, credentials: "same-origin" });
     } catch (error) {
         if (error.name === "AbortError") throw error;
         throw unanswered();
@@ -97,7 +102,28 @@ export function get(path, query, { signal, stay } = {}) {
  * list: nothing has come, and all is well.
  */
 export async function* lines(path, query, signal) {
-    const response = await send(address(path, query), { signal, credentials: "same-origin" });
+    for await (const parts of pieces(address(path, query), signal, "\n"))
+        yield parts.filter(Boolean).map((part) => JSON.parse(part));
+}
+
+/** Ask for server-sent events: an iterator of lists of {kind, data}, as they come; the first list is empty. */
+export async function* events(path, signal) {
+    for await (const parts of pieces(address(path), signal, "\n\n")) yield parts.map(eventOf).filter(Boolean);
+}
+
+/* An event without data, or a word that the connection is alive, is none. */
+function eventOf(text) {
+    const fields = { event: "message", data: null };
+    for (const line of text.split("\n")) {
+        const [, name, value] = /^(event|data): ?(.*)$/.exec(line) ?? [];
+        if (name) fields[name] = value;
+    }
+    return fields.data === null ? null : { kind: fields.event, data: JSON.parse(fields.data || "{}") };
+}
+
+/* An answer that goes on, in parts that end with `end`. */
+async function* pieces(where, signal, end) {
+    const response = await send(where, { signal });
     if (response.status === 401) signIn();
     if (!response.ok) throw await failure(response);
     yield [];
@@ -107,9 +133,9 @@ export async function* lines(path, query, signal) {
             throw signal.aborted ? error : unanswered();
         });
         if (done) return;
-        const parts = (rest + value).split("\n");
+        const parts = (rest + value).split(end);
         rest = parts.pop();
-        yield parts.filter(Boolean).map((part) => JSON.parse(part));
+        yield parts;
     }
 }
 
@@ -131,9 +157,25 @@ export function pathOf(project) {
     return `/projects/${encodeURIComponent(project.project)}`;
 }
 
-/** The address of something to download. */
-export function download(path, query) {
-    return address(path, query);
+/** Ask for something to save as a file. */
+export async function download(path, query) {
+    const response = await send(address(path, query), {});
+    if (response.status === 401) signIn();
+    if (!response.ok) throw await failure(response);
+    return response.blob();
+}
+
+/** Sign in. Rejects where the token is not known. */
+export async function beginSession(token) {
+    const headers = { Authorization: `Bearer ${token}` };
+    const { key } = await request("POST", "/session", { headers, stay: true });
+    localStorage.setItem(keyName, key);
+}
+
+/** Sign out: the session ends, here and at the server if that answers. */
+export async function endSession() {
+    await request("DELETE", "/session", { stay: true }).catch(() => null);
+    localStorage.removeItem(keyName);
 }
 
 /** What the server is and who asks; asked for once. */

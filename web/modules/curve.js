@@ -3,10 +3,10 @@
 // each rank. Dragging over it asks the server for that part, in all its detail.
 /* global uPlot */
 import { download, get } from "./api.js";
-import { drawing } from "./components.js";
+import { drawing, tell } from "./components.js";
 import { RankBar } from "./curve-ranks.js";
 import { axes, logarithmicAxis, padding, unitAxis, valueScale } from "./curve-scale.js";
-import { fill, make, token } from "./dom.js";
+import { fill, make, saveFile, token } from "./dom.js";
 import { quantity, seconds, whole } from "./format.js";
 
 const ranksMost = 32; // lines at once
@@ -129,12 +129,17 @@ export class Curve {
     }
 
     pointsTool(metric) {
-        const href = download(`/runs/${this.run}/metrics/points`, { name: metric.name, format: "csv" });
         const label = `Every point as CSV: ${metric.name}`;
         const name = `run-${this.run}-${metric.name.replaceAll("/", "-")}.csv`;
+        const points = `/runs/${this.run}/metrics/points`;
+        const save = () =>
+            download(points, { name: metric.name, format: "csv" }).then(
+                (blob) => saveFile(name, blob),
+                (error) => tell(error.message, true),
+            );
         return make(
-            "a.plain",
-            { href, download: name, title: "Every point as CSV", "aria-label": label },
+            "button.plain",
+            { type: "button", onclick: save, title: "Every point as CSV", "aria-label": label },
             drawing("download"),
         );
     }

@@ -62,6 +62,13 @@ function placeOf(element, parent) {
     return alike(element, parent).indexOf(element);
 }
 
+/** Have the browser save a Blob as a file. */
+export function saveFile(name, blob) {
+    const href = URL.createObjectURL(blob);
+    make("a", { href, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 60000);
+}
+
 /** Call `work` once at most in `milliseconds`, however often the returned function is called; the last call counts. */
 export function atMostEvery(milliseconds, work) {
     let timer = null;

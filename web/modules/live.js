@@ -3,11 +3,11 @@
 //
 // A page that nobody looks at lets its connection go (a browser has few for one server) and asks for everything anew
 // when it is looked at again, as it does after events were missed.
+import { RequestError, events } from "./api.js";
 
-const address = "/api/v1/events";
-const kinds = ["run", "queue", "cluster", "project", "metrics"];
 const listeners = new Map();
-let source = null;
+let control = null; // of the connection that there is
+let isOpen = false;
 let wait = 1000;
 let timer = null;
 let wasOpen = false;
@@ -30,7 +30,7 @@ export function on(kind, listener) {
 export function ready() {
     if (isReady) return;
     isReady = true;
-    if (source?.readyState === EventSource.OPEN) emit("state", "open");
+    if (isOpen) emit("state", "open");
 }
 
 /** Do it every so many seconds while somebody looks: for what changes without an event. */
@@ -46,33 +46,37 @@ export function begin() {
     if (!document.hidden) open();
 }
 
-function open() {
-    if (source) return;
+async function open() {
+    if (control) return;
     clearTimeout(timer);
-    source = new EventSource(address);
-    source.addEventListener("open", () => {
-        wait = 1000;
-        if (isReady) emit("state", "open");
-        if (wasOpen || isReady) emit("again"); // what happened since the page asked for what it shows
-        wasOpen = true;
-    });
-    source.addEventListener("error", () => {
-        emit("state", "lost");
-        if (source?.readyState === EventSource.CLOSED) later();
-    });
-    source.addEventListener("missed", () => emit("again"));
-    for (const kind of kinds) source.addEventListener(kind, (event) => emit(kind, JSON.parse(event.data || "{}")));
-}
-
-/* The browser tries again by itself after a cut, but not after an answer that was no stream. */
-function later() {
+    control = new AbortController();
+    const { signal } = control;
+    try {
+        for await (const list of events("/events", signal)) {
+            if (!isOpen) opened();
+            for (const { kind, data } of list) emit(kind === "missed" ? "again" : kind, data);
+        }
+    } catch (error) {
+        if (!signal.aborted && !(error instanceof RequestError)) reportError(error);
+    }
+    if (signal.aborted) return;
     close();
+    emit("state", "lost");
     timer = setTimeout(open, wait);
     wait = Math.min(wait * 2, 30000);
 }
 
+function opened() {
+    isOpen = true;
+    wait = 1000;
+    if (isReady) emit("state", "open");
+    if (wasOpen || isReady) emit("again"); // what happened since the page asked for what it shows
+    wasOpen = true;
+}
+
 function close() {
-    source?.close();
-    source = null;
+    control?.abort();
+    control = null;
+    isOpen = false;
     clearTimeout(timer);
 }

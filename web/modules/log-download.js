@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All that a run has printed as a file, got a page at a time.
 import { get } from "./api.js";
-import { make } from "./dom.js";
+import { saveFile } from "./dom.js";
 import { withoutEscapes } from "./log-stream.js";
 
 const page = 10000; // lines, the most that the server gives at once
@@ -22,9 +22,7 @@ export async function downloadLog(run, attempts, filter, progress) {
             after = answer.after;
         }
     }
-    const href = URL.createObjectURL(new Blob(parts, { type: "text/plain;charset=utf-8" }));
-    make("a", { href, download: `run-${run}.log` }).click();
-    setTimeout(() => URL.revokeObjectURL(href), 60000);
+    saveFile(`run-${run}.log`, new Blob(parts, { type: "text/plain;charset=utf-8" }));
 }
 
 function text(line) {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where one shows one's token: it is kept in the cookie weft_token, which goes to this server alone.
-import { get } from "./api.js";
+// Where one shows one's token: a session begins with it, and the token is not kept.
+import { beginSession } from "./api.js";
 import { fill, make, query } from "./dom.js";
 
-const age = 90 * 86400;
-
-function keep(token) {
-    document.cookie = `weft_token=${token}; Path=/; SameSite=Strict; Max-Age=${token ? age : 0}${location.protocol === "https:" ? "; Secure" : ""}`;
-}
+document.cookie = "weft_token=; Path=/; SameSite=Strict; Max-Age=0"; // in which earlier versions kept the token
 
 /* Only back to these pages: another server's address is not followed. */
 function next() {
@@ -35,11 +31,9 @@ async function submit(event) {
     try {
         if (!/^[A-Za-z0-9_.-]+$/.test(token))
             throw new Error("A token begins with weft_ and has letters, digits and _ alone.");
-        keep(token);
-        await get("/server", null, { stay: true });
+        await beginSession(token);
         location.replace(next());
     } catch (error) {
-        keep("");
         wrong.textContent =
             error.status === 401 ? "The server does not know this token, or it has ended." : error.message;
         wrong.hidden = false;
@@ -65,6 +59,13 @@ fill(
                     {},
                     "This server asks for a token. Whoever runs it makes one for you; it is shown once.",
                 ),
+                location.protocol === "https:"
+                    ? null
+                    : make(
+                          "p.soft",
+                          {},
+                          "This page came without https, so nothing proves whose it is. Go on only if you trust every user of the machine that serves it, or know that the server is running.",
+                      ),
             ),
             make("label.labelled", {}, make("span", {}, "Token"), field),
             wrong,

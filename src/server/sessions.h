@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Sessions of browsers. A cookie goes to every port of a host, so it must not be a token. Signing in with a token
+ * begins a session of two secrets: one in a cookie that no script can read, the other a key that the pages keep for
+ * their origin, port included, and send in a header. Only both together are of use, at this server alone, within this
+ * machine only from processes of the user who signed in, until the session ends: when it is ended, after
+ * SESSION_SECONDS, or with its token. Kept is a keyed BLAKE2b hash of both, in the database of access.h; all on one
+ * thread.
+ */
+#ifndef WEFT_SERVER_SESSIONS_H
+#define WEFT_SERVER_SESSIONS_H
+
+#include "base/error.h"
+#include "server/identity.h"
+#include "store/database.h"
+
+#include <stdint.h>
+
+#define SESSION_HEADER       "Weft-Session" /**< has the key */
+#define SESSION_SECONDS      (30 * 86400)
+#define SESSION_COOKIE_BYTES 64 /**< with its NUL */
+#define SESSION_KEY_BYTES    48
+#define SESSIONS_MOST        32 /**< of a token: the oldest goes for another one */
+
+#define SESSION_ANYWHERE (-1) /**< for `peer`: a client on another machine, or of an unknown user */
+
+struct session {
+    char cookie[SESSION_COOKIE_BYTES], key[SESSION_KEY_BYTES];
+    int64_t ends; /**< seconds since 1970 */
+};
+
+/** Begin a session of `who`, who was identified by a token. `peer`: the user at the other end. Errors: SYSTEM and those
+ * of the database. */
+weft_status sessions_begin(struct database *access, const struct identity *who, int64_t peer, int64_t now,
+                           struct session *made, struct error *error);
+
+/** Whose session it is. False: nobody's, ended, of another user of this machine, or its token has ended. */
+bool sessions_identify(struct database *access, const char *cookie, const char *key, int64_t peer, int64_t now,
+                       struct identity *who);
+
+/** Whether the session by which `who` was identified goes on. */
+bool sessions_still(struct database *access, int64_t now, struct identity *who);
+
+/** End the session by which `who` was identified. */
+weft_status sessions_end(struct database *access, const struct identity *who, struct error *error);
+
+#endif
