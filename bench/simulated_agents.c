@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "cli/command.h"
 #include "insight/metric_text.h"
+#include "platform/cgroup.h"
 #include "platform/journal_file.h"
 #include "platform/node_agent.h"
 #include "platform/node_connections.h"
@@ -160,7 +161,8 @@ static void agent_begin(struct simulation *simulation, const char *folder)
     }
     snprintf(agent->folder, sizeof agent->folder, "%s", folder);
     agent->connections.listener = -1;
-    agent->place = (struct node_place){&agent->order, agent->folder, ""};
+    static const struct cgroup no_group; /* the programs are simulated as well */
+    agent->place = (struct node_place){&agent->order, agent->folder, &no_group};
     if (node_lock_take(folder, &agent->lock, &taken, &begun, &error) != WEFT_OK || !taken || begun) {
         if (taken)
             close(agent->lock);

@@ -4,6 +4,7 @@
  * descriptors starts nothing, answers in whole frames and does for the run's own user no more than that one may ask
  * for; or who waits for a command of its own, and learns of its end, or a sentence.
  */
+#include "platform/cgroup.h"
 #include "platform/node_connections.h"
 #include "platform/node_link.h"
 
@@ -37,7 +38,8 @@ static void check_answers(int descriptor)
 static void speak_to_agent(const uint8_t *data, size_t size, bool guest)
 {
     static const struct node_order order = {.host = "host", .folder = "/"};
-    static const struct node_place place = {&order, "/", ""};
+    static const struct cgroup no_group;
+    static const struct node_place place = {&order, "/", &no_group};
     struct node_connections connections = {.place = &place, .listener = -1};
     struct pollfd polls[1 + NODE_CONNECTIONS_MOST];
     int ends[2];
