@@ -2,14 +2,12 @@
 /* `weft diff`: what differs between two runs. */
 #include "base/text.h"
 #include "cli/command.h"
-#include "cli/platform_client.h"
+#include "cli/platform_list.h"
 #include "cli/run_difference.h"
 #include "cli/run_reference.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define METRICS_MOST "2000" /* of a run that are compared */
 
 static struct {
     bool json;
@@ -22,7 +20,8 @@ static const struct cli_option options[] = {
 /* One of the two, with the replies that `compared` points into. */
 struct side {
     int64_t run;
-    cJSON *object, *snapshot, *metrics;
+    cJSON *object, *snapshot;
+    struct platform_listed metrics; /* names in order */
     struct run_compared compared;
 };
 
@@ -50,10 +49,9 @@ static weft_status read_side(struct platform *platform, const char *word, struct
     platform_path_begin(&path, "runs");
     platform_path_number(&path, side->run);
     platform_path_part(&path, "metrics");
-    platform_path_query(&path, "most", METRICS_MOST);
-    side->metrics = get_if_there(platform, &path);
+    platform_list_get(platform, &path, &platform_list_metrics, 0, &side->metrics, NULL);
     side->compared = (struct run_compared){
-        .run = side->object, .entries = field(side->snapshot, "entries"), .metrics = field(side->metrics, "metrics")};
+        .run = side->object, .entries = field(side->snapshot, "entries"), .metrics = side->metrics.items};
     return WEFT_OK;
 }
 
@@ -61,7 +59,7 @@ static void free_side(struct side *side)
 {
     cJSON_Delete(side->object);
     cJSON_Delete(side->snapshot);
-    cJSON_Delete(side->metrics);
+    platform_listed_free(&side->metrics);
 }
 
 static void print_title(FILE *output, const char *sign, const struct side *side)
@@ -93,8 +91,6 @@ static weft_status compare(const struct side *left, const struct side *right, FI
         return status;
     for (size_t i = 0; chosen.json && i < differences.count; i++)
         print_json(&differences.list[i], output);
-    if (!chosen.json && (field_true(left->metrics, "more") || field_true(right->metrics, "more")))
-        fprintf(output, "only the first " METRICS_MOST " metrics of each run are compared\n");
     if (!chosen.json && differences.count == 0)
         fprintf(output, "runs %" PRId64 " and %" PRId64 " do not differ\n", left->run, right->run);
     if (!chosen.json && differences.count > 0) {

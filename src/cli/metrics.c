@@ -176,21 +176,53 @@ static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, str
     return status;
 }
 
-static weft_status list(struct client *client, int64_t run, FILE *output, struct error *error)
+/* The reply with the names after `after`, NULL: from the first. */
+static weft_status ask_names(struct client *client, int64_t run, const char *after, struct client_reply *reply,
+                             struct error *error)
 {
     char path[PATH_BYTES];
-    struct client_reply reply;
     snprintf(path, sizeof path, "/api/v1/runs/%" PRId64 "/metrics?most=1000", run);
     if ((chosen.search && !(add(path, "&search=", 0) && client_path_add(path, sizeof path, chosen.search))) ||
-        (chosen.after && !(add(path, "&after=", 0) && client_path_add(path, sizeof path, chosen.after))))
+        (after && !(add(path, "&after=", 0) && client_path_add(path, sizeof path, after))))
         return error_set(error, WEFT_ERROR_ARGUMENT, "a metric's name has 200 bytes at most");
-    weft_status status = client_ask(client, &(struct client_request){.method = "GET", .path = path}, &reply, error);
+    return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
+}
+
+/* Add the pages that follow to `first`, so that JSON has all. */
+static weft_status add_pages(struct client *client, int64_t run, cJSON *first, struct error *error)
+{
+    cJSON *metrics = cJSON_GetObjectItemCaseSensitive(first, "metrics");
+    bool more = field_true(first, "more");
+    while (more && metrics && metrics->child) {
+        struct client_reply reply;
+        weft_status status =
+            ask_names(client, run, field_text(metrics->child->prev, "name"), &reply, error); /* of a list, the last */
+        if (status != WEFT_OK)
+            return status;
+        cJSON *page = cJSON_GetObjectItemCaseSensitive(reply.json, "metrics");
+        more = field_true(reply.json, "more") && cJSON_GetArraySize(page) > 0;
+        while (page && page->child)
+            cJSON_AddItemToArray(metrics, cJSON_DetachItemViaPointer(page, page->child));
+        client_reply_free(&reply);
+    }
+    if (!more && cJSON_HasObjectItem(first, "more"))
+        cJSON_ReplaceItemInObjectCaseSensitive(first, "more", cJSON_CreateFalse());
+    return WEFT_OK;
+}
+
+static weft_status list(struct client *client, int64_t run, FILE *output, struct error *error)
+{
+    struct client_reply reply;
+    weft_status status = ask_names(client, run, chosen.after, &reply, error);
     if (status != WEFT_OK)
         return status;
-    if (chosen.json)
-        fprintf(output, "%s", reply.text);
-    else
+    if (chosen.json) {
+        status = add_pages(client, run, reply.json, error);
+        if (status == WEFT_OK)
+            platform_print_json(reply.json, output);
+    } else {
         status = print_list(reply.json, run, output, error);
+    }
     client_reply_free(&reply);
     return status;
 }

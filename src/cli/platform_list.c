@@ -5,11 +5,13 @@
 #include <string.h>
 
 #define NUMBER_BYTES 32
+#define CURSOR_BYTES 256 /* a number, or the name of a metric */
 
 const struct platform_list platform_list_runs = {"runs", "before", "run", 1000, 1};
 const struct platform_list platform_list_ledger = {"entries", "before", "posting", 1000, 3};
 const struct platform_list platform_list_audit = {"entries", "before", "number", 1000, 1};
 const struct platform_list platform_list_host_events = {"events", "before", "event", 1000, 1};
+const struct platform_list platform_list_metrics = {"metrics", "after", "name", 2000, 1};
 
 void platform_listed_free(struct platform_listed *listed)
 {
@@ -25,13 +27,17 @@ struct receiver {
     void *context;
 };
 
-/* Hand on what a page has; returns how many, and the number of the last in *last. */
-static int64_t take(const struct receiver *receiver, cJSON *page, const struct platform_list *list, int64_t *last)
+/* Hand on what a page has; returns how many, and the cursor behind the last in `cursor`. */
+static int64_t take(const struct receiver *receiver, cJSON *page, const struct platform_list *list,
+                    char cursor[CURSOR_BYTES])
 {
     int64_t count = 0;
     while (page && page->child) {
         cJSON *item = cJSON_DetachItemViaPointer(page, page->child);
-        *last = field_integer(item, list->number);
+        if (*field_text(item, list->number))
+            snprintf(cursor, CURSOR_BYTES, "%s", field_text(item, list->number));
+        else
+            snprintf(cursor, CURSOR_BYTES, "%" PRId64, field_integer(item, list->number));
         if (receiver->items) {
             cJSON_AddItemToArray(receiver->items, item);
         } else {
@@ -44,15 +50,14 @@ static int64_t take(const struct receiver *receiver, cJSON *page, const struct p
 }
 
 static weft_status read_page(struct platform *platform, const struct platform_path *path,
-                             const struct platform_list *list, int64_t last, int64_t most, cJSON **reply,
+                             const struct platform_list *list, const char *cursor, int64_t most, cJSON **reply,
                              struct error *error)
 {
     struct platform_path asked = *path;
     char number[NUMBER_BYTES];
     snprintf(number, sizeof number, "%" PRId64, most);
     platform_path_query(&asked, "most", number);
-    snprintf(number, sizeof number, "%" PRId64, last);
-    platform_path_query(&asked, list->cursor, last ? number : NULL);
+    platform_path_query(&asked, list->cursor, *cursor ? cursor : NULL);
     return platform_get(platform, &asked, reply, error);
 }
 
@@ -61,17 +66,18 @@ static weft_status read_pages(struct platform *platform, const struct platform_p
                               const struct platform_list *list, int64_t limit, const struct receiver *receiver,
                               cJSON **first, bool *more, struct error *error)
 {
-    int64_t count = 0, last = 0;
+    char cursor[CURSOR_BYTES] = "";
+    int64_t count = 0;
     *more = true;
     *first = NULL;
     while (*more && (limit == 0 || count < limit)) {
         cJSON *reply = NULL;
         int64_t most = limit && limit - count < list->page ? limit - count : list->page;
         most = most < list->least ? list->least : most;
-        weft_status status = read_page(platform, path, list, last, most, &reply, error);
+        weft_status status = read_page(platform, path, list, cursor, most, &reply, error);
         if (status != WEFT_OK)
             return status;
-        const int64_t got = take(receiver, cJSON_GetObjectItemCaseSensitive(reply, list->name), list, &last);
+        const int64_t got = take(receiver, cJSON_GetObjectItemCaseSensitive(reply, list->name), list, cursor);
         count += got;
         *more = got > 0 && (field_present(reply, "more") ? field_true(reply, "more") : got >= most);
         if (*first)

@@ -15,13 +15,13 @@
 struct platform_list {
     const char *name;   /**< its key in the reply: "runs" */
     const char *cursor; /**< "before" or "after" */
-    const char *number; /**< the key of the number in an element: "run" */
+    const char *number; /**< the key of what the cursor takes in an element: "run"; a number or a name */
     int64_t page;       /**< the largest page that the server gives */
     int64_t least;      /**< the smallest that may be asked for */
 };
 
 extern const struct platform_list platform_list_runs, platform_list_ledger, platform_list_audit,
-    platform_list_host_events;
+    platform_list_host_events, platform_list_metrics;
 
 /** What was read of one; platform_listed_free() frees it. Zeroed, it is empty. */
 struct platform_listed {

@@ -293,15 +293,13 @@ static bool is_measured(const char *name)
     return strncmp(name, "system/", strlen("system/")) == 0;
 }
 
-static const cJSON *metric_called(const cJSON *metrics, const char *name)
+/* The metric called `name`, or NULL. *at, at first the first of a list in the order of names, moves on to where the
+ * next name is looked for: names have to come in that order, too. */
+static const cJSON *metric_called(const cJSON **at, const char *name)
 {
-    const cJSON *metric;
-    cJSON_ArrayForEach(metric, metrics)
-    {
-        if (strcmp(field_text(metric, "name"), name) == 0)
-            return metric;
-    }
-    return NULL;
+    while (*at && strcmp(field_text(*at, "name"), name) < 0)
+        *at = (*at)->next;
+    return *at && strcmp(field_text(*at, "name"), name) == 0 ? *at : NULL;
 }
 
 static const char *last_text(const cJSON *metric, char *buffer, size_t size)
@@ -331,18 +329,20 @@ static void compare_results(struct run_differences *differences, const struct ru
     note(differences, "result", "ran for", ran_text(left->run, spans[0]), ran_text(right->run, spans[1]));
     if (!left->metrics || !right->metrics)
         return;
+    const cJSON *at = right->metrics->child;
     cJSON_ArrayForEach(metric, left->metrics)
     {
         const char *name = field_text(metric, "name");
         if (is_measured(name))
             continue;
         note(differences, "result", name, last_text(metric, texts[0], sizeof texts[0]),
-             last_text(metric_called(right->metrics, name), texts[1], sizeof texts[1]));
+             last_text(metric_called(&at, name), texts[1], sizeof texts[1]));
     }
+    at = left->metrics->child;
     cJSON_ArrayForEach(metric, right->metrics)
     {
         const char *name = field_text(metric, "name");
-        if (!is_measured(name) && !metric_called(left->metrics, name))
+        if (!is_measured(name) && !metric_called(&at, name))
             note(differences, "result", name, NULL, last_text(metric, texts[1], sizeof texts[1]));
     }
 }
