@@ -38,6 +38,24 @@ async function newcomer() {
     }
 }
 
+async function pausedScheduling() {
+    const platform = await Platform.start("--pods", "1x2x4", "--unclean-exits", "1");
+    try {
+        await platform.crash();
+        const page = await open(wide);
+        await page.goto(platform.address);
+        const banner = page.getByRole("alert").filter({ hasText: "scheduling is paused" });
+        await banner.waitFor();
+        await page.locator(".beat.open").waitFor();
+        await picture(page, "paused");
+        await platform.ask("POST", "/queue/resume");
+        await banner.waitFor({ state: "hidden" });
+    } finally {
+        await Promise.all(state.browser.contexts().map((context) => context.close()));
+        await platform.stop();
+    }
+}
+
 /* ---- with tokens, projects and runs ------------------------------------------------------------------------------ */
 
 /* No script reads the session's cookie; another port of the host is sent it, but not the key that belongs to it. */
@@ -461,6 +479,7 @@ async function main() {
         console.log(`${name}: ${((Date.now() - began) / 1000).toFixed(1)} s`);
     };
     await perform("newcomer", newcomer);
+    await perform("paused scheduling", pausedScheduling);
     const platform = await Platform.start("--pods", "2x4x4", "--tokens");
     let page = null;
     try {

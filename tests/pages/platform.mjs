@@ -22,21 +22,32 @@ export class Platform {
         platform.programs = mkdtempSync(join(tmpdir(), "weft-programs-"));
         chmodSync(platform.programs, 0o755);
         platform.program = platform.copy(own);
-        platform.process = spawn(
-            platform.copy(process.env.WEFT),
-            ["serve", "--state", platform.folder, "--listen", "127.0.0.1:0", ...options],
-            { stdio: ["ignore", "pipe", "inherit"] },
-        );
-        platform.ended = new Promise((resolve) => platform.process.on("exit", resolve));
-        const lines = createInterface({ input: platform.process.stdout })[Symbol.asyncIterator]();
+        platform.weft = platform.copy(process.env.WEFT);
+        platform.options = options;
+        await platform.launch();
+        return platform;
+    }
+
+    async launch() {
+        this.process = spawn(this.weft, ["serve", "--state", this.folder, "--listen", "127.0.0.1:0", ...this.options], {
+            stdio: ["ignore", "pipe", "inherit"],
+        });
+        this.ended = new Promise((resolve) => this.process.on("exit", resolve));
+        const lines = createInterface({ input: this.process.stdout })[Symbol.asyncIterator]();
         const next = async () => (await lines.next()).value ?? "";
         const first = await next();
         if (!first.startsWith("weft serves at ")) throw new Error(`weft serve did not start: it said '${first}'`);
-        platform.address = first.split(" ").at(-1);
+        this.address = first.split(" ").at(-1);
         await next();
         await next();
-        if (options.includes("--tokens")) platform.token = (await next()).trim().split(/\s+/).at(-1);
-        return platform;
+        if (this.options.includes("--tokens") && !this.token) this.token = (await next()).trim().split(/\s+/).at(-1);
+    }
+
+    /** Kill the server, and start it again at another address. */
+    async crash() {
+        this.process.kill("SIGKILL");
+        await this.ended;
+        await this.launch();
     }
 
     /** A program where everybody can run it. */
