@@ -163,10 +163,14 @@ static void look_for_fence(struct agent *agent)
 static void look_at_limits(struct agent *agent)
 {
     const struct cgroup_events before = agent->limited;
-    if (!node_limits_tell(&agent->order, &agent->cgroup, &agent->limited, agent->limit, sizeof agent->limit))
+    char sentence[ERROR_TEXT_BYTES];
+    if (!node_limits_tell(&agent->order, &agent->cgroup, &agent->limited, sentence, sizeof sentence))
         return;
-    if ((!before.memory_kills && agent->limited.memory_kills) || (!before.forks_denied && agent->limited.forks_denied))
-        note(agent, agent->limit);
+    const bool memory = agent->limited.memory_kills > before.memory_kills;
+    if (memory || !before.memory_kills) /* a process that was killed says more than one that was not started */
+        snprintf(agent->limit, sizeof agent->limit, "%s", sentence);
+    if ((!before.memory_kills && memory) || (!before.forks_denied && agent->limited.forks_denied))
+        note(agent, sentence);
 }
 
 static void look(struct agent *agent)

@@ -162,7 +162,7 @@ static bool can_limit(const struct cgroup_place *place, enum cgroup_controller c
 
 char *node_limits_describe(char text[NODE_LIMITS_TEXT_BYTES])
 {
-    static const char *const names[CGROUP_CONTROLLERS] = {"time of processors", "choice of processors", "memory",
+    static const char *const names[CGROUP_CONTROLLERS] = {"processor time", "processor set", "memory",
                                                           "number of processes"};
     struct cgroup_place place;
     size_t used = 0;
@@ -171,20 +171,18 @@ char *node_limits_describe(char text[NODE_LIMITS_TEXT_BYTES])
     for (int i = 0; i < CGROUP_CONTROLLERS; i++)
         found += can_limit(&place, (enum cgroup_controller)i);
     if (found == CGROUP_CONTROLLERS) {
-        snprintf(text, NODE_LIMITS_TEXT_BYTES, "runs are kept to their processors, memory and number of processes");
+        snprintf(text, NODE_LIMITS_TEXT_BYTES, "each run's processors, memory and number of processes are enforced");
         return text;
     }
-    used += (size_t)snprintf(text, NODE_LIMITS_TEXT_BYTES, "runs are NOT kept to their");
+    used += (size_t)snprintf(text, NODE_LIMITS_TEXT_BYTES, "NOT enforced:");
     for (int i = 0, told = 0; i < CGROUP_CONTROLLERS; i++) {
         if (can_limit(&place, (enum cgroup_controller)i))
             continue;
-        const char *before = told == 0 ? " " : found + told == CGROUP_CONTROLLERS - 1 ? " and " : ", ";
-        used += (size_t)snprintf(text + used, NODE_LIMITS_TEXT_BYTES - used, "%s%s", before, names[i]);
-        told++;
+        used += (size_t)snprintf(text + used, NODE_LIMITS_TEXT_BYTES - used, "%s%s", told++ ? ", " : " ", names[i]);
     }
     snprintf(text + used, NODE_LIMITS_TEXT_BYTES - used,
-             ": this needs control groups, which the server may not write to here. Start it as root, or with "
-             "Delegate=yes by systemd. Until then a run's choice of processors and the data of each process "
-             "(--memory) are limited");
+             ". The server may write to no control groups for this. With systemd, start it by 'systemd-run --scope -p "
+             "Delegate=yes weft serve' (add --user if you are not root), or as a service with Delegate=yes. Until then "
+             "only a run's processor set and the data of each process (--memory) are limited, by the process itself");
     return text;
 }

@@ -34,8 +34,7 @@ bool node_limits_enter(const struct node_order *order, const struct cgroup *grou
 bool node_limits_tell(const struct node_order *order, const struct cgroup *group, struct cgroup_events *seen,
                       char *sentence, size_t size);
 
-/** How runs are limited on this machine, as a line for people: "memory, processors and processes, by control groups".
- */
+/** Which limits are enforced on this machine, as a sentence for people; returns `text`. */
 #define NODE_LIMITS_TEXT_BYTES 512
 char *node_limits_describe(char text[NODE_LIMITS_TEXT_BYTES]);
 
