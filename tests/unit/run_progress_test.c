@@ -57,10 +57,12 @@ static void otherwise_the_median_rate_does(void **state)
     assert_float_equal(watch.last.left, 9900, 1e-6);
     assert_true(take(&watch, 110, 10000, -1, 0, now += 10 * MINUTE)); /* an evaluation in between */
     assert_float_equal(watch.last.left, 9890, 1e-6);
+    assert_true(take(&watch, 1110, 10000, -1, 0, now += 10 * SECOND)); /* and a fast stretch */
+    assert_float_equal(watch.last.left, 8890, 1e-6);
     /* What it was long ago does not count: it is ten times as fast from now on. */
     for (int i = 1; i <= 200; i++)
-        assert_true(take(&watch, 110 + i * 20, 10000, -1, 0, now += 2 * SECOND));
-    assert_float_equal(watch.last.left, 589, 1e-6);
+        assert_true(take(&watch, 1110 + i * 20, 10000, -1, 0, now += 2 * SECOND));
+    assert_float_equal(watch.last.left, 489, 1e-6);
     assert_true(take(&watch, 10000, 10000, -1, 0, now += SECOND));
     assert_true(watch.last.left == 0);
 }
