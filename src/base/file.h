@@ -11,6 +11,7 @@
 #include "base/error.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -116,5 +117,12 @@ weft_status file_sync_folder(const char *path, struct error *error);
  * any that others put in the place of a folder meanwhile. Folders more than 2048 deep are an error.
  */
 weft_status file_remove_tree(const char *path, struct error *error);
+
+/**
+ * Bytes that the directory `path` and everything in it take on its disk; nothing there: 0. Links are not followed, and
+ * a file with several names counts in parts. Directories more than 512 deep are not looked into. False: it cannot be
+ * read, or `*stop` (NULL: never) has become true.
+ */
+bool file_tree_bytes(const char *path, const atomic_bool *stop, uint64_t *bytes);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft project`: projects and who is in them. */
+#include "base/text.h"
 #include "cli/command.h"
 #include "cli/moments.h"
 #include "cli/platform_client.h"
@@ -21,8 +22,11 @@ static const struct cli_option options[] = {
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-static const struct table_column columns[] = {
-    {.title = "project", .least = 8}, {.title = "your role"}, {.title = "made"}, {.title = "title", .least = 10}};
+static const struct table_column columns[] = {{.title = "project", .least = 8},
+                                              {.title = "your role"},
+                                              {.title = "made"},
+                                              {.title = "disk"},
+                                              {.title = "title", .least = 10}};
 
 static weft_status list(struct platform *platform, FILE *output, struct error *error)
 {
@@ -37,7 +41,7 @@ static weft_status list(struct platform *platform, FILE *output, struct error *e
     table_begin(&table, columns, sizeof columns / sizeof *columns);
     cJSON_ArrayForEach(project, field(reply, "projects"))
     {
-        char ago[MOMENT_BYTES];
+        char ago[MOMENT_BYTES], disk[32];
         if (chosen.json) {
             platform_print_json(project, output);
             continue;
@@ -45,6 +49,7 @@ static weft_status list(struct platform *platform, FILE *output, struct error *e
         table_put(&table, "%s", field_text(project, "project"));
         table_put(&table, "%s", field_text(project, "role"));
         table_put(&table, "%s", moment_ago(field_integer(project, "created"), moment_now(), ago));
+        table_put(&table, "%s", text_bytes((uint64_t)field_integer(project, "disk_bytes"), disk, sizeof disk));
         const char *title = field_text(project, "title"), *closed = *title ? "(closed) " : "(closed)";
         table_put(&table, "%s%s", field_present(project, "closed") ? closed : "", title);
     }

@@ -206,6 +206,9 @@ static weft_status list_runs(struct platform *platform, bool heading, FILE *outp
         for (size_t i = 0; i < found.count; i++)
             platform_print_json(found.runs[i], output);
     } else if (status == WEFT_OK) {
+        const char *trouble = field_text(found.lists[0].first, "trouble");
+        if (*trouble)
+            fprintf(output, "Nothing is started: %s\n", trouble);
         if (heading)
             fprintf(output, "Runs at %s\n", client_server(platform->client));
         tell_paused(platform);

@@ -60,7 +60,7 @@ void run_differences_free(struct run_differences *differences)
 static bool is_nothing_at_0(const char *key)
 {
     return key && (strcmp(key, "parent") == 0 || strcmp(key, "processors") == 0 || strcmp(key, "memory") == 0 ||
-                   strcmp(key, "processes") == 0 || strcmp(key, "time_slice") == 0);
+                   strcmp(key, "processes") == 0 || strcmp(key, "disk") == 0 || strcmp(key, "time_slice") == 0);
 }
 
 /* A value as people read it, in `buffer`; NULL if it is missing or says nothing. */

@@ -133,6 +133,8 @@ void run_options_write(const struct run_options *chosen, const cJSON *parent, st
         json_put_unsigned(body, "memory", chosen->memory);
     if (chosen->processes)
         json_put_integer(body, "processes", chosen->processes);
+    if (chosen->disk)
+        json_put_unsigned(body, "disk", chosen->disk);
     if (chosen->preemptible || chosen->no_preemptible)
         json_put_bool(body, "preemptible", chosen->preemptible);
     if (chosen->span_pods || chosen->no_span_pods)

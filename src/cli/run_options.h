@@ -21,7 +21,7 @@
 struct run_options {
     const char *name, *class_name, *launch, *time, *slice, *priority, *retries;
     int64_t nodes, gpus, slots, processors;
-    uint64_t memory;
+    uint64_t memory, disk;
     int64_t processes;
     bool preemptible, span_pods, interactive;
     bool no_preemptible, no_span_pods; /**< of those made from another run, which has it: RUN_CHILD_OPTIONS */
@@ -65,6 +65,8 @@ extern const char *const run_option_launches[];
                   .default_text = of("the slots' share")),                                                             \
         CLI_INTEGER("processors", 0, "N", &(chosen).processors, NULL, 1, 65536, "processors that each node may use",   \
                     .default_text = of("the slots' share"), .advanced = true),                                         \
+        CLI_BYTES("disk", 0, "SIZE", &(chosen).disk, NULL, "disk space that the run's directories may take",           \
+                  .default_text = of("half of what is free")),                                                         \
         CLI_INTEGER("processes", 0, "N", &(chosen).processes, NULL, 1, RUN_PROCESSES_MOST,                             \
                     "processes and threads that each node may have", .default_text = of("1024 for each slot"),         \
                     .advanced = true),                                                                                 \

@@ -278,6 +278,19 @@ char *run_reason_alone(char *reason)
     return reason;
 }
 
+static void print_disk(const cJSON *run, FILE *output)
+{
+    char text[96], bytes[32], quota[32];
+    if (!field_present(run, "disk_bytes"))
+        return;
+    text_bytes((uint64_t)field_integer(run, "disk_bytes"), bytes, sizeof bytes);
+    text_bytes((uint64_t)field_integer(run, "disk_quota"), quota, sizeof quota);
+    const bool limited = field_present(run, "disk_quota");
+    snprintf(text, sizeof text, "%s%s%s%s", bytes, limited ? " (it may take " : "", limited ? quota : "",
+             limited ? ")" : "");
+    print_value(output, "on disk", text);
+}
+
 weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE *output, struct error *error)
 {
     char text[512], ran[MOMENT_BYTES], progress[PROGRESS_BYTES];
@@ -295,6 +308,7 @@ weft_status run_print_whole(const cJSON *run, const char *why, int64_t now, FILE
     print_moment(output, "discarded", run, "discarded", now);
     print_value(output, "ran for", ran_text(run, now, ran));
     print_value(output, "progress", progress_text(run, now, progress));
+    print_disk(run, output);
     print_asked(run, output);
     return print_attempts(field(run, "attempts"), now, output, error);
 }

@@ -273,7 +273,7 @@ static weft_status write_down(struct controller *controller, int64_t now, struct
     if (status == WEFT_OK)
         status = decide(controller, now, error);
     for (uint32_t i = 0; i < controller->run_count && status == WEFT_OK; i++)
-        if (controller->runs[i]->promised && !controller->runs[i]->node)
+        if (controller->runs[i]->promised && !controller->runs[i]->node && !*controller->disk_trouble)
             status = attempt_place(controller, controller->runs[i], now, error);
     return database_end(registry, status, error);
 }

@@ -49,6 +49,9 @@ struct controller;
 typedef weft_status controller_sink(void *context, int64_t run, int64_t epoch, uint32_t node,
                                     const struct journal_record *record, struct error *error);
 
+/** Bytes of the sentence that says why nothing may be started on a full disk. */
+#define CONTROLLER_DISK_BYTES 256
+
 /** What runs of a class may. */
 struct controller_class {
     const char *name;   /**< "": every class that is not in the table, which are refused otherwise */
@@ -72,7 +75,7 @@ struct controller_config {
     struct controller_folders folders;
     const char *own_user; /**< where this process is root: whose runs may be root's; those of all others belong to the
                                accounts that the registry has for them (run_owner.h). NULL: all are this process's */
-    const char *paused; /**< nothing starts until controller_resume(), and this sentence says why; NULL: as usual */
+    const char *paused;   /**< nothing starts until controller_resume(), and this sentence says why; NULL: as usual */
     struct scheduler_policy policy;
     int64_t platform_most; /**< attempts of a run that may fail by the platform's fault; one more is the last */
     int64_t pause_first;   /**< milliseconds before a run is tried again that has failed; twice as long each time, */
@@ -86,6 +89,7 @@ struct controller_config {
     uint32_t personal_runs_most;            /**< that a user may have at once; 0: any number */
     const struct controller_class *classes; /**< NULL: there are no classes with limits */
     uint32_t class_count;
+    int64_t disk_run; /**< bytes that a run may take on disk if it asks for nothing else; 0: half of what is free */
     controller_sink *sink;
     void *context;
 };
@@ -144,6 +148,21 @@ void controller_idle_limits(const struct controller *controller, int64_t run, in
 
 /** Start runs again, after the configuration has paused that. */
 void controller_resume(struct controller *controller);
+
+/**
+ * A run takes more disk space than it may: `sentence` says so, and it is stopped for good. With `kill` without a grace
+ * period, also if it is ending already. Changes nothing if nothing of it runs.
+ */
+weft_status controller_stop_disk(struct controller *controller, int64_t run, const char *sentence, bool kill,
+                                 int64_t now, struct error *error);
+
+/** Start nothing from now on, as the disk is full: `sentence` says so. "": start again. */
+void controller_disk_trouble(struct controller *controller, const char *sentence);
+
+/** How many bytes a run may take in its directories: what it asked for; else `policy`; where neither says, half of what
+ * is free at `directory` together with what the run has already, but at least 64 MiB, or an eighth of a small file
+ * system. 0: not known. */
+int64_t controller_disk_quota(int64_t asked, int64_t policy, const char *directory, int64_t has);
 
 /**
  * Before a step: the clock was set by `by` milliseconds to `now` (below 0: back). Start times, pauses, time slices and

@@ -150,6 +150,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .memory = (uint64_t)specification->memory,
                                      .processors = (uint32_t)specification->processors,
                                      .processes = (uint64_t)specification->processes};
+        disk_limit_order(controller, specification->disk, &order);
         status = controller->config.engine->start(controller->config.engine, &order, error);
     }
     free(places);

@@ -22,10 +22,12 @@ static int by_priority(const void *a, const void *b)
 
 static weft_status judge(struct controller *controller, struct controlled_run *run, int64_t now, struct error *error)
 {
-    enum controller_wait waits = controller->config.paused             ? CONTROLLER_WAITS_FOR_RESUME
+    enum controller_wait waits = controller->config.paused           ? CONTROLLER_WAITS_FOR_RESUME
                                  : pause_judge(controller, run, now) ? CONTROLLER_WAITS_FOR_PAUSE
                                                                      : run_limits_judge(controller, run);
     weft_status status = WEFT_OK;
+    if (*controller->disk_trouble)
+        waits = CONTROLLER_WAITS_FOR_DISK;
     if (waits == CONTROLLER_WAITS_FOR_SLOTS && !hosts_suffice(controller, run))
         waits = CONTROLLER_WAITS_FOR_HOSTS;
     run->member_due = run->pool_due = 0;

@@ -213,6 +213,8 @@ char *controller_plan_reason(const struct controller *controller, const struct c
     case CONTROLLER_WAITS_FOR_RESUME:
         snprintf(text, size, "%s", controller->config.paused ? controller->config.paused : "");
         return text;
+    case CONTROLLER_WAITS_FOR_DISK:
+        return disk_say(controller, text, size);
     case CONTROLLER_WAITS_FOR_HOSTS:
         return run ? hosts_say(controller, run, text, size) : text;
     }

@@ -24,6 +24,7 @@ enum controller_wait {
     CONTROLLER_WAITS_FOR_PERSONAL, /**< its owner has as many personal runs at once as may be */
     CONTROLLER_WAITS_FOR_PAUSE,    /**< it has failed, and is not tried again yet */
     CONTROLLER_WAITS_FOR_RESUME,   /**< scheduling is paused */
+    CONTROLLER_WAITS_FOR_DISK,     /**< the disk is full */
     CONTROLLER_WAITS_FOR_HOSTS,    /**< too few take runs, or the server was started so that it cannot run here */
 };
 

@@ -141,6 +141,7 @@ struct controller {
     int64_t accrued_all_at;   /**< and all others */
     int64_t accrues_at;       /**< when the first one who waits for budget has it; INT64_MAX: nobody can say */
     int64_t exhausts_at;      /**< when to look for holds that are used up */
+    char disk_trouble[CONTROLLER_DISK_BYTES]; /**< why nothing may be started; "": the disk has room */
     bool plan_stale;
     uint64_t plan_number;
     struct controller_plan plan;
@@ -353,6 +354,16 @@ void run_limits_begin(struct controller *controller);
 void run_limits_count(struct controller *controller, const struct controlled_run *run);
 enum controller_wait run_limits_judge(const struct controller *controller, const struct controlled_run *run);
 char *run_limits_say(const struct controller *controller, const struct controlled_run *run, char *text, size_t size);
+
+/* ---- controller_disk.c: a full disk, and runs that take too much of it ----------------------------------------------
+ */
+
+/** The limits of an attempt that is about to start, into its order: how large a file may become, how much output is
+ * kept. */
+void disk_limit_order(const struct controller *controller, int64_t asked, struct engine_order *order);
+
+/** Why nothing is started at the moment, as the end of "Run 3 ...". */
+char *disk_say(const struct controller *controller, char *text, size_t size);
 
 /* ---- controller_slices.c: whose time slice is over ------------------------------------------------------------------
  */

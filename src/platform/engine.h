@@ -71,6 +71,7 @@ struct engine_order {
     uint64_t memory;       /**< bytes that each node may use; 0: what comes with its slots */
     uint32_t processors;   /**< that each node may use; 0: likewise */
     uint64_t processes;    /**< that each node may have, threads included; 0: 1,024 for each slot */
+    uint64_t file_bytes;   /**< the largest file that its processes may write; 0: no limit */
     uint64_t lease;        /**< how long the attempt goes on if nobody polls it; 0: for ever */
     uint64_t duration;     /**< what it takes in virtual time; the simulation alone reads it */
 };

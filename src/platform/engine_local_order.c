@@ -196,6 +196,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         .user = (char *)(order->user ? order->user : ""),
     };
     status = local_limits_of_node(local, order, number, find_host(local, own.host), &own.limits, error);
+    own.limits.file_bytes = order->file_bytes;
     memcpy(own.boot, local->boot, sizeof own.boot);
     memcpy(own.platform, local->platform, sizeof own.platform);
     if (status == WEFT_OK)
@@ -203,6 +204,8 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
                            : error_memory(error, 12, "an order");
     if (status == WEFT_OK)
         status = node_command(local, order, number, hosts, &own.command, error);
+    if (status == WEFT_OK)
+        status = node_stop_reserve(folder, error);
     if (status == WEFT_OK)
         status = node_order_save(&own, folder, error);
     texts_free(&own.command);

@@ -106,6 +106,8 @@ bool node_limits_enter(const struct node_order *order, const struct cgroup *grou
         set_limit(RLIMIT_DATA, limits->memory);
     if (!group->limits[CGROUP_PIDS] && limits->processes && other_user)
         set_limit(RLIMIT_NPROC, limits->processes);
+    if (limits->file_bytes) /* who writes more gets SIGXFSZ, or EFBIG where that is ignored */
+        set_limit(RLIMIT_FSIZE, limits->file_bytes);
     return true;
 }
 

@@ -17,14 +17,15 @@
 #define MAGIC_2     "weft-node-order 2\n" /* as long; without limits */
 #define MAGIC_1     "weft-node-order 1\n" /* as long; without platform and limits */
 #define GRACE       ((uint64_t)30000)
-#define REMARK_MOST 4096 /* bytes */
+#define STOP_BYTES  ((size_t)48) /* of an order to stop */
+#define REMARK_MOST 4096         /* bytes */
 
 /* ---- the order -------------------------------------------------------------------------------------------------- */
 
 static void put_limits(struct buffer *buffer, const struct node_limits *limits)
 {
-    const uint64_t numbers[] = {limits->memory, limits->memory_of_all, limits->processes,
-                                limits->quota,  limits->weight,        limits->memory_asked};
+    const uint64_t numbers[] = {limits->memory, limits->memory_of_all, limits->processes, limits->quota,
+                                limits->weight, limits->memory_asked,  limits->file_bytes};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         buffer_put_u64(buffer, numbers[i]);
     buffer_put_text(buffer, limits->processors ? limits->processors : "");
@@ -41,6 +42,7 @@ static bool take_limits(struct reader *reader, struct node_limits *limits)
     limits->quota = (uint32_t)small[0];
     limits->weight = (uint32_t)small[1];
     limits->memory_asked = small[2] == 1;
+    limits->file_bytes = reader_u64(reader);
     limits->processors = reader_text_copy(reader);
     return limits->processors && small[0] <= UINT32_MAX && small[1] <= UINT32_MAX && small[2] <= 1;
 }
@@ -205,12 +207,44 @@ weft_status node_folder(char path[FILE_PATH_BYTES], const char *root, const stru
 
 /* ---- stops ------------------------------------------------------------------------------------------------------ */
 
+weft_status node_stop_reserve(const char *folder, struct error *error)
+{
+    char path[FILE_PATH_BYTES], blanks[STOP_BYTES];
+    memset(blanks, '\n', sizeof blanks);
+    weft_status status = file_join(path, folder, "stop.spare", error);
+    return status == WEFT_OK ? file_write(path, blanks, sizeof blanks, error) : status;
+}
+
+/* Write the order over the spare file, and give that the name of the order: neither takes space. An order that is there
+ * already becomes the spare file. */
+static bool use_spare(const char *path, const char *folder, const char *text, size_t size)
+{
+    char spare[FILE_PATH_BYTES];
+    if (file_join(spare, folder, "stop.spare", NULL) != WEFT_OK)
+        return false;
+    const int file = open(spare, O_WRONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    const bool written = pwrite(file, text, size, 0) == (ssize_t)size && fsync(file) == 0;
+    close(file);
+    return written && (renameat2(AT_FDCWD, spare, AT_FDCWD, path, RENAME_EXCHANGE) == 0 || rename(spare, path) == 0);
+}
+
 weft_status node_stop_save(const struct node_stop *stop, const char *folder, struct error *error)
 {
-    char path[FILE_PATH_BYTES], text[64];
-    int length = snprintf(text, sizeof text, "%d %" PRIu64 "\n", stop->signal, stop->grace);
+    char path[FILE_PATH_BYTES], text[STOP_BYTES + 1];
+    /* As long as the spare file, whose length then need not be changed. */
+    snprintf(text, sizeof text, "%d %" PRIu64, stop->signal, stop->grace);
+    const size_t length = strlen(text);
+    memset(text + length, '\n', STOP_BYTES - length);
     weft_status status = file_join(path, folder, "stop", error);
-    return status == WEFT_OK ? file_write(path, text, (size_t)length, error) : status;
+    if (status == WEFT_OK)
+        status = file_write(path, text, STOP_BYTES, error);
+    if (status != WEFT_OK && use_spare(path, folder, text, STOP_BYTES)) {
+        error_clear(error);
+        return WEFT_OK;
+    }
+    return status;
 }
 
 weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *found, struct error *error)

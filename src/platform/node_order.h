@@ -5,6 +5,7 @@
  *     ROOT/RUN/fence               the newest epoch of the run: agents of older ones end what they have
  *     ROOT/RUN/EPOCH/NODE/order    what to run (below), written once, before the agent is started
  *                        /stop     how to end, once that was ordered; the last one counts
+ *                        /stop.spare  room for the same, where the disk is full
  *                        /remark   a sentence for the journal, until the agent has put it there
  *                        /lock     held by the agent for as long as it lives, with its process number in it
  *                        /kills    processes killed for want of memory when the agent began, and where that is counted
@@ -44,6 +45,7 @@ struct node_limits {
     uint64_t memory;        /**< bytes, swap included */
     uint64_t memory_of_all; /**< bytes of all nodes on this machine */
     uint64_t processes;     /**< threads count */
+    uint64_t file_bytes;    /**< the largest file that they may write */
     uint32_t quota;         /**< processors' worth of time */
     uint32_t weight;        /**< share of busy processors: its slots */
     bool memory_asked;      /**< the run has asked for this memory; otherwise it follows from the slots */
@@ -95,7 +97,9 @@ struct node_stop {
     uint64_t grace; /**< milliseconds until what is left is killed */
 };
 
-/** Leave the order in the node's folder; look for one (`*found`). */
+/** Leave the order in the node's folder; look for one (`*found`). Where the disk is full, the order is written to the
+ * file that node_stop_reserve() has made there before, which takes no further space. */
+weft_status node_stop_reserve(const char *folder, struct error *error);
 weft_status node_stop_save(const struct node_stop *stop, const char *folder, struct error *error);
 weft_status node_stop_load(const char *folder, struct node_stop *stop, bool *found, struct error *error);
 

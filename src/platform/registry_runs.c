@@ -519,6 +519,9 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
     if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_IDLE) /* that says more than how its program took it */
         snprintf(detail, sizeof detail, "was stopped because it was idle: %.*s", REGISTRY_DETAIL_BYTES - 64,
                  row.detail);
+    if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_DISK)
+        snprintf(detail, sizeof detail, "was stopped because of the disk space that it takes: %.*s",
+                 REGISTRY_DETAIL_BYTES - 64, row.detail);
     change.detail = detail;
     return end(&change, (enum run_exit)worst, platform_most);
 }

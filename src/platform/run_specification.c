@@ -50,6 +50,7 @@ static const struct field {
     {"processors", KIND_INTEGER, FIELD(processors), .most = 65536},
     {"memory", KIND_INTEGER, FIELD(memory), .most = (int64_t)1 << 50},
     {"processes", KIND_INTEGER, FIELD(processes), .most = RUN_PROCESSES_MOST},
+    {"disk", KIND_INTEGER, FIELD(disk), .most = (int64_t)1 << 50},
     {"time_limit", KIND_DURATION, FIELD(time_limit), .least = 1, .most = RUN_TIME_MOST,
      .absent = RUN_TIME_LIMIT_DEFAULT},
     {"time_slice", KIND_DURATION, FIELD(time_slice), .most = RUN_TIME_MOST},

@@ -18,6 +18,7 @@
  *     processors    number | 0: needed on each node; 0 is as many as come with its slots, in proportion
  *     memory        number | 0: bytes needed on each node; 0 likewise. No node uses more
  *     processes     number | 0: that each node may have, threads included; 0 is 1,024 for each slot
+ *     disk          number | 0: bytes that its directories may take on disk; 0 is the default of the server
  *     time_limit    text   | "1d": a duration such as "6h", or a number of seconds; each attempt is ended after it
  *     time_slice    text   | 0: so long it may run at a time before others have their turn; 0: no such limit
  *     preemptible   bool   | false: may be stopped at a checkpoint and run again later
@@ -80,6 +81,7 @@ struct run_specification {
     int64_t nodes, slots;
     int64_t processors, memory;     /**< of each node; 0: in proportion */
     int64_t processes;              /**< of each node, threads included; 0: by its slots */
+    int64_t disk;                   /**< bytes that its directories may take, of all nodes; 0: the default */
     int64_t time_limit, time_slice; /**< seconds; a slice of 0 is none */
     int64_t priority, retries, parent;
     enum slot_kind slot_kind;

@@ -30,6 +30,7 @@ static const struct {
     [RUN_CAUSE_DRAIN] = {"drain", "leaves a host that is to be empty", RUN_BLAME_POLICY},
     [RUN_CAUSE_TIME_LIMIT] = {"time-limit", "has reached its time limit", RUN_BLAME_POLICY},
     [RUN_CAUSE_IDLE] = {"idle", "does not use what it holds", RUN_BLAME_POLICY},
+    [RUN_CAUSE_DISK] = {"disk", "takes more disk space than it may", RUN_BLAME_POLICY},
     [RUN_CAUSE_COMPLETED] = {"completed", "ended well", RUN_BLAME_NOBODY},
     [RUN_CAUSE_PROGRAM_FAILED] = {"program-failed", "failed by its own program", RUN_BLAME_PROGRAM},
     [RUN_CAUSE_RETRIED] = {"retried", "failed by its own program and is run again", RUN_BLAME_PROGRAM},
@@ -63,6 +64,7 @@ static const struct {
     {RUN_CAUSE_DRAIN, ACTIVE & ~BIT(STOPPING), RUN_STOPPING},
     {RUN_CAUSE_TIME_LIMIT, ACTIVE & ~BIT(STOPPING), RUN_STOPPING},
     {RUN_CAUSE_IDLE, ACTIVE & ~BIT(STOPPING), RUN_STOPPING},
+    {RUN_CAUSE_DISK, ACTIVE & ~BIT(STOPPING), RUN_STOPPING},
 
     {RUN_CAUSE_COMPLETED, ACTIVE & ~BIT(PLACED), RUN_SUCCEEDED},
     {RUN_CAUSE_PROGRAM_FAILED, BIT(STARTING) | BIT(RUNNING), RUN_FAILED},
@@ -105,7 +107,7 @@ bool run_state_is_waiting(enum run_state state)
 
 bool run_cause_is_stop(enum run_cause cause)
 {
-    return cause >= RUN_CAUSE_CANCEL && cause <= RUN_CAUSE_IDLE;
+    return cause >= RUN_CAUSE_CANCEL && cause <= RUN_CAUSE_DISK;
 }
 
 bool run_cause_gives_way(enum run_cause cause)
@@ -124,7 +126,7 @@ enum run_cause run_cause_of_end(enum run_cause asked, enum run_exit exit, bool a
         return RUN_CAUSE_CANCELLED;
     if (exit == RUN_EXIT_COMPLETED)
         return RUN_CAUSE_COMPLETED;
-    if (asked == RUN_CAUSE_TIME_LIMIT || asked == RUN_CAUSE_IDLE)
+    if (asked == RUN_CAUSE_TIME_LIMIT || asked == RUN_CAUSE_IDLE || asked == RUN_CAUSE_DISK)
         return RUN_CAUSE_OVERDUE;
     if (exit == RUN_EXIT_LOST || exit == RUN_EXIT_NOT_STARTED) {
         enum run_cause cause = exit == RUN_EXIT_LOST ? RUN_CAUSE_NODE_LOST : RUN_CAUSE_NOT_STARTED;

@@ -50,6 +50,7 @@ enum run_cause {
     RUN_CAUSE_DRAIN,      /**< a host of it is to be empty */
     RUN_CAUSE_TIME_LIMIT, /**< it has run for as long as it may: for good */
     RUN_CAUSE_IDLE,       /**< it does not use what it holds: for good */
+    RUN_CAUSE_DISK,       /**< it takes more disk space than it may: for good */
 
     /* Ended. */
     RUN_CAUSE_COMPLETED,      /**< the program ended well */
@@ -61,7 +62,7 @@ enum run_cause {
     RUN_CAUSE_GIVEN_UP,       /**< the platform has failed it too often */
     RUN_CAUSE_CANCELLED,      /**< ended after RUN_CAUSE_CANCEL */
     RUN_CAUSE_VACATED,        /**< ended after it was asked to give way */
-    RUN_CAUSE_OVERDUE,        /**< ended after RUN_CAUSE_TIME_LIMIT or RUN_CAUSE_IDLE */
+    RUN_CAUSE_OVERDUE,        /**< ended after RUN_CAUSE_TIME_LIMIT, RUN_CAUSE_IDLE or RUN_CAUSE_DISK */
 
     RUN_CAUSE_REQUEUED, /**< in the queue again after it gave way */
     RUN_CAUSE_NOTED,    /**< a remark among the events; changes no state */

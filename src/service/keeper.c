@@ -53,6 +53,7 @@ struct keeper {
     struct collector *collector;
     struct controller *controller; /* NULL: in trouble */
     struct complaint trouble;
+    struct disk_watch disk;
     struct clock_watch clock;
     int64_t clock_step; /* milliseconds that the controller has not heard of yet */
     struct error doubt; /* its status is WEFT_OK: there is none */
@@ -85,6 +86,16 @@ struct engine *keeper_engine(struct keeper *keeper)
 struct collector *keeper_collector(struct keeper *keeper)
 {
     return keeper->collector;
+}
+
+const struct disk_watch *keeper_disk(const struct keeper *keeper)
+{
+    return &keeper->disk;
+}
+
+int64_t keeper_disk_limit(const struct keeper *keeper)
+{
+    return keeper->config.policy->disk_run;
 }
 
 void keeper_project_changed(struct keeper *keeper, const char *project)
@@ -163,6 +174,7 @@ static weft_status open_controller(struct keeper *keeper, struct error *error)
                                        .cordon_window = HOUR,
                                        .grace = policy->grace * 1000,
                                        .budget_least = policy->budget_least * 1000,
+                                       .disk_run = policy->disk_run,
                                        .personal_share = policy->personal_share,
                                        .personal_slots_most = policy->personal_slots,
                                        .personal_runs_most = (uint32_t)policy->personal_runs,
@@ -177,6 +189,31 @@ static void limit_idle(void *context, int64_t run, struct usage_policy *policy)
     const struct keeper *keeper = context;
     if (keeper->controller)
         idle_runs_limits(keeper->controller, run, policy);
+}
+
+/* On the thread that measures what runs take: the keeper is to look at what it tells. */
+static void heed_disk(struct keeper *keeper, void *context)
+{
+    (void)keeper;
+    (void)context;
+}
+
+static void wake_for_disk(void *context)
+{
+    (void)keeper_post(context, heed_disk, NULL);
+}
+
+static weft_status open_disk(struct keeper *keeper, struct error *error)
+{
+    const struct service_policy *policy = keeper->config.policy;
+    const struct disk_use_config config = {.folder = keeper->folder,
+                                           .runs = keeper->runs,
+                                           .run_quota = policy->disk_run,
+                                           .project_quota = policy->disk_project,
+                                           .wake = wake_for_disk,
+                                           .context = keeper};
+    keeper->disk.space = keeper->config.space;
+    return disk_use_open(&config, &keeper->disk.use, error);
 }
 
 weft_status keeper_open(const struct keeper_config *config, struct keeper **keeper, struct error *error)
@@ -212,6 +249,8 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
         status =
             leftovers_settle(made->folder, made->registry, collector_store(made->collector), config->engine, error);
     if (status == WEFT_OK)
+        status = open_disk(made, error);
+    if (status == WEFT_OK)
         status = open_controller(made, error);
     if (status == WEFT_OK)
         status = announcements_begin(&made->announcements, made->registry, config->events, error);
@@ -228,6 +267,7 @@ void keeper_close(struct keeper *keeper)
     if (!keeper)
         return;
     keeper_stop(keeper);
+    disk_use_close(keeper->disk.use);
     controller_close(keeper->controller);
     collector_close(keeper->collector);
     keeper->config.engine->close(keeper->config.engine);
@@ -419,6 +459,8 @@ static int64_t step(struct keeper *keeper)
     if (status == WEFT_OK)
         status = idle_runs_heed(collector_use(keeper->collector), keeper->controller, now, &error);
     if (status == WEFT_OK)
+        status = disk_watch_heed(&keeper->disk, keeper->controller, now, &error);
+    if (status == WEFT_OK)
         status = controller_step(keeper->controller, now, &next, &error);
     if (status != WEFT_OK)
         give_up_controller(keeper, &error);
@@ -474,6 +516,7 @@ static void *keep(void *context)
     while (!is_stopping(keeper)) {
         bool more;
         heed_clock(keeper);
+        const int64_t disk_due = disk_watch_look(&keeper->disk, !keeper->controller, clock_milliseconds());
         struct work *works = take_works(keeper, &more);
         if (works)
             do_works(keeper, works);
@@ -486,6 +529,8 @@ static void *keep(void *context)
             told = asked = false;
         }
         int64_t wait = ((told || asked) && rested < due ? rested : due) - clock_milliseconds();
+        if (disk_due - clock_milliseconds() < wait)
+            wait = disk_due - clock_milliseconds();
         int64_t metrics_due = collector_tick(keeper->collector, keeper_now());
         int64_t announced = announcements_make(&keeper->announcements, keeper_now());
         wait = wait < metrics_due ? wait : metrics_due;
@@ -500,6 +545,9 @@ static void *keep(void *context)
 weft_status keeper_start(struct keeper *keeper, struct http_server *server, struct error *error)
 {
     keeper->server = server;
+    weft_status status = disk_use_start(keeper->disk.use, error);
+    if (status != WEFT_OK)
+        return status;
     int failure = pthread_create(&keeper->thread, NULL, keep, keeper);
     if (failure) {
         errno = failure;
@@ -514,6 +562,7 @@ void keeper_stop(struct keeper *keeper)
     bool more;
     if (!keeper->started)
         return;
+    disk_use_stop(keeper->disk.use);
     pthread_mutex_lock(&keeper->mutex);
     keeper->stopping = true;
     pthread_mutex_unlock(&keeper->mutex);

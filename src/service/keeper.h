@@ -25,6 +25,7 @@
 #include "platform/run_specification.h"
 #include "server/events_stream.h"
 #include "server/route.h"
+#include "service/disk_watch.h"
 #include "service/exits.h"
 #include "service/policy.h"
 
@@ -41,6 +42,7 @@ struct keeper_config {
     struct events_stream *events;        /**< changes of runs are published to it; outlives the keeper */
     struct exits *exits;                 /**< says whether scheduling is paused; outlives the keeper */
     const struct service_policy *policy; /**< the house rules; outlive the keeper */
+    struct disk_space *space;            /**< outlives the keeper */
 };
 
 /** Open the metrics in the folder, settle what is left of other platforms (leftovers.h), and take up what runs. Errors:
@@ -84,6 +86,12 @@ struct controller *keeper_controller(struct keeper *keeper);
 struct engine *keeper_engine(struct keeper *keeper);
 struct collector *keeper_collector(struct keeper *keeper);
 struct metric_store *keeper_metrics(struct keeper *keeper); /**< the collector's */
+
+/** What is known of the disk. From any thread: disk_watch_check() and what is in it. */
+const struct disk_watch *keeper_disk(const struct keeper *keeper);
+
+/** Bytes that a run may take on disk at most, whatever it asks for; 0: any number. */
+int64_t keeper_disk_limit(const struct keeper *keeper);
 
 /** Members, budget or state of a project are changed by this work: who looks at it hears of it when that is committed.
  */

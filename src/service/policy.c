@@ -12,9 +12,11 @@
 #define OTHER       "other"
 #define SECONDS_DAY INT64_C(86400)
 #define KEEP_MOST   (36500 * SECONDS_DAY)
+#define DISK_LEAST  (INT64_C(1) << 20) /* bytes */
+#define DISK_MOST   (INT64_C(1) << 50)
 #define OWN_KEYS    3 /* of the outermost map that are no maps themselves */
 
-enum kind { KIND_WHOLE, KIND_SHARE, KIND_DURATION, KIND_BOOL };
+enum kind { KIND_WHOLE, KIND_SHARE, KIND_DURATION, KIND_BOOL, KIND_BYTES };
 
 /* A key of a map, and where its value goes. */
 struct key {
@@ -46,6 +48,28 @@ static weft_status read_duration(const struct yaml_value *value, const struct ke
     return WEFT_OK;
 }
 
+/* "50G". */
+static weft_status read_bytes(const struct yaml_value *value, const struct key *key, struct error *error)
+{
+    const char *text;
+    uint64_t bytes = 0;
+    struct error refusal = {0};
+    weft_status status = yaml_value_get_text(value, &text, error);
+    if (status != WEFT_OK)
+        return status;
+    if (text_parse_bytes(text, key->name, &bytes, &refusal) != WEFT_OK)
+        return yaml_value_fail(value, error, "%s", refusal.text);
+    if (bytes < (uint64_t)key->least || bytes > (uint64_t)key->most) {
+        char shown[3][32];
+        return yaml_value_fail(value, error, "%s is %s; it must be from %s to %s", key->name,
+                               text_bytes(bytes, shown[0], sizeof shown[0]),
+                               text_bytes((uint64_t)key->least, shown[1], sizeof shown[1]),
+                               text_bytes((uint64_t)key->most, shown[2], sizeof shown[2]));
+    }
+    *(int64_t *)key->to = (int64_t)bytes;
+    return WEFT_OK;
+}
+
 static weft_status read_value(const struct yaml_value *value, const struct key *key, struct error *error)
 {
     switch (key->kind) {
@@ -55,6 +79,8 @@ static weft_status read_value(const struct yaml_value *value, const struct key *
         return yaml_value_get_number(value, 0, 1, key->to, error);
     case KIND_BOOL:
         return yaml_value_get_bool(value, key->to, error);
+    case KIND_BYTES:
+        return read_bytes(value, key, error);
     case KIND_DURATION:
         break;
     }
@@ -138,12 +164,15 @@ static weft_status read_classes(const struct yaml_value *classes, struct service
 
 static weft_status read_root(const struct yaml_value *root, struct service_policy *policy, struct error *error)
 {
-    static const char *const names[] = {"personal", "failures", "classes", "grace", "budget_least", "keep"};
+    static const char *const names[] = {"personal", "failures", "disk", "classes", "grace", "budget_least", "keep"};
     const struct key personal[] = {{"share", KIND_SHARE, 0, 0, &policy->personal_share},
                                    {"slots", KIND_WHOLE, 0, RUN_SLOTS_MOST, &policy->personal_slots},
                                    {"runs", KIND_WHOLE, 0, 1000000, &policy->personal_runs}};
     const struct key failures[] = {{"attempts", KIND_WHOLE, 0, 1000, &policy->attempts},
                                    {"of_a_host", KIND_WHOLE, 1, 1000, &policy->host_failures}};
+    const struct key disk[] = {{"run", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_run},
+                               {"project", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_project},
+                               {"reserve", KIND_BYTES, DISK_LEAST, DISK_MOST, &policy->disk_reserve}};
     const struct key own[] = {{"grace", KIND_DURATION, 1, SECONDS_DAY, &policy->grace},
                               {"budget_least", KIND_DURATION, 0, RUN_TIME_MOST, &policy->budget_least},
                               {"keep", KIND_DURATION, 0, KEEP_MOST, &policy->keep}};
@@ -160,6 +189,8 @@ static weft_status read_root(const struct yaml_value *root, struct service_polic
             status = read_map(value, personal, sizeof personal / sizeof *personal, error);
         else if (strcmp(value->key, "failures") == 0)
             status = read_map(value, failures, sizeof failures / sizeof *failures, error);
+        else if (strcmp(value->key, "disk") == 0)
+            status = read_map(value, disk, sizeof disk / sizeof *disk, error);
         else if (strcmp(value->key, "classes") == 0)
             status = read_classes(value, policy, error);
         else

@@ -12,6 +12,10 @@
  *     grace: 30s                 # to write a checkpoint and end
  *     budget_least: 10m          # for so long a budget must last, or a run does not begin
  *     keep: 90d                  # what runs leave, after their end: folders, checkpoints, output. For ever without it
+ *     disk:
+ *       run: 100G                # a run's directories, where it asks for nothing else; without it, half of what is
+ * free project: 500G            # of all runs of a project together, ended ones that are not discarded included
+ *       reserve: 64M             # kept for the server itself
  *     classes:                   # without this map, any class goes, without limits
  *       batch: {time_limit: 7d, time_slice: 12h, runs: 20, idle: 1h, idle_stops: false}
  *       night: {time_limit: 14h}
@@ -30,8 +34,9 @@ struct service_policy {
     double personal_share;
     int64_t personal_slots, personal_runs;
     int64_t attempts, host_failures;
-    int64_t grace, budget_least; /**< seconds */
-    int64_t keep;                /**< seconds after its end, what a run leaves is thrown away; 0: never */
+    int64_t grace, budget_least;                  /**< seconds */
+    int64_t disk_run, disk_project, disk_reserve; /**< bytes; 0: the default, no limit, the default */
+    int64_t keep; /**< seconds after its end, what a run leaves is thrown away; 0: never */
     struct controller_class classes[POLICY_CLASSES_MOST];
     char names[POLICY_CLASSES_MOST][PLATFORM_NAME_BYTES]; /**< of the classes */
     uint32_t class_count;

@@ -21,6 +21,18 @@ static void put_project(struct json_writer *writer, const struct registry_projec
     json_put_text(writer, "role", role_name(role));
 }
 
+/* What its runs take on disk, and may take together. */
+static void put_disk(struct json_writer *writer, const struct service *service, const char *project)
+{
+    const struct disk_watch *disk = keeper_disk(service->keeper);
+    const uint64_t quota = disk_use_project_quota(disk->use);
+    json_put_unsigned(writer, "disk_bytes", disk_use_project(disk->use, project));
+    if (quota)
+        json_put_unsigned(writer, "disk_quota", quota);
+    else
+        json_put_tree(writer, "disk_quota", NULL);
+}
+
 /* How many runs it has, how many of them are under way or wait, and its budget. */
 static weft_status put_use(struct json_writer *writer, struct database *reader, const char *project,
                            struct error *error)
@@ -58,6 +70,7 @@ static void list_projects(struct route_call *call)
             continue; /* the token is for another one */
         json_open_object(&writer, NULL);
         put_project(&writer, &projects[i], role);
+        put_disk(&writer, service_of(call), projects[i].project);
         status = put_use(&writer, service_of(call)->reader, projects[i].project, &error);
         json_close(&writer);
     }
@@ -118,6 +131,7 @@ static void show_project(struct route_call *call)
     }
     if (status == WEFT_OK) {
         put_project(&writer, &project, route_role(call, call->project));
+        put_disk(&writer, service_of(call), call->project);
         status = put_members(&writer, reader, call->project, &error);
     }
     if (status == WEFT_OK)
@@ -336,6 +350,8 @@ static const struct schema schemas[] = {
         "project": {"type": "string"}, "title": {"type": "string"},
         "personal": {"type": "boolean", "description": "Of the user of its name, for small runs without a budget."},
         "created": {"type": "integer", "nullable": true},
+        "disk_bytes": {"type": "integer", "description": "What its runs take on disk, ended ones that are not discarded included."},
+        "disk_quota": {"type": "integer", "nullable": true, "description": "What they may take together; null: any amount."},
         "closed": {"type": "integer", "nullable": true, "description": "No run may be submitted since."},
         "role": {"type": "string", "description": "Yours."},
         "runs": {"type": "integer", "description": "In the list of projects: how many runs it has."},

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #define PERIOD_SECONDS 3600
+#define RETRY_SECONDS  10                 /* after a failure */
 #define KEYS_KEPT      INT64_C(604800000) /* a week, in milliseconds: of idempotency keys */
 #define DECIDED_MOST   64 /* runs that the rules discard at once, so that requests are answered meanwhile */
 
@@ -150,11 +151,27 @@ static weft_status decide_by_rules(struct retention *retention, struct database 
     return status == WEFT_OK ? ask(retention, settle, NULL, 0, error) : status;
 }
 
-/* The journals first: as long as the folder is there, the run is looked at again. */
+/* What the program has written. Then there is room on a full disk for what forgetting the journals takes. */
+static weft_status remove_files(struct retention *retention, int64_t run, struct error *error)
+{
+    static const char *const names[] = {"work", "checkpoints"};
+    char path[FILE_PATH_BYTES];
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == WEFT_OK; i++) {
+        status = run_folder_path(keeper_folders(retention->keeper)->runs, run, names[i], path, error);
+        if (status == WEFT_OK)
+            status = file_remove_tree(path, error);
+    }
+    return status;
+}
+
+/* The journals before the run's directory: as long as that is there, the run is looked at again. */
 static weft_status remove_run(struct retention *retention, int64_t run, struct error *error)
 {
     char path[FILE_PATH_BYTES];
-    weft_status status = ask(retention, forget, &run, 1, error);
+    weft_status status = remove_files(retention, run, error);
+    if (status == WEFT_OK)
+        status = ask(retention, forget, &run, 1, error);
     if (status != WEFT_OK || is_stopping(retention))
         return status;
     status = run_folder_path(keeper_folders(retention->keeper)->runs, run, "", path, error);
@@ -184,7 +201,8 @@ static weft_status remove_discarded(struct retention *retention, struct database
     return result;
 }
 
-static void look(struct retention *retention)
+/* False: something is left to be done. */
+static bool look(struct retention *retention)
 {
     struct database *registry = NULL;
     struct error error = {0};
@@ -200,6 +218,7 @@ static void look(struct retention *retention)
         complain(&retention->trouble, "what discarded runs have left cannot be removed at the moment", &error);
     else
         complain_no_more(&retention->trouble, "what discarded runs have left is removed again");
+    return status == WEFT_OK;
 }
 
 static void *watch(void *context)
@@ -207,9 +226,9 @@ static void *watch(void *context)
     struct retention *retention = context;
     while (!is_stopping(retention)) {
         struct timespec until;
-        look(retention);
+        const bool done = look(retention);
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_sec += PERIOD_SECONDS;
+        until.tv_sec += done ? PERIOD_SECONDS : RETRY_SECONDS;
         pthread_mutex_lock(&retention->mutex);
         while (!retention->stopping && !retention->wanted &&
                pthread_cond_timedwait(&retention->changed, &retention->mutex, &until) == 0)

@@ -5,8 +5,8 @@
  *     decided ──► the registry says so, durably ──► journals, then the folder of the run are removed
  *
  * The second arrow is done by a thread of its own, which compares the folders that there are with what was decided: at
- * the start, once an hour, and when it is told to. So a removal that a kill or a full disk has cut short is completed.
- * The same thread has idempotency keys forgotten that are a week old.
+ * the start, once an hour, ten seconds after a failure, and when it is told to. So a removal that a kill or a full disk
+ * has cut short is completed. The same thread has idempotency keys forgotten that are a week old.
  */
 #ifndef WEFT_SERVICE_RETENTION_H
 #define WEFT_SERVICE_RETENTION_H

@@ -64,6 +64,9 @@ void run_json_put_event(struct json_writer *writer, const struct registry_event 
         "reported_at": {"type": "integer"}}},                                                                         \
     "discarded": {"type": "integer", "nullable": true,                                                                \
                   "description": "When its folder, checkpoints and output were thrown away."},                        \
+    "disk_bytes": {"type": "integer", "nullable": true,                                                               \
+                   "description": "What its directories and journals take on disk; null: not measured yet."},         \
+    "disk_quota": {"type": "integer", "nullable": true, "description": "What they may take."},                        \
     "program_failures": {"type": "integer"}, "platform_failures": {"type": "integer"},                                \
     "specification": {"type": "object", "description": "All that was asked for; of a single run."},                   \
     "attempts": {"type": "array", "items": {"$ref": "#/components/schemas/Attempt"}}}})

@@ -402,6 +402,8 @@ static const struct route routes[] = {
     "processors": {"type": "integer", "minimum": 0, "description": "That each node may use; 0: those of its slots."}, \
     "memory": {"type": "integer", "minimum": 0, "description": "Bytes, likewise."},                                   \
     "processes": {"type": "integer", "minimum": 0, "description": "Likewise, threads included; 0: 1024 for a slot."}, \
+    "disk": {"type": "integer", "minimum": 0,                                                                         \
+             "description": "Bytes that its directories may take on disk; 0: the default of the server."},            \
     "time_limit": {"description": "Of each attempt: 6h, or seconds. A day if left out."},                             \
     "time_slice": {"description": "So long it may run before others have their turn."},                               \
     "preemptible": {"type": "boolean", "description": "May be stopped at a checkpoint and run again later."},         \

@@ -9,6 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What it takes on disk, and may take; null where it was not measured. */
+static void put_disk(struct json_writer *writer, const struct route_call *call, int64_t run)
+{
+    uint64_t bytes, quota;
+    const bool measured = disk_use_run(keeper_disk(service_of(call)->keeper)->use, run, &bytes, &quota);
+    if (measured)
+        json_put_unsigned(writer, "disk_bytes", bytes);
+    else
+        json_put_tree(writer, "disk_bytes", NULL);
+    if (quota)
+        json_put_unsigned(writer, "disk_quota", quota);
+    else
+        json_put_tree(writer, "disk_quota", NULL);
+}
+
 /* ---- the list --------------------------------------------------------------------------------------------------- */
 
 static void put_counts(struct json_writer *writer, const int64_t counts[RUN_STATES])
@@ -66,11 +81,13 @@ static void list_runs(struct route_call *call)
     for (size_t i = 0; i < count; i++) {
         json_open_object(&writer, NULL);
         run_json_put(&writer, &runs[i]);
+        put_disk(&writer, call, runs[i].run);
         json_close(&writer);
     }
     json_close(&writer);
     json_put_bool(&writer, "more", more);
     put_counts(&writer, counts);
+    service_put_trouble(&writer, service);
     json_close(&writer);
     free(runs);
     table_answer(call, status, &writer, "runs", run_json_columns, &error);
@@ -90,6 +107,7 @@ static void show_run(struct route_call *call)
     json_begin(&writer, JSON_LINE);
     json_open_object(&writer, NULL);
     run_json_put(&writer, &run);
+    put_disk(&writer, call, run.run);
     weft_status status = registry_run_specification(reader, run.run, &specification, &error);
     if (status == WEFT_OK) {
         run_specification_write(&writer, "specification", &specification);
@@ -209,6 +227,7 @@ static const struct schema schemas[] = {
     {"Runs", SCHEMA({"type": "object", "required": ["runs", "more"], "properties": {
         "runs": {"type": "array", "items": {"$ref": "#/components/schemas/Run"}},
         "more": {"type": "boolean", "description": "Whether another page follows."},
+        "trouble": {"type": "string", "nullable": true, "description": "Why nothing is started at the moment."},
         "counts": {"type": "object", "description": "How many runs are in each state, of those that the filters let through but for that of states; of all pages.",
                    "additionalProperties": {"type": "integer"}}}})},
     {"RunEvents", SCHEMA({"type": "object", "required": ["events", "more"], "properties": {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/run_submission.h"
 
+#include "base/text.h"
 #include "platform/registry_projects.h"
 #include "platform/run_owner.h"
 #include "service/accounts.h"
@@ -38,6 +39,19 @@ static weft_status check_kind(const struct run_specification *specification, con
                            " slots of this cluster are processors; ask for them with --slots %" PRId64,
                            slots->slots, specification->slots)
                : error_set(error, WEFT_ERROR_STATE, "the run asks for CPU slots, and all slots here are GPUs");
+}
+
+/* Whether there is room for it, and it asks for no more than it may. */
+static weft_status check_disk(const struct keeper *keeper, const struct run_specification *specification,
+                              struct error *error)
+{
+    char asked[32], most[32];
+    const int64_t limit = keeper_disk_limit(keeper);
+    if (limit && specification->disk > limit)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the run asks for %s on disk, and a run may have %s",
+                         text_bytes((uint64_t)specification->disk, asked, sizeof asked),
+                         text_bytes((uint64_t)limit, most, sizeof most));
+    return disk_watch_check(keeper_disk(keeper), specification->project, error);
 }
 
 /* Read what is wanted, with what follows from who asks and from what this cluster has. */
@@ -116,7 +130,9 @@ weft_status run_submission_enter(struct keeper *keeper, struct route_call *call,
         status = read_wanted(keeper, submission, &specification, error);
     if (status != WEFT_OK)
         return status;
-    status = run_origin_check(keeper_folders(keeper), &specification, error);
+    status = check_disk(keeper, &specification, error);
+    if (status == WEFT_OK)
+        status = run_origin_check(keeper_folders(keeper), &specification, error);
     if (status == WEFT_OK)
         status = database_begin(registry, DATABASE_DURABLE, error);
     if (status == WEFT_OK) {

@@ -28,6 +28,7 @@ static void show_server(struct route_call *call)
 {
     struct service *service = service_of(call);
     struct keeper_slots slots = keeper_slots(service->keeper);
+    struct disk_space_state disk;
     struct json_writer writer;
     char limits[NODE_LIMITS_TEXT_BYTES];
     json_begin(&writer, JSON_LINE);
@@ -44,6 +45,13 @@ static void show_server(struct route_call *call)
     json_put_text(&writer, "isolation", accounts_isolation());
     json_put_text(&writer, "limits", node_limits_describe(limits));
     json_put_text(&writer, "paused", exits_why(&service->exits));
+    disk_space_state(service->space, &disk);
+    json_open_object(&writer, "disk");
+    json_put_unsigned(&writer, "size", disk.size);
+    json_put_unsigned(&writer, "free", disk.free);
+    json_put_unsigned(&writer, "low", disk.low);
+    service_put_trouble(&writer, service);
+    json_close(&writer);
     json_close(&writer);
     route_reply(call, &writer);
 }
@@ -130,7 +138,11 @@ static const struct schema schemas[] = {
         "hosts": {"type": "integer"}, "started": {"type": "integer"},
         "isolation": {"type": "string", "description": "What keeps runs of different users apart."},
         "limits": {"type": "string", "description": "Whether runs are kept to the processors, the memory and the number of processes that they have asked for."},
-        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."}}})},
+        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."},
+        "disk": {"type": "object", "description": "The disk of the state, in bytes.", "properties": {
+            "size": {"type": "integer"}, "free": {"type": "integer"},
+            "low": {"type": "integer", "description": "It counts as full when less than this is free."},
+            "trouble": {"type": "string", "nullable": true, "description": "That it is full, for people."}}}}})},
 };
 /* clang-format on */
 

@@ -85,6 +85,13 @@ bool service_may_see(struct database *registry, const struct identity *who, cons
     return identity_role(who, project, membership) != ROLE_NONE;
 }
 
+void service_put_trouble(struct json_writer *writer, const struct service *service)
+{
+    struct disk_space_state disk;
+    disk_space_state(service->space, &disk);
+    json_put_text(writer, "trouble", disk.full ? disk.trouble : NULL);
+}
+
 void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error)
 {
     if (status == WEFT_OK) {
@@ -264,7 +271,8 @@ static weft_status open_keeper(struct service *service, const struct service_con
                                    .own_user = accounts_own_user(service),
                                    .events = service->events,
                                    .exits = &service->exits,
-                                   .policy = config->policy};
+                                   .policy = config->policy,
+                                   .space = service->space};
     return keeper_open(&keeper, &service->keeper, error);
 }
 
@@ -374,6 +382,8 @@ weft_status service_open(const struct service_config *config, struct service **s
     if (status == WEFT_OK)
         status = open_folder(made, config->folder, error);
     if (status == WEFT_OK)
+        status = disk_space_open(made->folder, config->policy->disk_reserve, &made->space, error);
+    if (status == WEFT_OK)
         status = page_cache_new(CACHE_BYTES, &made->cache, error);
     if (status == WEFT_OK)
         status = open_access(made, error);
@@ -448,6 +458,7 @@ void service_close(struct service *service)
     database_close(service->reader);
     exits_end(&service->exits); /* while the registry keeps other servers out */
     keeper_close(service->keeper);
+    disk_space_close(service->space);
     page_cache_free(service->cache);
     if (service->events)
         events_free(service->events);

@@ -10,6 +10,7 @@
 #include "server/static_files.h"
 #include "service/background.h"
 #include "service/complaint.h"
+#include "service/disk_space.h"
 #include "service/exits.h"
 #include "service/keeper.h"
 #include "service/retention.h"
@@ -18,6 +19,7 @@
 struct service {
     char folder[FILE_PATH_BYTES];
     struct keeper *keeper;
+    struct disk_space *space; /* of the disk of the state */
     struct page_cache *cache; /* of these databases, so that who asks waits for no disk */
     struct database *reader;  /* the registry, as it has been committed */
     struct database *access;  /* tokens and the audit log */
@@ -84,6 +86,9 @@ bool service_identify_session(struct service *service, const struct http_request
 
 /** Make a user, or change one, with the personal project (where no other one has its name). In a transaction. */
 weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error);
+
+/** Why nothing is started at the moment, as "trouble"; null: there is no such trouble. */
+void service_put_trouble(struct json_writer *writer, const struct service *service);
 
 /** Answer with an object that was written, or with the error of writing it. Ends `writer`. */
 void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error);

@@ -98,9 +98,21 @@ static void collect(void *context)
     database_close(registry);
 }
 
+/* Whether the disk takes more code for the project. False: answered. */
+static bool has_room(struct route_call *call)
+{
+    struct error error = {0};
+    if (disk_watch_check(keeper_disk(service_of(call)->keeper), call->project, &error) == WEFT_OK)
+        return true;
+    http_fail_error(call->request, &error);
+    return false;
+}
+
 static void put_snapshot(struct route_call *call)
 {
     struct service *service = service_of(call);
+    if (!has_room(call))
+        return;
     if (keeper_now() - service->collected > COLLECT_PERIOD && background_run(service->storing, collect, service))
         service->collected = keeper_now();
     background_do(service_of(call)->storing, call, take_list, NULL);
@@ -175,7 +187,8 @@ static void show_snapshot(struct route_call *call)
 
 static void add_objects(struct route_call *call)
 {
-    background_do(service_of(call)->storing, call, take_objects, NULL);
+    if (has_room(call))
+        background_do(service_of(call)->storing, call, take_objects, NULL);
 }
 
 static const struct route_parameter snapshot_parameters[] = {

@@ -121,6 +121,13 @@ weft_status database_open_cached(struct page_cache *cache, const char *path, con
  */
 weft_status database_checkpoint_apart(struct database *database, struct error *error);
 
+/**
+ * Allocate so many bytes behind the end of the log of the database at `path`, so that commits find room where the disk
+ * is full. To be called again from time to time: commits use them up, and writing the log back gives them back. Does
+ * nothing where there is no log, where the file system cannot do it, and where there is no room. From any thread.
+ */
+void database_keep_spare(const char *path, uint64_t bytes);
+
 /** Close the handle, undoing a transaction that is open; NULL is harmless. No statement may be used afterwards. */
 void database_close(struct database *database);
 

@@ -2,11 +2,14 @@
 /* A thread that writes a database's log back, through a handle of its own. */
 #include "store/database_internal.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define LOG_PAGES 1000 /* after which the log is written back: SQLite's own number */
 #define LOG_MOST  8192 /* where commits come faster than the thread can follow, the writer does it as before: 32 MiB */
@@ -123,4 +126,19 @@ void database_checkpoint_stop(struct database *database)
     pthread_mutex_destroy(&checkpointer->lock);
     free(checkpointer);
     database->checkpointer = NULL;
+}
+
+/* The log has no locks of SQLite's, which closing a descriptor of it would drop. */
+void database_keep_spare(const char *path, uint64_t bytes)
+{
+    char log[FILE_PATH_BYTES];
+    struct stat about;
+    if (snprintf(log, sizeof log, "%s-wal", path) >= (int)sizeof log)
+        return;
+    const int file = open(log, O_RDWR | O_CLOEXEC);
+    if (file < 0)
+        return;
+    if (fstat(file, &about) == 0)
+        (void)fallocate(file, FALLOC_FL_KEEP_SIZE, about.st_size, (off_t)bytes);
+    close(file);
 }

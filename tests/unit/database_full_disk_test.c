@@ -202,6 +202,23 @@ static void a_folder_that_cannot_be_written(void **state)
     database_close(box);
 }
 
+/* Nobody else can take what is kept behind the log, and commits find room there. */
+static void space_that_was_kept(void **state)
+{
+    clear_disk();
+    struct database *box = open_box();
+    struct error error = {0};
+    assert_int_equal(add(box, 1, NULL), WEFT_OK);
+    database_keep_spare(path, 64 * PAGE);
+    database_keep_spare("/no/such", 64 * PAGE);
+    leave_space(0);
+    for (int i = 0; i < 10; i++)
+        if (add(box, 1, &error) != WEFT_OK)
+            fail_msg("commit %d: %s", i, error.text);
+    assert_int_equal(count(box), 11);
+    database_close(box);
+}
+
 int main(void)
 {
     folder = temporary_folder();
@@ -219,6 +236,7 @@ int main(void)
         cmocka_unit_test(making_one),
         cmocka_unit_test(adding_to_one),
         cmocka_unit_test(opening_one),
+        cmocka_unit_test(space_that_was_kept),
         cmocka_unit_test(a_folder_that_cannot_be_written),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

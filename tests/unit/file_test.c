@@ -230,6 +230,35 @@ static void deep_folders_are_removed(void **state)
     assert_int_equal(file_remove_tree(temporary_path(folder, "left"), NULL), WEFT_OK);
 }
 
+static void what_a_directory_takes(void **state)
+{
+    static char block[64 << 10];
+    char path[FILE_PATH_BYTES];
+    uint64_t empty, bytes;
+    const atomic_bool stopped = true;
+    memset(block, 'x', sizeof block);
+    snprintf(path, sizeof path, "%s", temporary_path(folder, "tree"));
+    assert_true(file_tree_bytes(path, NULL, &bytes));
+    assert_int_equal(bytes, 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_true(file_tree_bytes(path, NULL, &empty));
+    assert_int_equal(mkdir(temporary_path(path, "inner"), 0700), 0);
+    assert_int_equal(file_write(temporary_path(path, "inner/one"), block, sizeof block, NULL), WEFT_OK);
+    assert_true(file_tree_bytes(path, NULL, &bytes));
+    assert_in_range(bytes, empty + sizeof block, empty + sizeof block + 16384);
+    /* A second name, a link and a hole take nothing more, and a link leads nowhere. */
+    char one[FILE_PATH_BYTES];
+    uint64_t again;
+    snprintf(one, sizeof one, "%s", temporary_path(path, "inner/one"));
+    assert_int_equal(link(one, temporary_path(path, "inner/two")), 0);
+    assert_int_equal(symlink("/usr", temporary_path(path, "inner/link")), 0);
+    assert_int_equal(file_write(temporary_path(path, "hole"), "", 0, NULL), WEFT_OK);
+    assert_int_equal(truncate(temporary_path(path, "hole"), 1 << 30), 0);
+    assert_true(file_tree_bytes(path, NULL, &again));
+    assert_in_range(again, bytes, bytes + 16384);
+    assert_false(file_tree_bytes(path, &stopped, &again));
+}
+
 static void paths(void **state)
 {
     char path[FILE_PATH_BYTES];
@@ -273,7 +302,7 @@ int main(void)
         cmocka_unit_test(a_name_without_a_folder),  cmocka_unit_test(a_full_disk_is_told),
         cmocka_unit_test(folders_made_and_removed), cmocka_unit_test(what_is_removed_leads_nowhere),
         cmocka_unit_test(deep_folders_are_removed), cmocka_unit_test(paths),
-        cmocka_unit_test(the_place_of_state),
+        cmocka_unit_test(what_a_directory_takes),   cmocka_unit_test(the_place_of_state),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     file_remove_tree(folder, NULL);

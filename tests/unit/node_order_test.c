@@ -46,6 +46,7 @@ static void orders_come_back(void **state)
                                .nodes = 4,
                                .gpus = 1,
                                .time_limit = 5,
+                               .limits = {.file_bytes = 7},
                                .platform = "0123456789abcdef0123456789abcdef",
                                .boot = "boot",
                                .folder = "/tmp",
@@ -95,7 +96,7 @@ static void orders_of_version_1_are_read(void **state)
     struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .folder = "/tmp", .command = {command, 1}}, read;
     struct buffer bytes = {0}, tail = {0};
     char platform[NODE_PLATFORM_BYTES];
-    const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t), limits = 6 * sizeof(uint64_t) + text;
+    const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t), limits = 7 * sizeof(uint64_t) + text;
     node_order_pack(&order, &bytes);
     texts_put(&tail, &order.environment);
     texts_put(&tail, &order.command);

@@ -14,18 +14,19 @@
  * order queued placed starting running stopping preempted re-queued succeeded failed cancelled. */
 static const char letters[RUN_STATES + 1] = "qpsrtvuSFC";
 static const char *const expected[RUN_CAUSES] = {
-    [RUN_CAUSE_SUBMITTED] = "----------",  [RUN_CAUSE_PLACED] = "p-----p---",
-    [RUN_CAUSE_ACCEPTED] = "-s--------",   [RUN_CAUSE_STARTED] = "--r-------",
-    [RUN_CAUSE_CANCEL] = "CttttCC---",     [RUN_CAUSE_PREEMPT] = "-ttt------",
-    [RUN_CAUSE_MOVE] = "-ttt------",       [RUN_CAUSE_SLICE_END] = "-ttt------",
-    [RUN_CAUSE_BUDGET_END] = "-ttt------", [RUN_CAUSE_DRAIN] = "-ttt------",
-    [RUN_CAUSE_TIME_LIMIT] = "-ttt------", [RUN_CAUSE_IDLE] = "-ttt------",
-    [RUN_CAUSE_COMPLETED] = "--SSS-----",  [RUN_CAUSE_PROGRAM_FAILED] = "--FF------",
-    [RUN_CAUSE_RETRIED] = "--uu------",    [RUN_CAUSE_ASKED_AGAIN] = "--uu------",
-    [RUN_CAUSE_NODE_LOST] = "-uuuu-----",  [RUN_CAUSE_NOT_STARTED] = "-uu-u-----",
-    [RUN_CAUSE_GIVEN_UP] = "-FFFF-----",   [RUN_CAUSE_CANCELLED] = "----C-----",
-    [RUN_CAUSE_VACATED] = "----v-----",    [RUN_CAUSE_OVERDUE] = "----F-----",
-    [RUN_CAUSE_REQUEUED] = "-----u----",   [RUN_CAUSE_NOTED] = "----------",
+    [RUN_CAUSE_SUBMITTED] = "----------",      [RUN_CAUSE_PLACED] = "p-----p---",
+    [RUN_CAUSE_ACCEPTED] = "-s--------",       [RUN_CAUSE_STARTED] = "--r-------",
+    [RUN_CAUSE_CANCEL] = "CttttCC---",         [RUN_CAUSE_PREEMPT] = "-ttt------",
+    [RUN_CAUSE_MOVE] = "-ttt------",           [RUN_CAUSE_SLICE_END] = "-ttt------",
+    [RUN_CAUSE_BUDGET_END] = "-ttt------",     [RUN_CAUSE_DRAIN] = "-ttt------",
+    [RUN_CAUSE_TIME_LIMIT] = "-ttt------",     [RUN_CAUSE_IDLE] = "-ttt------",
+    [RUN_CAUSE_DISK] = "-ttt------",           [RUN_CAUSE_COMPLETED] = "--SSS-----",
+    [RUN_CAUSE_PROGRAM_FAILED] = "--FF------", [RUN_CAUSE_RETRIED] = "--uu------",
+    [RUN_CAUSE_ASKED_AGAIN] = "--uu------",    [RUN_CAUSE_NODE_LOST] = "-uuuu-----",
+    [RUN_CAUSE_NOT_STARTED] = "-uu-u-----",    [RUN_CAUSE_GIVEN_UP] = "-FFFF-----",
+    [RUN_CAUSE_CANCELLED] = "----C-----",      [RUN_CAUSE_VACATED] = "----v-----",
+    [RUN_CAUSE_OVERDUE] = "----F-----",        [RUN_CAUSE_REQUEUED] = "-----u----",
+    [RUN_CAUSE_NOTED] = "----------",
 };
 
 static void every_state_and_cause(void **state)
@@ -90,7 +91,7 @@ static void every_end(void **state)
                         assert_int_equal(to, RUN_CANCELLED);
                     else if (exit == RUN_EXIT_COMPLETED)
                         assert_int_equal(to, RUN_SUCCEEDED);
-                    else if (asked == RUN_CAUSE_TIME_LIMIT || asked == RUN_CAUSE_IDLE)
+                    else if (asked == RUN_CAUSE_TIME_LIMIT || asked == RUN_CAUSE_IDLE || asked == RUN_CAUSE_DISK)
                         assert_int_equal(to, RUN_FAILED);
                     else if (exit >= RUN_EXIT_LOST)
                         assert_int_equal(to, again ? RUN_REQUEUED : RUN_FAILED);

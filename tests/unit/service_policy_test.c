@@ -21,6 +21,7 @@ static void what_is_written_holds(void **state)
     const char *text = "personal: {share: 0.1, slots: 2, runs: 3}\n"
                        "failures:\n  attempts: 5\n  of_a_host: 2\n"
                        "grace: 45s\nbudget_least: 0\n"
+                       "disk: {run: 100G, project: 1024G, reserve: 256M}\n"
                        "classes:\n"
                        "  batch: {time_limit: 7d, time_slice: 12h, runs: 20, idle: 2h, idle_stops: true}\n"
                        "  other: {time_limit: 1d}\n";
@@ -33,6 +34,9 @@ static void what_is_written_holds(void **state)
     assert_int_equal(policy.host_failures, 2);
     assert_int_equal(policy.grace, 45);
     assert_int_equal(policy.budget_least, 0);
+    assert_int_equal(policy.disk_run, (int64_t)100 << 30);
+    assert_int_equal(policy.disk_project, (int64_t)1024 << 30);
+    assert_int_equal(policy.disk_reserve, 256 << 20);
     assert_int_equal(policy.class_count, 2);
     assert_string_equal(policy.classes[0].name, "batch");
     assert_int_equal(policy.classes[0].time_limit, 7 * 86400);
@@ -70,6 +74,8 @@ static void what_is_wrong_is_refused_with_its_line(void **state)
         {"personal: all\n", "must be a map"},
         {"grace: 0\n", "grace is 0s; it must be from 1s to 1d"},
         {"grace: soon\n", "line 1"},
+        {"disk: {run: 10}\n", "run is 10 B; it must be from 1 MiB to "},
+        {"disk:\n  run: much\n", "line 2"},
         {"classes: {}\n", "at least one class"},
         {"classes: {Batch: {time_limit: 1d}}\n", "which is no name"},
         {"classes:\n  batch: {time_limit: -1d}\n", "line 2"},
