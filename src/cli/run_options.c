@@ -4,6 +4,7 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,19 @@ static size_t variable_name(const char *word)
     return isdigit((unsigned char)*word) || !ends || length >= VARIABLE_BYTES ? 0 : length;
 }
 
+/* Whether a variable of this name usually holds something that others must not see. */
+static bool looks_secret(const char *word, size_t length)
+{
+    static const char *const parts[] = {"TOKEN",  "SECRET",     "PASSWORD",    "PASSWD",    "API_KEY",
+                                        "APIKEY", "CREDENTIAL", "PRIVATE_KEY", "ACCESS_KEY"};
+    char name[VARIABLE_BYTES];
+    snprintf(name, sizeof name, "%.*s", (int)length, word);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcasestr(name, parts[i]))
+            return true;
+    return false;
+}
+
 static weft_status check_environment(const char *command, const struct cli_list *list, struct error *error)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -33,6 +47,11 @@ static weft_status check_environment(const char *command, const struct cli_list 
         if (!word[length] && !getenv(word))
             return error_set(error, WEFT_ERROR_ARGUMENT, "%s: --env is '%s', which is not set here; write %s=VALUE",
                              command, word, word);
+        if (looks_secret(word, length))
+            fprintf(stderr,
+                    "weft: warning: every member of the project can read the value of --env %.*s; keep it secret with "
+                    "'weft secret set %.*s' and --secret %.*s\n",
+                    (int)length, word, (int)length, word, (int)length, word);
     }
     return WEFT_OK;
 }
@@ -142,4 +161,10 @@ void run_options_write(const struct run_options *chosen, const cJSON *parent, st
     if (chosen->interactive)
         json_put_bool(body, "interactive", true);
     write_environment(&chosen->environment, parent, body);
+    if (chosen->secrets.count == 0)
+        return;
+    json_open_array(body, "secrets");
+    for (size_t i = 0; i < chosen->secrets.count; i++)
+        json_put_text(body, NULL, chosen->secrets.items[i]);
+    json_close(body);
 }

@@ -25,7 +25,7 @@ struct run_options {
     int64_t processes;
     bool preemptible, span_pods, interactive;
     bool no_preemptible, no_span_pods; /**< of those made from another run, which has it: RUN_CHILD_OPTIONS */
-    struct cli_list environment;
+    struct cli_list environment, secrets;
 };
 
 /** How the command is started, as --launch names it (run_specification.h). */
@@ -52,6 +52,9 @@ extern const char *const run_option_launches[];
              "name of the run, for use as RUN in other commands; not a number"),                                       \
         CLI_LIST("env", 'e', "NAME=VALUE", &(chosen).environment,                                                      \
                  "set an environment variable; NAME alone copies its value from here; may be repeated"),               \
+        CLI_LIST("secret", 0, "NAME[=VAR]", &(chosen).secrets,                                                         \
+                 "set the variable NAME, or VAR, to a secret of yours or of the project ('weft secret'); may be "      \
+                 "repeated"),                                                                                          \
         CLI_CHOICE("launch", 0, "HOW", &(chosen).launch, NULL, run_option_launches,                                    \
                    "ranks: start the program on every slot of all nodes, as ranks of one job; nodes: once per node; "  \
                    "first: only on the first node",                                                                    \

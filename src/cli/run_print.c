@@ -193,6 +193,14 @@ static void print_shares(const cJSON *asked, FILE *output)
     print_value(output, "with", text);
 }
 
+/* Names alone: nobody can read the values. */
+static void print_secrets(const cJSON *secrets, FILE *output)
+{
+    const cJSON *name;
+    cJSON_ArrayForEach(name, secrets)
+        print_value(output, name == secrets->child ? "secrets" : "", cJSON_GetStringValue(name));
+}
+
 static void print_asked(const cJSON *run, FILE *output)
 {
     const cJSON *asked = field(run, "specification");
@@ -212,6 +220,7 @@ static void print_asked(const cJSON *run, FILE *output)
     print_command(field(asked, "command"), output);
     print_value(output, "started as", launch_text(field_text(asked, "launch")));
     print_environment(field(asked, "environment"), output);
+    print_secrets(field(asked, "secrets"), output);
     print_value(output, "checkpoint", field_text(asked, "checkpoint"));
     if (field_number(asked, "parent") > 0) {
         snprintf(text, sizeof text, "run %" PRId64, field_integer(asked, "parent"));

@@ -75,6 +75,7 @@ struct controller_config {
     struct controller_folders folders;
     const char *own_user; /**< where this process is root: whose runs may be root's; those of all others belong to the
                                accounts that the registry has for them (run_owner.h). NULL: all are this process's */
+    const char *secrets;  /**< the folder of secret_store.h; NULL: runs get none */
     const char *paused;   /**< nothing starts until controller_resume(), and this sentence says why; NULL: as usual */
     struct scheduler_policy policy;
     int64_t platform_most; /**< attempts of a run that may fail by the platform's fault; one more is the last */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attempts: placed, started, heard, ended. */
 #include "platform/controller_state.h"
+#include "platform/secret_store.h"
 
 #include "platform/registry_hosts.h"
 #include "platform/run_owner.h"
@@ -102,6 +103,32 @@ static char **environment_of(const struct run_specification *specification, char
     return environment;
 }
 
+/* Where the secrets of a run are: of its owner, else of its project. "VARIABLE=PLACE", to be freed as one. */
+static weft_status places_of_secrets(const char *folder, const struct run_specification *specification,
+                                     struct texts *places, struct error *error)
+{
+    *places = (struct texts){0};
+    for (char **wanted = specification->secrets; folder && *wanted; wanted++) {
+        char name[SECRET_NAME_BYTES], place[SECRET_PLACE_BYTES], entry[2 * SECRET_PLACE_BYTES];
+        const char *variable = run_secret_variable(*wanted, name);
+        secret_place(place, false, specification->owner, name);
+        if (!secret_store_has(folder, place))
+            secret_place(place, true, specification->project, name);
+        snprintf(entry, sizeof entry, "%s=%s", variable, place);
+        if (!texts_add(places, entry))
+            return error_memory(error, sizeof entry, "the secrets of a run");
+    }
+    /* The engine takes an array that ends with NULL. */
+    char **items = places->count ? realloc(places->items, (places->count + 1) * sizeof *items) : NULL;
+    if (places->count && !items)
+        return error_memory(error, sizeof *items, "the secrets of a run");
+    if (items) {
+        places->items = items;
+        items[places->count] = NULL;
+    }
+    return WEFT_OK;
+}
+
 static const enum engine_launch launches[] = {
     [RUN_LAUNCH_RANKS] = ENGINE_RANKS, [RUN_LAUNCH_NODES] = ENGINE_EACH_NODE, [RUN_LAUNCH_FIRST] = ENGINE_FIRST_NODE};
 
@@ -130,9 +157,11 @@ static weft_status give_order(struct controller *controller, struct controlled_r
     struct engine_place *places = malloc(run->nodes * sizeof *places);
     uint32_t *numbers = malloc(run->nodes * SLOT_SET_MOST * sizeof *numbers);
     char **environment = environment_of(specification, variable, error);
-    if (!places || !numbers || !environment) {
+    struct texts secrets;
+    status = places_of_secrets(controller->config.secrets, specification, &secrets, error);
+    if (status == WEFT_OK && (!places || !numbers || !environment)) {
         status = error_memory(error, bytes, "an order to the engine");
-    } else {
+    } else if (status == WEFT_OK) {
         for (uint32_t i = 0; i < run->nodes; i++)
             places[i] = (struct engine_place){controller->hosts[run->node[i].host].name, &numbers[i * SLOT_SET_MOST],
                                               slot_set_numbers(run->node[i].slots, &numbers[i * SLOT_SET_MOST])};
@@ -141,6 +170,8 @@ static weft_status give_order(struct controller *controller, struct controlled_r
                                      .nodes = run->nodes,
                                      .command = specification->arguments,
                                      .environment = environment,
+                                     .secrets = secrets.items,
+                                     .secret_folder = controller->config.secrets,
                                      .folder = work,
                                      .user = account,
                                      .gpus = specification->slot_kind == SLOT_GPU,
@@ -156,6 +187,7 @@ static weft_status give_order(struct controller *controller, struct controlled_r
     free(places);
     free(numbers);
     free(environment);
+    texts_free(&secrets);
     return status;
 }
 

@@ -60,9 +60,11 @@ struct engine_order {
     uint32_t nodes;
     char *const *command;     /**< ends with NULL; started as `launch` says */
     char *const *environment; /**< "NAME=VALUE", for every node, WEFT_CHECKPOINT_DIR among them; ends with NULL */
-    const char *folder;       /**< absolute, and there on every host: where the command runs */
-    const char *user;         /**< whose processes they are; NULL or "": the engine's */
-    bool gpus;                /**< the slots are GPUs */
+    char *const *secrets;     /**< "VARIABLE=PLACE" in the store at `secret_folder` (secret_store.h); NULL: none */
+    const char *secret_folder;
+    const char *folder; /**< absolute, and there on every host: where the command runs */
+    const char *user;   /**< whose processes they are; NULL or "": the engine's */
+    bool gpus;          /**< the slots are GPUs */
     enum engine_launch launch;
     uint64_t grace;        /**< from a wish to end to its enforcement; 0: 30 s */
     uint64_t time_limit;   /**< 0: none */

@@ -194,11 +194,14 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         .slots = write_slots(&order->places[number]),
         .hosts = hosts,
         .user = (char *)(order->user ? order->user : ""),
+        .secret_folder = (char *)(order->secret_folder ? order->secret_folder : ""),
     };
     status = local_limits_of_node(local, order, number, find_host(local, own.host), &own.limits, error);
     own.limits.file_bytes = order->file_bytes;
     memcpy(own.boot, local->boot, sizeof own.boot);
     memcpy(own.platform, local->platform, sizeof own.platform);
+    if (status == WEFT_OK && !add_all(&own.secrets, order->secrets))
+        status = error_memory(error, 64, "an order");
     if (status == WEFT_OK)
         status = own.slots ? node_environment(local, order, folder, &own.environment, error)
                            : error_memory(error, 12, "an order");
@@ -210,6 +213,7 @@ static weft_status write_order(struct engine_local *local, const struct engine_o
         status = node_order_save(&own, folder, error);
     texts_free(&own.command);
     texts_free(&own.environment);
+    texts_free(&own.secrets);
     free(own.slots);
     free(own.limits.processors);
     return status == WEFT_OK ? open_node(local, order, folder, path, error) : status;

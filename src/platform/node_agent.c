@@ -11,12 +11,14 @@
 #include "platform/node_output.h"
 #include "platform/node_process.h"
 #include "platform/node_sampler.h"
+#include "platform/secret_store.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +39,7 @@ struct agent {
     const char *folder;
     char root[FILE_PATH_BYTES];
     struct node_order order;
+    struct texts secrets; /* "VARIABLE=VALUE" */
     struct node_place place;
     struct cgroup cgroup;
     struct cgroup_events limited; /* what was told of limits that were reached */
@@ -448,6 +451,37 @@ static weft_status find_root(struct agent *agent, struct error *error)
     return WEFT_OK;
 }
 
+/* Have the values of the run's secrets, for its processes and for what is kept out of its output. One that cannot be
+ * had is told of, and its variable is not set: it may have been removed since the run was submitted. */
+static weft_status take_secrets(struct agent *agent, struct error *error)
+{
+    const struct texts *wanted = &agent->order.secrets;
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        const char *entry = wanted->items[i], *place = strchr(entry, '=') + 1, *slash = strrchr(place, '/');
+        struct error trouble = {0};
+        char *value = NULL, *variable = NULL;
+        size_t size = 0;
+        if (secret_store_get(agent->order.secret_folder, place, &value, &size, &trouble) != WEFT_OK) {
+            journal_append(&agent->journal,
+                           &(struct journal_record){
+                               .kind = JOURNAL_NOTE, .text = trouble.text, .size = (uint32_t)strlen(trouble.text)},
+                           NULL);
+            continue;
+        }
+        const bool taken = redactor_add(&agent->output.redactor, slash + 1, value, size) &&
+                           asprintf(&variable, "%.*s=%s", (int)(place - 1 - entry), entry, value) >= 0 &&
+                           texts_add(&agent->secrets, variable);
+        if (variable && taken)
+            sodium_memzero(variable, strlen(variable));
+        free(variable);
+        sodium_memzero(value, size);
+        free(value);
+        if (!taken)
+            return error_memory(error, size, "the secrets of a run");
+    }
+    return WEFT_OK;
+}
+
 /* Everything up to the command: the lock first, so that what follows happens once. */
 static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
 {
@@ -466,9 +500,12 @@ static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
     if (status != WEFT_OK)
         return status;
     node_limits_make(&agent->order, agent->folder, &agent->cgroup);
-    agent->place = (struct node_place){&agent->order, agent->folder, &agent->cgroup};
+    agent->place = (struct node_place){&agent->order, agent->folder, &agent->cgroup, &agent->secrets};
     agent->beat_at = after(agent->order.heartbeat);
     node_output_open(&agent->output, &agent->journal, agent->folder, agent->order.user);
+    status = take_secrets(agent, error);
+    if (status != WEFT_OK)
+        return status;
     status = node_connections_open(&agent->connections, &agent->place, error);
     if (status != WEFT_OK)
         return status;

@@ -153,6 +153,8 @@ weft_status node_environment_make(const struct node_place *place, char *const *m
     take_own(&growing, user);
     set_entries(&growing, order->environment.items);
     set_entries(&growing, more);
+    for (uint32_t i = 0; place->secrets && i < place->secrets->count; i++)
+        set_entry(&growing, place->secrets->items[i]);
     set(&growing, "WEFT_RUN", order->attempt.run);
     set_number(&growing, "WEFT_ATTEMPT", order->attempt.epoch);
     set_number(&growing, "WEFT_NODE", order->node);

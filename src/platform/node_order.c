@@ -13,7 +13,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define MAGIC       "weft-node-order 3\n"
+#define MAGIC       "weft-node-order 4\n"
+#define MAGIC_3     "weft-node-order 3\n" /* as long; without secrets */
 #define MAGIC_2     "weft-node-order 2\n" /* as long; without limits */
 #define MAGIC_1     "weft-node-order 1\n" /* as long; without platform and limits */
 #define GRACE       ((uint64_t)30000)
@@ -60,6 +61,8 @@ void node_order_pack(const struct node_order *order, struct buffer *buffer)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         buffer_put_text(buffer, texts[i] ? texts[i] : "");
     put_limits(buffer, &order->limits);
+    buffer_put_text(buffer, order->secret_folder ? order->secret_folder : "");
+    texts_put(buffer, &order->secrets);
     texts_put(buffer, &order->environment);
     texts_put(buffer, &order->command);
 }
@@ -70,6 +73,11 @@ static bool is_sound(const struct node_order *order)
     if (!attempt_is_valid(&order->attempt) || order->nodes == 0 || order->nodes > ATTEMPT_NODES_MOST ||
         order->node >= order->nodes || order->folder[0] != '/')
         return false;
+    for (uint32_t i = 0; i < order->secrets.count; i++) {
+        const char *equals = strchr(order->secrets.items[i], '=');
+        if (!equals || equals == order->secrets.items[i] || !strchr(equals, '/') || strstr(equals, ".."))
+            return false;
+    }
     for (uint32_t i = 0; i < order->environment.count; i++) {
         const char *entry = order->environment.items[i], *equals = strchr(entry, '=');
         if (!equals || equals == entry)
@@ -81,9 +89,9 @@ static bool is_sound(const struct node_order *order)
 /* What comes before all else: the version, 0 if this is no order, and whose it is. */
 static int read_head(struct reader *reader, char platform[NODE_PLATFORM_BYTES])
 {
-    static const char *const magics[] = {MAGIC_1, MAGIC_2, MAGIC};
+    static const char *const magics[] = {MAGIC_1, MAGIC_2, MAGIC_3, MAGIC};
     const uint8_t *magic = reader_bytes(reader, sizeof MAGIC - 1);
-    int version = 3;
+    int version = 4;
     platform[0] = '\0';
     while (version > 0 && magic && memcmp(magic, magics[version - 1], sizeof MAGIC - 1) != 0)
         version--;
@@ -111,6 +119,8 @@ weft_status node_order_unpack(const uint8_t *bytes, size_t size, const char *whe
         good = (*texts[i] = reader_text_copy(&reader)) != NULL;
     if (good && version >= 3)
         good = take_limits(&reader, &read.limits);
+    if (good && version >= 4)
+        good = (read.secret_folder = reader_text_copy(&reader)) != NULL && texts_take(&reader, &read.secrets);
     good = good && texts_take(&reader, &read.environment) && texts_take(&reader, &read.command) && reader.left == 0 &&
            small[0] < UINT32_MAX && small[1] < UINT32_MAX && small[2] <= 1;
     read.node = (uint32_t)small[0];
@@ -134,6 +144,8 @@ void node_order_free(struct node_order *order)
     free(order->hosts);
     free(order->user);
     free(order->limits.processors);
+    free(order->secret_folder);
+    texts_free(&order->secrets);
     texts_free(&order->environment);
     texts_free(&order->command);
     *order = (struct node_order){0};

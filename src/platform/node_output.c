@@ -40,8 +40,8 @@ uint32_t node_output_rank(const char *line, size_t size, size_t *prefix)
 
 /* ---- records ---------------------------------------------------------------------------------------------------- */
 
-static bool append(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank, const char *text,
-                   size_t size)
+static bool append_record(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank,
+                          const char *text, size_t size)
 {
     struct journal_record record = {.kind = kind, .output = {stream, rank}, .text = text, .size = (uint32_t)size};
     if (size == 0)
@@ -59,6 +59,21 @@ static bool append(struct node_output *output, enum journal_kind kind, uint32_t 
             output->refused = 0;
     }
     return true;
+}
+
+/* What comes from a stream is redacted as it is read; lines of the file of metrics are here. */
+static bool append(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank, const char *text,
+                   size_t size)
+{
+    struct buffer redacted = {0};
+    bool any = false;
+    if (stream != JOURNAL_FILE || !output->redactor.count)
+        return append_record(output, kind, stream, rank, text, size);
+    redactor_take(&output->redactor, text, size, true, &redacted);
+    if (!redacted.failed)
+        any = append_record(output, kind, stream, rank, (const char *)buffer_begin(&redacted), buffer_size(&redacted));
+    buffer_free(&redacted);
+    return any;
 }
 
 static bool is_blank(char c)
@@ -205,10 +220,19 @@ static void count_read(struct node_output *output, uint64_t bytes)
 
 /* ---- streams ---------------------------------------------------------------------------------------------------- */
 
+/* Hand on what was read, redacted; the `last` of the stream waits for nothing. */
+static void redact(struct node_output *output, struct node_stream *stream, bool last)
+{
+    if (output->redactor.count)
+        buffer_consume(&stream->raw, redactor_take(&output->redactor, buffer_begin(&stream->raw),
+                                                   buffer_size(&stream->raw), last, &stream->line));
+}
+
 bool node_output_read(struct node_output *output, int index)
 {
     struct node_stream *stream = &output->streams[index];
-    uint8_t *place = buffer_reserve(&stream->line, PIECE_BYTES);
+    struct buffer *into = output->redactor.count ? &stream->raw : &stream->line;
+    uint8_t *place = buffer_reserve(into, PIECE_BYTES);
     if (!place)
         return take_rest(output, index);
     ssize_t n = read(stream->descriptor, place, PIECE_BYTES);
@@ -217,9 +241,12 @@ bool node_output_read(struct node_output *output, int index)
     if (n <= 0) {
         close(stream->descriptor);
         stream->descriptor = -1;
-        return take_last(output, index);
+        redact(output, stream, true);
+        const bool lines = take_lines(output, index);
+        return take_last(output, index) || lines;
     }
-    stream->line.end += (size_t)n;
+    into->end += (size_t)n;
+    redact(output, stream, false);
     count_read(output, (uint64_t)n);
     bool any = take_lines(output, index);
     if (buffer_size(&stream->line) >= LINE_MOST)
@@ -355,14 +382,21 @@ void node_output_close(struct node_output *output)
 {
     take_last_metrics(output);
     for (int i = 0; i < 2; i++) {
+        redact(output, &output->streams[i], true);
+        take_lines(output, i);
         take_last(output, i);
         if (output->streams[i].descriptor >= 0)
             close(output->streams[i].descriptor);
         output->streams[i].descriptor = -1;
         buffer_free(&output->streams[i].line);
+        buffer_free(&output->streams[i].raw);
     }
+    /* All of it is in the journal, where it is redacted. */
+    if (output->metrics >= 0 && output->redactor.count && !output->metrics_more)
+        (void)!ftruncate(output->metrics, 0);
     if (output->metrics >= 0)
         close(output->metrics);
     output->metrics = -1;
     buffer_free(&output->metrics_line);
+    redactor_free(&output->redactor);
 }

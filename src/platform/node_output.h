@@ -16,6 +16,9 @@
  * NODE_OUTPUT_BURST bytes NODE_OUTPUT_RATE a second are read. A program that prints more waits in its write(); the
  * agent and the server, whose time is not that of its slots, are not kept busy by it.
  *
+ * Values of secrets are replaced before anything is written (redactor.h). The end of what was read waits where it may
+ * be the beginning of such a value.
+ *
  * Output that the disk does not take is lost, and told of when it takes more.
  */
 #ifndef WEFT_PLATFORM_NODE_OUTPUT_H
@@ -23,12 +26,14 @@
 
 #include "insight/metric_lines.h"
 #include "platform/journal_file.h"
+#include "platform/redactor.h"
 
 #define NODE_OUTPUT_RATE  ((uint64_t)4 << 20)  /**< bytes a second */
 #define NODE_OUTPUT_BURST ((uint64_t)64 << 20) /**< bytes that are read at any rate */
 
 struct node_stream {
-    int descriptor; /**< to read from; -1: ended */
+    int descriptor;    /**< to read from; -1: ended */
+    struct buffer raw; /**< the end of what was read, where it may be the beginning of a secret's value */
     struct buffer line;
     uint32_t rank;     /**< of a line whose beginning is in the journal already; else JOURNAL_NO_RANK */
     bool continued;    /**< there is such a line */
@@ -43,10 +48,11 @@ struct node_output {
     uint64_t metrics_punched;      /**< that the disk has back */
     bool metrics_more;             /**< the last turn has not taken all there was */
     struct buffer metrics_line;
-    uint64_t read_until;     /**< when what was read so far would have been read at the rate, as clock_now() */
-    bool hurried;            /**< read at any rate */
-    uint64_t refused;        /**< bytes that the disk has not taken */
-    struct metric_line line; /**< room for reading one */
+    uint64_t read_until;      /**< when what was read so far would have been read at the rate, as clock_now() */
+    bool hurried;             /**< read at any rate */
+    uint64_t refused;         /**< bytes that the disk has not taken */
+    struct metric_line line;  /**< room for reading one */
+    struct redactor redactor; /**< of the secrets of the run; filled by whoever opened it, freed by its close */
 };
 
 /** With no streams yet. `folder` is the node's; the file of metrics is made there, for `user` (NULL: this one) too. */

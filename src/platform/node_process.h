@@ -13,6 +13,7 @@ struct node_place {
     const struct node_order *order;
     const char *folder; /**< the node's (node_order.h) */
     const struct cgroup *cgroup;
+    const struct texts *secrets; /**< "VARIABLE=VALUE", which no order has; NULL: none */
 };
 
 /**

@@ -2,10 +2,12 @@
 #include "platform/run_specification.h"
 
 #include "base/text.h"
+#include "platform/secret_store.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +21,7 @@ enum kind {
     KIND_CHOICE, /* one of `choices`, an enumeration */
     KIND_ARGUMENTS,
     KIND_ENVIRONMENT,
+    KIND_SECRETS,
 };
 
 #define FIELD(member)                                                                                                  \
@@ -43,6 +46,7 @@ static const struct field {
     {"class", KIND_NAME, FIELD(class_name)},
     {"command", KIND_ARGUMENTS, FIELD(arguments), .required = true},
     {"environment", KIND_ENVIRONMENT, FIELD(environment)},
+    {"secrets", KIND_SECRETS, FIELD(secrets)},
     {"nodes", KIND_INTEGER, FIELD(nodes), .least = 1, .most = RUN_NODES_MOST, .absent = 1},
     {"slots", KIND_INTEGER, FIELD(slots), .least = 1, .most = RUN_SLOTS_MOST, .absent = 1},
     {"slot_kind", KIND_CHOICE, FIELD(slot_kind), .choices = slot_kinds},
@@ -233,6 +237,44 @@ static weft_status read_environment(struct reading *reading, const char *key, co
     return WEFT_OK;
 }
 
+const char *run_secret_variable(const char *entry, char *name)
+{
+    const size_t length = strcspn(entry, "=");
+    snprintf(name, SECRET_NAME_BYTES, "%.*s", (int)length, entry);
+    return entry[length] ? entry + length + 1 : entry;
+}
+
+static weft_status read_secrets(struct reading *reading, const char *key, const cJSON *item)
+{
+    size_t count;
+    char name[SECRET_NAME_BYTES];
+    if (!cJSON_IsArray(item))
+        return refuse(reading, key, "an array of strings");
+    weft_status status = check_words(reading, key, item, &count);
+    if (status != WEFT_OK)
+        return status;
+    if (count > RUN_SECRETS_MOST)
+        return error_set(reading->error, WEFT_ERROR_DATA, "'%s' in %s has %zu entries; %d are the most", key,
+                         reading->where, count, RUN_SECRETS_MOST);
+    char **words = reading->to->secrets = calloc(count + 1, sizeof *words);
+    if (!words)
+        return error_memory(reading->error, count * sizeof *words, "the secrets of a run");
+    const cJSON *word;
+    cJSON_ArrayForEach(word, item)
+    {
+        const char *variable = run_secret_variable(word->valuestring, name);
+        if (strcspn(word->valuestring, "=") >= SECRET_NAME_BYTES || !secret_name_is_valid(name) ||
+            !is_variable(variable) || strncmp(variable, "WEFT_", 5) == 0)
+            return error_set(reading->error, WEFT_ERROR_DATA,
+                             "'%s' in %s has '%.130s', but needs NAME or NAME=VARIABLE: letters, digits and _, not "
+                             "beginning with a digit, and no variable of Weft's own (WEFT_...)",
+                             key, reading->where, word->valuestring);
+        if (!(*words++ = strdup(word->valuestring)))
+            return error_memory(reading->error, strlen(word->valuestring), "the secrets of a run");
+    }
+    return WEFT_OK;
+}
+
 static weft_status read_choice(const struct reading *reading, const struct field *field, const cJSON *item,
                                unsigned *to)
 {
@@ -271,6 +313,8 @@ static weft_status read_field(struct reading *reading, const struct field *field
         return read_arguments(reading, field->key, item);
     case KIND_ENVIRONMENT:
         return read_environment(reading, field->key, item);
+    case KIND_SECRETS:
+        return read_secrets(reading, field->key, item);
     }
     return WEFT_OK;
 }
@@ -315,6 +359,8 @@ static weft_status read_all(struct reading *reading, const cJSON *object)
             return error_set(reading->error, WEFT_ERROR_DATA, "%s lacks '%s'", reading->where, fields[i].key);
     if (!*reading->to->class_name)
         strcpy(reading->to->class_name, "batch");
+    if (!reading->to->secrets && !(reading->to->secrets = calloc(1, sizeof(char *))))
+        return error_memory(reading->error, sizeof(char *), "the secrets of a run");
     if (!reading->to->environment && !(reading->to->environment = calloc(1, sizeof(char *))))
         return error_memory(reading->error, sizeof(char *), "an environment");
     return WEFT_OK;
@@ -388,6 +434,14 @@ static void write_field(struct json_writer *writer, const struct field *field,
             json_put_text(writer, NULL, *word);
         json_close(writer);
         break;
+    case KIND_SECRETS: /* most runs have none */
+        if (!specification->secrets || !*specification->secrets)
+            break;
+        json_open_array(writer, field->key);
+        for (char **word = specification->secrets; word && *word; word++)
+            json_put_text(writer, NULL, *word);
+        json_close(writer);
+        break;
     case KIND_ENVIRONMENT:
         json_open_object(writer, field->key);
         for (char **word = specification->environment; word && *word; word++)
@@ -416,6 +470,7 @@ void run_specification_free(struct run_specification *specification)
 {
     free_words(specification->arguments);
     free_words(specification->environment);
+    free_words(specification->secrets);
     *specification = (struct run_specification){0};
 }
 

@@ -9,6 +9,8 @@
  *     owner         text   | "": a name; the server puts in who is asking
  *     name          text   | "": for people; one line
  *     environment   object | {}: names and texts, added to what the engine sets
+ *     secrets       texts  | []: names of secrets of the owner or the project, each the name of the variable that its
+ *                            value becomes, or "NAME=VARIABLE"; values are nowhere in here
  *     nodes         number | 1: hosts that it runs on at once
  *     slots         number | 1: GPUs (or CPU slots) on each of them
  *     slot_kind     text   | "gpu": or "cpu"
@@ -52,9 +54,10 @@
 #define RUN_CHECKPOINT_BYTES   1024
 #define RUN_SNAPSHOT_BYTES     65
 #define RUN_NODES_MOST         65536
-#define RUN_SLOTS_MOST         1024              /**< of a node */
-#define RUN_PROCESSES_MOST     4194304           /**< of a node: what Linux can number */
-#define RUN_WORDS_MOST         4096              /**< arguments; environment variables */
+#define RUN_SLOTS_MOST         1024    /**< of a node */
+#define RUN_PROCESSES_MOST     4194304 /**< of a node: what Linux can number */
+#define RUN_WORDS_MOST         4096    /**< arguments; environment variables */
+#define RUN_SECRETS_MOST       32
 #define RUN_SPECIFICATION_MOST ((size_t)1 << 20) /**< bytes of arguments and environment together */
 #define RUN_TIME_LIMIT_DEFAULT 86400
 #define RUN_TIME_MOST          ((int64_t)366 * 86400)
@@ -78,6 +81,7 @@ struct run_specification {
     char checkpoint[RUN_CHECKPOINT_BYTES];
     char **arguments;   /**< the program first; ends with NULL. Owned, as is the next */
     char **environment; /**< "NAME=VALUE"; ends with NULL */
+    char **secrets;     /**< "NAME" or "NAME=VARIABLE"; ends with NULL */
     int64_t nodes, slots;
     int64_t processors, memory;     /**< of each node; 0: in proportion */
     int64_t processes;              /**< of each node, threads included; 0: by its slots */
@@ -88,6 +92,9 @@ struct run_specification {
     enum run_launch launch;
     bool preemptible, may_span_pods, interactive, commit_changed;
 };
+
+/** The name of a secret of a specification, into `name` (SECRET_NAME_BYTES); returns its variable. */
+const char *run_secret_variable(const char *entry, char *name);
 
 /** Slots on all nodes together. */
 static inline int64_t run_specification_size(const struct run_specification *specification)

@@ -46,7 +46,7 @@ struct work {
 
 struct keeper {
     struct keeper_config config;
-    char folder[FILE_PATH_BYTES], runs[FILE_PATH_BYTES], snapshots[FILE_PATH_BYTES];
+    char folder[FILE_PATH_BYTES], runs[FILE_PATH_BYTES], snapshots[FILE_PATH_BYTES], secrets[FILE_PATH_BYTES];
     struct controller_folders folders;
     struct keeper_slots slots;
     struct database *registry;
@@ -166,6 +166,7 @@ static weft_status open_controller(struct keeper *keeper, struct error *error)
                                        .pod = keeper->config.pod,
                                        .folders = keeper->folders,
                                        .own_user = keeper->config.own_user,
+                                       .secrets = keeper->secrets,
                                        .paused = exits_why(keeper->config.exits),
                                        .policy = SCHEDULER_POLICY_DEFAULT,
                                        .platform_most = policy->attempts,
@@ -233,6 +234,8 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     weft_status status = made->bell < 0 ? error_system(error, "cannot make an event descriptor") : WEFT_OK;
     if (status == WEFT_OK)
         status = file_join(made->runs, made->folder, "runs", error);
+    if (status == WEFT_OK)
+        status = file_join(made->secrets, made->folder, SERVICE_SECRETS, error);
     if (status == WEFT_OK)
         status = file_join(made->snapshots, made->folder, "snapshots", error);
     made->folders = (struct controller_folders){made->runs, made->snapshots};

@@ -29,6 +29,8 @@
 #include "service/exits.h"
 #include "service/policy.h"
 
+#define SERVICE_SECRETS "secrets" /**< the folder of secret_store.h, in that of the state */
+
 struct keeper;
 struct collector;
 

@@ -394,6 +394,8 @@ static const struct route routes[] = {
     "description": "The program and its arguments."},                                                                 \
     "name": {"type": "string", "description": "For people; one line, not of digits alone: that is a run's number."}, \
     "environment": {"type": "object", "additionalProperties": {"type": "string"}},                                    \
+    "secrets": {"type": "array", "items": {"type": "string"},                                                        \
+        "description": "Secrets of the owner or the project that become variables: NAME or NAME=VARIABLE."},          \
     "nodes": {"type": "integer", "minimum": 1, "description": "Hosts that it runs on at once."},                      \
     "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each of them."},                \
     "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out, or if its hosts are a pretence (weft serve --pods)."}, \

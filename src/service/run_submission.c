@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "platform/registry_projects.h"
 #include "platform/run_owner.h"
+#include "platform/secret_store.h"
 #include "service/accounts.h"
 #include "service/run_origin.h"
 
@@ -52,6 +53,31 @@ static weft_status check_disk(const struct keeper *keeper, const struct run_spec
                          text_bytes((uint64_t)specification->disk, asked, sizeof asked),
                          text_bytes((uint64_t)limit, most, sizeof most));
     return disk_watch_check(keeper_disk(keeper), specification->project, error);
+}
+
+/* Whether the owner, or else the project, has the secrets that the run asks for, and whether they can be had. */
+static weft_status check_secrets(const struct service *service, const struct run_specification *specification,
+                                 struct error *error)
+{
+    char folder[FILE_PATH_BYTES], name[SECRET_NAME_BYTES], place[SECRET_PLACE_BYTES], *value;
+    size_t size;
+    weft_status status = file_join(folder, service->folder, SERVICE_SECRETS, error);
+    for (char **wanted = specification->secrets; status == WEFT_OK && *wanted; wanted++) {
+        run_secret_variable(*wanted, name);
+        if (!secret_store_has(folder, secret_place(place, false, specification->owner, name)) &&
+            !secret_store_has(folder, secret_place(place, true, specification->project, name)))
+            return error_set(
+                error, WEFT_ERROR_STATE,
+                "the run asks for the secret '%s', which neither '%s' nor project '%s' has; 'weft secret set "
+                "%s' makes one of your own",
+                name, specification->owner, specification->project, name);
+        status = secret_store_get(folder, place, &value, &size, error);
+        if (status != WEFT_OK)
+            break;
+        explicit_bzero(value, size);
+        free(value);
+    }
+    return status;
 }
 
 /* Read what is wanted, with what follows from who asks and from what this cluster has. */
@@ -131,6 +157,8 @@ weft_status run_submission_enter(struct keeper *keeper, struct route_call *call,
     if (status != WEFT_OK)
         return status;
     status = check_disk(keeper, &specification, error);
+    if (status == WEFT_OK)
+        status = check_secrets(service_of(call), &specification, error);
     if (status == WEFT_OK)
         status = run_origin_check(keeper_folders(keeper), &specification, error);
     if (status == WEFT_OK)

@@ -20,9 +20,9 @@
 #define CACHE_BYTES ((size_t)64 << 20) /* some 30,000 runs */
 
 static const struct route_table *const resources[] = {
-    &server_routes, &run_routes,     &run_order_routes, &queue_routes,     &cluster_routes,  &project_routes,
-    &budget_routes, &session_routes, &user_routes,      &snapshot_routes,  &run_file_routes, &log_routes,
-    &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes};
+    &server_routes, &run_routes,     &run_order_routes, &queue_routes,      &cluster_routes,  &project_routes,
+    &budget_routes, &session_routes, &user_routes,      &snapshot_routes,   &run_file_routes, &log_routes,
+    &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes, &secret_routes};
 #define RESOURCES (sizeof resources / sizeof *resources)
 
 /* ---- for resources ---------------------------------------------------------------------------------------------- */

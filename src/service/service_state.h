@@ -96,6 +96,6 @@ void service_answer(struct route_call *call, weft_status status, struct json_wri
 /* The resources, each in its file of the same name. Their context is filled in by service.c. */
 extern const struct route_table server_routes, run_routes, run_order_routes, queue_routes, cluster_routes,
     project_routes, budget_routes, session_routes, user_routes, snapshot_routes, run_file_routes, log_routes,
-    exec_routes, metric_routes, history_routes, prometheus_routes;
+    exec_routes, metric_routes, history_routes, prometheus_routes, secret_routes;
 
 #endif

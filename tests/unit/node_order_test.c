@@ -41,6 +41,7 @@ static void orders_come_back(void **state)
 {
     const char *folder = *state;
     char *command[] = {"sh", "-c", "a b\nc", NULL}, *environment[] = {"A=1", "B=", NULL};
+    char *secrets[] = {"KEY=users/anna/KEY", NULL};
     struct node_order order = {.attempt = {"run", 2},
                                .node = 3,
                                .nodes = 4,
@@ -54,6 +55,8 @@ static void orders_come_back(void **state)
                                .slots = "0,1",
                                .hosts = "a:2",
                                .user = "",
+                               .secret_folder = "/state/secrets",
+                               .secrets = {secrets, 1},
                                .command = {command, 3},
                                .environment = {environment, 2}};
     struct node_order read;
@@ -72,6 +75,8 @@ static void orders_come_back(void **state)
     assert_string_equal(read.command.items[2], "a b\nc");
     assert_null(read.command.items[3]);
     assert_string_equal(read.environment.items[1], "B=");
+    assert_string_equal(read.secrets.items[0], "KEY=users/anna/KEY");
+    assert_string_equal(read.secret_folder, "/state/secrets");
     node_order_free(&read);
     /* Cut off anywhere, or changed at its beginning, it is refused. */
     char *bytes;
@@ -96,7 +101,11 @@ static void orders_of_version_1_are_read(void **state)
     struct node_order order = {.attempt = {"7", 1}, .nodes = 1, .folder = "/tmp", .command = {command, 1}}, read;
     struct buffer bytes = {0}, tail = {0};
     char platform[NODE_PLATFORM_BYTES];
-    const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t), limits = 7 * sizeof(uint64_t) + text;
+    texts_put(&tail, &order.secrets);
+    const size_t secrets = sizeof(uint32_t) + buffer_size(&tail); /* with the folder of their store */
+    buffer_consume(&tail, buffer_size(&tail));
+    const size_t magic = strlen("weft-node-order 1\n"), text = sizeof(uint32_t),
+                 limits = 7 * sizeof(uint64_t) + text + secrets;
     node_order_pack(&order, &bytes);
     texts_put(&tail, &order.environment);
     texts_put(&tail, &order.command);

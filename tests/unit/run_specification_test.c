@@ -41,6 +41,7 @@ static void comes_back_as_it_was_written(void **state)
     static const char text[] =
         "{\"project\":\"vision\",\"owner\":\"ada\",\"name\":\"first try, größer\",\"class\":\"night\","
         "\"command\":[\"weft\",\"train\",\"--text\",\"a\\nb\\u0009c\",\"\"],\"environment\":{\"A\":\"=1\",\"B_2\":\"\"}"
+        ",\"secrets\":[\"HF_TOKEN\",\"KEY=OTHER\"]"
         ","
         "\"nodes\":2,\"slots\":8,\"slot_kind\":\"cpu\",\"launch\":\"nodes\",\"processors\":16,\"memory\":68719476736,"
         "\"processes\":512,"
@@ -87,6 +88,10 @@ static void hostile_input_is_refused(void **state)
         {"{" REST ",\"time_limi\":\"6h\"}", "did you mean 'time_limit'?"},
         {"{" REST ",\"\\u001b\\u001b\":1}", "', which no run has"},
         {"{" REST ",\"nodes\":1,\"nodes\":2}", "'nodes' twice"},
+        {"{" REST ",\"secrets\":[\"a b\"]}", "no variable of Weft's own"},
+        {"{" REST ",\"secrets\":[\"KEY=WEFT_RUN\"]}", "no variable of Weft's own"},
+        {"{" REST ",\"secrets\":[\"../../KEY=X\"]}", "no variable of Weft's own"},
+        {"{" REST ",\"secrets\":\"KEY\"}", "an array of strings"},
         {"{" REST ",\"nodes\":0}", "'nodes' in the request is 0, but must be from 1 to 65536"},
         {"{" REST ",\"nodes\":1.5}", "a whole number"},
         {"{" REST ",\"nodes\":1e300}", "a whole number"},

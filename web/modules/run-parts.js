@@ -313,6 +313,7 @@ export function settingsPanel(run) {
                         ["Priority", run.priority],
                         ["Run again after failures", run.retries ? several(run.retries, "time") : "no"],
                         ["Class", run.class],
+                        ["Secrets", wanted.secrets?.length ? wanted.secrets.join(", ") : null],
                     ],
                     "dl.pairs-list",
                 ),
