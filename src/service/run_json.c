@@ -106,6 +106,8 @@ const char *const run_json_columns[] = {"run",
                                         "discarded",
                                         "program_failures",
                                         "platform_failures",
+                                        "disk_bytes",
+                                        "disk_quota",
                                         NULL};
 
 static const char *exit_name(enum run_exit how)
