@@ -9,6 +9,7 @@
 #include "service/run_origin.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +54,18 @@ static weft_status check_disk(const struct keeper *keeper, const struct run_spec
                          text_bytes((uint64_t)specification->disk, asked, sizeof asked),
                          text_bytes((uint64_t)limit, most, sizeof most));
     return disk_watch_check(keeper_disk(keeper), specification->project, error);
+}
+
+/* The audit log has which secrets a run asks for. */
+static void tell_secrets(struct route_call *call, const struct run_specification *specification)
+{
+    struct run_order *order = call->kept;
+    size_t used = 0;
+    for (char **wanted = specification->secrets; *wanted && used < sizeof order->used; wanted++)
+        used +=
+            (size_t)snprintf(order->used + used, sizeof order->used - used, "%s%s", used ? " " : "secrets: ", *wanted);
+    if (used)
+        call->detail = order->used;
 }
 
 /* Whether the owner, or else the project, has the secrets that the run asks for, and whether they can be had. */
@@ -157,6 +170,7 @@ weft_status run_submission_enter(struct keeper *keeper, struct route_call *call,
     if (status != WEFT_OK)
         return status;
     status = check_disk(keeper, &specification, error);
+    tell_secrets(call, &specification);
     if (status == WEFT_OK)
         status = check_secrets(service_of(call), &specification, error);
     if (status == WEFT_OK)

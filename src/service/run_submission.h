@@ -32,6 +32,7 @@ struct run_order {
     char checkpoint[RUN_CHECKPOINT_NAME_BYTES]; /**< of the parent, by its own name; "" */
     uint64_t secrets;                           /**< that were left out of it */
     char owner[PLATFORM_NAME_BYTES];            /**< of the parent that is promoted; "" */
+    char used[200];                             /**< names of secrets, for the audit log */
 };
 
 /** Make the order of a call. False: it is answered, with an error or with the run that the same key has made. */
