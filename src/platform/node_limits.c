@@ -91,6 +91,18 @@ static void set_limit(int resource, uint64_t value)
     setrlimit((__rlimit_resource_t)resource, &limit);
 }
 
+/* A program that writes a larger file gets SIGXFSZ, or EFBIG where that is ignored. Only the soft limit: shared memory
+ * counts as a file, and ranks may have more of that (transport/heap.c) than their run may have on disk. Programs that
+ * raise it are still measured. */
+static void limit_files(uint64_t value)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur <= value)
+        return;
+    limit.rlim_cur = value;
+    setrlimit(RLIMIT_FSIZE, &limit);
+}
+
 bool node_limits_enter(const struct node_order *order, const struct cgroup *group, bool other_user)
 {
     const struct node_limits *limits = &order->limits;
@@ -106,8 +118,8 @@ bool node_limits_enter(const struct node_order *order, const struct cgroup *grou
         set_limit(RLIMIT_DATA, limits->memory);
     if (!group->limits[CGROUP_PIDS] && limits->processes && other_user)
         set_limit(RLIMIT_NPROC, limits->processes);
-    if (limits->file_bytes) /* who writes more gets SIGXFSZ, or EFBIG where that is ignored */
-        set_limit(RLIMIT_FSIZE, limits->file_bytes);
+    if (limits->file_bytes)
+        limit_files(limits->file_bytes);
     return true;
 }
 

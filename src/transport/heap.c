@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -182,12 +183,40 @@ static uint64_t least_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The size for a heap whose user named none: all the memory that this process may have, and an eighth of a limited
- * address space. */
+/* The size for a heap whose user named none: all the memory that this process may have, an eighth of a limited
+ * address space, and what the limit of file sizes allows. */
 static uint64_t default_size(const struct limits *limits)
 {
     uint64_t bytes = least_of(limits->memory_total, limits->group_limit);
-    return limits->address_space_limit == LIMITS_NONE ? bytes : least_of(bytes, limits_mappable(limits) / 8);
+    if (limits->address_space_limit != LIMITS_NONE)
+        bytes = least_of(bytes, limits_mappable(limits) / 8);
+    struct rlimit file;
+    return getrlimit(RLIMIT_FSIZE, &file) == 0 ? least_of(bytes, file.rlim_max) : bytes;
+}
+
+/* Set the memfd's size. The limit of file sizes counts for memfds, too, and who exceeds it is killed (SIGXFSZ). A run
+ * of the platform has its disk quota as the soft limit, which says nothing about memory: raise it meanwhile. */
+static weft_status set_size(const struct heap *heap, struct error *error)
+{
+    char size[32], most[32];
+    struct rlimit limit, raised;
+    const bool known = getrlimit(RLIMIT_FSIZE, &limit) == 0;
+    if (known && limit.rlim_max < heap->size)
+        return error_set(
+            error, WEFT_ERROR_MEMORY,
+            "a shared heap of %s is larger than the limit of file sizes, %s, which counts for shared memory: "
+            "raise it (ulimit -f unlimited), or lower heap_bytes in weft_config",
+            text_bytes(heap->size, size, sizeof size), text_bytes(limit.rlim_max, most, sizeof most));
+    const bool raise = known && limit.rlim_cur < heap->size;
+    raised = (struct rlimit){limit.rlim_max, limit.rlim_max};
+    if (raise)
+        setrlimit(RLIMIT_FSIZE, &raised);
+    weft_status status = WEFT_OK;
+    if (ftruncate(heap->descriptor, (off_t)heap->size) != 0)
+        status = error_system(error, "cannot size shared memory to %s", text_bytes(heap->size, size, sizeof size));
+    if (raise)
+        setrlimit(RLIMIT_FSIZE, &limit);
+    return status;
 }
 
 static weft_status map_shared(int descriptor, uint64_t bytes, const char *what, char **base, struct error *error)
@@ -210,12 +239,12 @@ static weft_status map_shared(int descriptor, uint64_t bytes, const char *what, 
 
 static weft_status make_memory(struct heap *heap, struct error *error)
 {
-    char size[32];
     heap->descriptor = memfd_create("weft-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (heap->descriptor < 0)
         return error_system(error, "cannot create shared memory (memfd_create)");
-    if (ftruncate(heap->descriptor, (off_t)heap->size) != 0)
-        return error_system(error, "cannot size shared memory to %s", text_bytes(heap->size, size, sizeof size));
+    weft_status status = set_size(heap, error);
+    if (status != WEFT_OK)
+        return status;
     /* A peer that could shrink it would kill us with SIGBUS. */
     if (fcntl(heap->descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return error_system(error, "cannot seal shared memory");

@@ -171,6 +171,37 @@ static void a_small_address_space_is_told(void **state)
     assert_int_equal(outcome, 0);
 }
 
+/* In a process of its own, as a run of the platform with a small disk quota. True if the heap opens, can be used, and
+ * the limit is then as before. */
+static void a_limit_of_file_sizes_is_no_limit_of_memory(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct rlimit limit = {64 * MEBIBYTE, RLIM_INFINITY}, after = {0, 0};
+        struct heap *heap;
+        void *place;
+        bool well = setrlimit(RLIMIT_FSIZE, &limit) == 0 && heap_open(256 * MEBIBYTE, &heap, NULL) == WEFT_OK &&
+                    heap_alloc(heap, 80 * MEBIBYTE, &place, NULL) == WEFT_OK && getrlimit(RLIMIT_FSIZE, &after) == 0 &&
+                    after.rlim_cur == limit.rlim_cur;
+        if (well)
+            heap_close(heap);
+        /* A hard limit is respected: by default, and with a message where more is asked for. */
+        struct error error = {0};
+        limit.rlim_max = limit.rlim_cur;
+        well = well && setrlimit(RLIMIT_FSIZE, &limit) == 0 && heap_open(0, &heap, &error) == WEFT_OK;
+        if (well) {
+            well = heap->size == 64 * MEBIBYTE;
+            heap_close(heap);
+        }
+        well = well && heap_open(256 * MEBIBYTE, &heap, &error) == WEFT_ERROR_MEMORY && strstr(error.text, "ulimit -f");
+        _exit(well ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void default_size_opens(void **state)
 {
     struct heap *heap = open_heap(0);
@@ -283,6 +314,7 @@ int main(void)
         cmocka_unit_test(more_than_the_machine_has_is_a_sentence_not_a_kill),
         cmocka_unit_test(too_small_or_too_large_heaps_are_refused),
         cmocka_unit_test(a_small_address_space_is_told),
+        cmocka_unit_test(a_limit_of_file_sizes_is_no_limit_of_memory),
         cmocka_unit_test(default_size_opens),
         cmocka_unit_test(the_memory_is_shared_and_cannot_be_shrunk),
         cmocka_unit_test(threads_allocate_and_free_at_random),
