@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -43,6 +44,14 @@ static void say_full(struct disk_space *space, struct disk_space_state *state)
     snprintf(state->trouble, sizeof state->trouble,
              "the disk is full: less than %s of %s are free in '%.150s'; discard runs, or free some space",
              text_bytes(state->low, low, sizeof low), text_bytes(state->size, size, sizeof size), space->folder);
+}
+
+/* Whether all of the reserve is there: a server may have been killed before it had allocated it, and the policy may
+ * have asked for less then. */
+static bool has_reserve(const struct disk_space *space)
+{
+    struct stat about;
+    return stat(space->reserve_path, &about) == 0 && (uint64_t)about.st_size >= space->reserve;
 }
 
 static void take_reserve(struct disk_space *space)
@@ -80,7 +89,7 @@ bool disk_space_look(struct disk_space *space)
 void disk_space_give_up(struct disk_space *space)
 {
     uint64_t size, available;
-    if (!space->held || !look(space, &size, &available) || available >= space->state.low)
+    if (!look(space, &size, &available) || available >= space->state.low)
         return;
     unlink(space->reserve_path);
     space->held = false;
@@ -108,7 +117,7 @@ weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_spa
     const uint64_t share = size / RESERVE_SHARE, low = size / LOW_SHARE < LOW_MOST ? size / LOW_SHARE : LOW_MOST;
     made->reserve = reserve ? (uint64_t)reserve : share < RESERVE_MOST ? share : RESERVE_MOST;
     made->state.low = low > made->reserve ? low : made->reserve;
-    made->held = file_exists(made->reserve_path);
+    made->held = has_reserve(made);
     disk_space_give_up(made);
     *space = made;
     return WEFT_OK;

@@ -9,6 +9,7 @@
 #include "platform/run_folder.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -126,6 +127,8 @@ static void list_runs(struct disk_use *use)
 {
     DIR *listing = opendir(use->runs);
     size_t kept = 0;
+    if (!listing && errno != ENOENT) /* no descriptor is left, say: what is known stays */
+        return;
     for (size_t i = 0; i < use->count; i++)
         use->entry[i].seen = false;
     for (struct dirent *entry; listing && !atomic_load(&use->stopping) && (entry = readdir(listing));) {
@@ -265,6 +268,15 @@ bool disk_use_next(struct disk_use *use, struct disk_use_told *told)
     return found;
 }
 
+void disk_use_repeat(struct disk_use *use, const struct disk_use_told *told)
+{
+    pthread_mutex_lock(&use->mutex);
+    struct measured_run *entry = find(use, told->run);
+    if (entry)
+        entry->to_tell = true;
+    pthread_mutex_unlock(&use->mutex);
+}
+
 void disk_use_hurry(struct disk_use *use, bool hurry)
 {
     pthread_mutex_lock(&use->mutex);
@@ -310,21 +322,28 @@ weft_status disk_use_check(struct disk_use *use, const char *project, struct err
         text_bytes(bytes, has, sizeof has), text_bytes(quota, most, sizeof most));
 }
 
+/* Larger runs come first; of those that take the same, the older ones. */
+static bool comes_after(const struct measured_run *entry, const struct measured_run *other)
+{
+    return entry->bytes != other->bytes ? entry->bytes < other->bytes : entry->run > other->run;
+}
+
 char *disk_use_largest(struct disk_use *use, char *text, size_t size)
 {
-    uint64_t below = UINT64_MAX;
+    const struct measured_run *last = NULL;
     size_t used = 0;
     text[0] = '\0';
     pthread_mutex_lock(&use->mutex);
     for (int shown = 0; shown < LARGEST_SHOWN && used < size; shown++) {
         const struct measured_run *largest = NULL;
         char has[32];
-        for (size_t i = 0; i < use->count; i++)
-            if (use->entry[i].live && use->entry[i].bytes < below && (!largest || use->entry[i].bytes > largest->bytes))
-                largest = &use->entry[i];
-        if (!largest || !largest->bytes)
+        for (const struct measured_run *entry = use->entry; entry < use->entry + use->count; entry++)
+            if (entry->live && entry->bytes && (!last || comes_after(entry, last)) &&
+                (!largest || comes_after(largest, entry)))
+                largest = entry;
+        if (!largest)
             break;
-        below = largest->bytes;
+        last = largest;
         used += (size_t)snprintf(text + used, size - used, "%srun %" PRId64 " (%s)", shown ? ", " : "", largest->run,
                                  text_bytes(largest->bytes, has, sizeof has));
     }

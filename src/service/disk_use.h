@@ -49,6 +49,9 @@ struct disk_use_told {
 /** The next one that is to be told; false if there is none. From any thread, as all that follows. */
 bool disk_use_next(struct disk_use *use, struct disk_use_told *told);
 
+/** Report this run again, because it could not be stopped. */
+void disk_use_repeat(struct disk_use *use, const struct disk_use_told *told);
+
 /** Measure more often, or no longer so. */
 void disk_use_hurry(struct disk_use *use, bool hurry);
 

@@ -46,8 +46,11 @@ weft_status disk_watch_heed(struct disk_watch *watch, struct controller *control
     weft_status status = WEFT_OK;
     disk_space_state(watch->space, &state);
     controller_disk_trouble(controller, state.trouble);
-    while (status == WEFT_OK && disk_use_next(watch->use, &told))
+    while (status == WEFT_OK && disk_use_next(watch->use, &told)) {
         status = controller_stop_disk(controller, told.run, told.sentence, watch->full || told.further, now, error);
+        if (status != WEFT_OK)
+            disk_use_repeat(watch->use, &told);
+    }
     return status;
 }
 
