@@ -3,9 +3,9 @@
 #   make              build/weft, build/libweft.so, build/libweft.a
 #   make deps         install the Debian packages the build needs (deps/debian.txt)
 #   make quickstart   install, build, train a small GPT over 4 ranks, sample from it (QUICKSTART_STEPS=20: sooner)
-#   make check        install, build, run every test, or some (TESTS="json_test serve_test"); SKIPS=fail: no test may be skipped
-#                     but those of tests/skips.txt
-#   make fresh        both commands of the README in a bare Debian 12, in a directory of its own (as root)
+#   make check        install, build, run every test, or some (TESTS="json_test serve_test"); SKIPS=fail: fail if a test is
+#                     skipped that tests/skips.txt does not list
+#   make fresh        run both commands of the README in a bare Debian 12, in a temporary root directory (as root)
 #   make faults       ranks killed, stopped, cut off, wrong and late, 200 times each (FAULTS="--tries 20 --fault kill")
 #   make kills        the control plane killed at 200 random moments under load (KILLS="--kills 1000 --seed 2")
 #   make data         data/bible.txt, a real text to train on; data/gpt2, GPT-2's vocabulary, where npm is there
@@ -32,7 +32,7 @@ all: $(BUILD)/build.ninja
 $(BUILD)/build.ninja:
 	@tools/configure $(BUILD) -Dprefix=$(PREFIX)
 
-# The same with the tests, which need packages of their own (deps/debian.txt: test).
+# The same with the tests, which need more packages (deps/debian.txt: test).
 tests: deps-test
 	@tools/configure $(BUILD) -Dtests=true
 	@ninja -C $(BUILD) --quiet
@@ -56,7 +56,7 @@ quickstart:
 check: tests
 	@tests/run $(BUILD) $(if $(SKIPS),--skips $(SKIPS)) $(TESTS)
 
-# What a newcomer's first two commands do on a Debian 12 that has nothing but git and make.
+# A newcomer's first two commands, on a Debian 12 with nothing but git and make.
 fresh:
 	@deps/install fresh
 	@tests/fresh
