@@ -3,6 +3,7 @@
 
 #include "server/peer_user.h"
 
+#include <poll.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,13 @@ static const char *name_of(uid_t user, char name[NAME_BYTES])
     return name;
 }
 
+/* Nobody owns the other end then. */
+static bool has_ended(int descriptor)
+{
+    struct pollfd polled = {.fd = descriptor, .events = POLLRDHUP};
+    return poll(&polled, 1, 0) == 1 && polled.revents & (POLLRDHUP | POLLHUP | POLLERR);
+}
+
 weft_status trust_server(int descriptor, struct error *error)
 {
     const char *named = getenv("WEFT_SERVER_USER");
@@ -48,11 +56,15 @@ weft_status trust_server(int descriptor, struct error *error)
     if (named && *named && !find_user(named, &trusted))
         return error_set(error, WEFT_ERROR_STATE, "WEFT_SERVER_USER is '%.63s', which is no user of this machine",
                          named);
-    if (!peer_server(descriptor, &owner))
+    if (!peer_server(descriptor, &owner)) {
+        if (has_ended(descriptor))
+            return error_set(error, WEFT_ERROR_NETWORK,
+                             "it ended the connection at once, as a server does that has too many; try again");
         return error_set(
             error, WEFT_ERROR_STATE,
             "the kernel does not tell which user it belongs to. If everybody who can listen at that port is "
             "trusted, set WEFT_SERVER_USER='*'");
+    }
     if (owner == 0 || owner == geteuid() || (named && *named && owner == trusted))
         return WEFT_OK;
     name_of(owner, name);

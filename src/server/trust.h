@@ -10,7 +10,7 @@
 #include "base/error.h"
 
 /** Whether the server at the other end of `descriptor`, a connected TCP socket within this machine, is trusted. Errors:
- * STATE: it is not, or nobody can tell whose it is. */
+ * STATE: it is not, or nobody can tell whose it is. NETWORK: it has ended the connection. */
 weft_status trust_server(int descriptor, struct error *error);
 
 #endif

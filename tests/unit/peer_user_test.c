@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose connection it is: this user's, another's, over IPv4 and IPv6; nobody's once it is closed. */
+/* Whose connection it is: this user's, another's, over IPv4 and IPv6; nobody's once it is closed, which clients tell
+ * from a server that is not trusted. */
 #include "server/peer_user.h"
+#include "server/trust.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -118,12 +120,33 @@ static void an_ipv4_client_of_an_ipv6_listener_is_known(void **state)
     close(listening);
 }
 
+static void a_server_that_hangs_up_is_not_called_untrusted(void **state)
+{
+    struct sockaddr_storage address;
+    socklen_t size;
+    struct error error = {0};
+    (void)state;
+    int listening = listen_here(AF_INET, &address, &size), client = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(listening >= 0);
+    assert_int_equal(connect(client, (const struct sockaddr *)&address, size), 0);
+    assert_int_equal(trust_server(client, &error), WEFT_OK);
+    int accepted = accept(listening, NULL, NULL);
+    assert_true(accepted >= 0);
+    assert_int_equal(trust_server(client, &error), WEFT_OK);
+    close(accepted);
+    assert_int_equal(trust_server(client, &error), WEFT_ERROR_NETWORK);
+    assert_non_null(strstr(error.text, "ended the connection"));
+    close(client);
+    close(listening);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_connects_is_known),
         cmocka_unit_test(who_connects_is_known_over_ipv6),
         cmocka_unit_test(an_ipv4_client_of_an_ipv6_listener_is_known),
+        cmocka_unit_test(a_server_that_hangs_up_is_not_called_untrusted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
