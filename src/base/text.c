@@ -145,10 +145,17 @@ static const struct {
 } controls[] = {{0x80, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},  {0x2028, 0x202e},
                 {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}};
 
-static bool is_control(uint32_t code, bool joiners)
+/* Characters that cannot be seen, but that text of some scripts needs: joiners, fillers, selectors, the soft hyphen. */
+static const struct {
+    uint32_t first, last;
+} invisible[] = {{0xad, 0xad},     {0x34f, 0x34f},   {0x115f, 0x1160}, {0x17b4, 0x17b5},   {0x180b, 0x180f},
+                 {0x200c, 0x200d}, {0x3164, 0x3164}, {0xffa0, 0xffa0}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}};
+
+static bool is_control(uint32_t code, bool invisibles)
 {
-    if (code == 0x200c || code == 0x200d)
-        return !joiners;
+    for (size_t i = 0; !invisibles && i < sizeof invisible / sizeof *invisible; i++)
+        if (code >= invisible[i].first && code <= invisible[i].last)
+            return true;
     for (size_t i = 0; i < sizeof controls / sizeof *controls; i++)
         if (code >= controls[i].first && code <= controls[i].last)
             return true;
@@ -156,19 +163,19 @@ static bool is_control(uint32_t code, bool joiners)
 }
 
 /* How many bytes a character has that may be printed; 0: it may not. */
-static size_t printable_size(const unsigned char *bytes, bool joiners)
+static size_t printable_size(const unsigned char *bytes, bool invisibles)
 {
     uint32_t code;
     if (*bytes < 0x80)
         return *bytes >= ' ' && *bytes != 127;
     const size_t size = decode_character(bytes, &code);
-    return size && is_control(code, joiners) ? 0 : size;
+    return size && is_control(code, invisibles) ? 0 : size;
 }
 
-static char *replace_controls(char *text, bool joiners)
+static char *replace_controls(char *text, bool invisibles)
 {
     for (unsigned char *at = (unsigned char *)text; *at;) {
-        const size_t size = printable_size(at, joiners);
+        const size_t size = printable_size(at, invisibles);
         if (!size)
             *at = '?';
         at += size ? size : 1;

@@ -35,12 +35,12 @@ char *text_duration(int64_t seconds, char *buffer, size_t size);
  * Make `text` safe to print and to put into JSON, in place: each byte of a control character and of invalid UTF-8
  * becomes '?'. Control characters are C0, C1 and DEL, line and paragraph separators (U+2028, U+2029), and characters
  * that reorder text or cannot be seen: U+061C, U+200B to U+200F, U+202A to U+202E, U+2060 to U+206F, U+FEFF, U+FFF9 to
- * U+FFFB and U+E0000 to U+E007F. The joiners U+200C and U+200D stay, as some scripts need them. For text from others.
- * Returns `text`.
+ * U+FFFB and U+E0000 to U+E007F. Other invisible characters, which some
+ * scripts need, stay: the joiners U+200C and U+200D, fillers, the soft hyphen. For text from others. Returns `text`.
  */
 char *text_printable(char *text);
 
-/** The same for a name: joiners are replaced, too. */
+/** The same for a name: invisible characters are replaced, too. */
 char *text_printable_name(char *text);
 
 /** Whether text_printable_name() would leave `text` as it is; with `lines`, text_printable(), and line ends and tabs

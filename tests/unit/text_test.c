@@ -131,7 +131,9 @@ static void characters_that_reorder_or_hide_text_are_replaced(void **state)
         {"\xef\xbb\xbf", "U+FEFF", false},      {"\xd8\x9c", "U+061C", false},     {"\xe2\x80\xa8", "U+2028", false},
         {"\xe2\x80\xa9", "U+2029", false},      {"\xc2\x85", "U+0085", false},     {"\177", "U+007F", false},
         {"\xf3\xa0\x81\x81", "U+E0041", false}, {"\xff", "byte 0xFF", false},      {"\xe2\x80\x8c", "U+200C", true},
-        {"\xe2\x80\x8d", "U+200D", true},
+        {"\xe2\x80\x8d", "U+200D", true},       {"\xc2\xad", "U+00AD", true},      {"\xe3\x85\xa4", "U+3164", true},
+        {"\xe1\xa0\x8e", "U+180E", true},       {"\xcd\x8f", "U+034F", true},      {"\xef\xbe\xa0", "U+FFA0", true},
+        {"\xf0\x9d\x85\xb3", "U+1D173", true},
     };
     char text[64], code[TEXT_CODE_BYTES];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
