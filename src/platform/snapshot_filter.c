@@ -29,6 +29,7 @@ struct level {
 
 struct snapshot_filter {
     char *before; /* the top within its repository, "" or with a slash at the end */
+    char *place;  /* the top on the machine, with a slash at the end: ~/.aws has the credentials also from within */
     struct level *levels;
     size_t count, room;
     struct ignore exclude, global, standard;
@@ -173,6 +174,9 @@ static weft_status read_outside(struct snapshot_filter *filter, const char *fold
         return error_system(error, "cannot tell where '%s' is", folder);
     size_t size = strlen(top);
     bool found = false;
+    if (!(filter->place = malloc(size + 2)))
+        return error_memory(error, size, "a path");
+    sprintf(filter->place, "%s/", top + 1);
     for (;;) {
         if (snprintf(git, sizeof git, "%.*s/.git", (int)size, top) < (int)sizeof git)
             found = file_exists(git);
@@ -227,6 +231,7 @@ void snapshot_filter_close(struct snapshot_filter *filter)
     secret_names_close(&filter->secrets);
     free(filter->levels);
     free(filter->before);
+    free(filter->place);
     free(filter);
 }
 
@@ -287,7 +292,9 @@ struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filt
     }
     if (ignore_match(&filter->standard, path, folder, NULL) == IGNORE_LEFT_OUT)
         return (struct snapshot_verdict){SNAPSHOT_STANDARD, NULL, NULL};
-    const struct secret_kind *kind = secret_names_find(&filter->secrets, path, folder);
+    char placed[2 * FILE_PATH_BYTES];
+    snprintf(placed, sizeof placed, "%s%s", filter->place ? filter->place : "", path);
+    const struct secret_kind *kind = secret_names_find(&filter->secrets, placed, folder);
     if (kind && !kind->only_with[0])
         return (struct snapshot_verdict){SNAPSHOT_SECRET, kind->what, NULL};
     if (judge_by_git(filter, full, folder, &verdict) && verdict.reason == SNAPSHOT_PATTERN)

@@ -2,6 +2,7 @@
 #include "platform/snapshot_place.h"
 
 #include "base/file.h"
+#include "platform/secret_files.h"
 
 #include <pwd.h>
 #include <stdio.h>
@@ -35,6 +36,23 @@ static bool holds_home_of(const char *folder, uid_t user, bool *above)
            holds(folder, found->pw_dir, above);
 }
 
+/* Refuse a directory that is all secrets, such as ~/.ssh, and those in it. */
+static weft_status check_secrets(const char *real, struct error *error)
+{
+    struct secret_names names;
+    char path[FILE_PATH_BYTES];
+    weft_status status = secret_names_open(&names, error);
+    for (size_t end = 1; status == WEFT_OK && real[end]; end += real[end] == '/') {
+        end += strcspn(real + end, "/");
+        snprintf(path, sizeof path, "%.*s", (int)end - 1, real + 1);
+        const struct secret_kind *kind = secret_names_find(&names, path, true);
+        if (kind)
+            status = error_set(error, WEFT_ERROR_ARGUMENT, "'%s' has secrets (%s): " WHAT_TO_DO, real, kind->what);
+    }
+    secret_names_close(&names);
+    return status;
+}
+
 weft_status snapshot_place_check(const char *folder, struct error *error)
 {
     static const char *const others[] = {"/",    "/root", "/home", "/tmp", "/var", "/var/tmp", "/etc",
@@ -53,5 +71,5 @@ weft_status snapshot_place_check(const char *folder, struct error *error)
     if (home)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' %s a home directory: " WHAT_TO_DO, real,
                          above ? "has" : "is");
-    return WEFT_OK;
+    return check_secrets(real, error);
 }

@@ -231,12 +231,31 @@ static void a_repository_that_leaves_out_the_top_says_nothing(void **state)
     assert_string_equal(paths, "\n.gitignore\ntrain.py\n");
 }
 
+/* Its own place counts, too: from within ~/.config or ~/.aws, the same files are secrets. */
+static void secrets_are_known_from_within_their_directory(void **state)
+{
+    char paths[4096], folder[700];
+    (void)state;
+    put(".config/gh/hosts.yml", "x");
+    put(".config/other.yml", "x");
+    put(".config/gcloud/db", "x");
+    put(".aws/credentials", "x");
+    put(".aws/config", "x");
+    snprintf(folder, sizeof folder, "%s/.config", tree);
+    take(folder, paths, sizeof paths, NULL);
+    assert_string_equal(paths, "\ngh\nother.yml\n");
+    snprintf(folder, sizeof folder, "%s/.aws", tree);
+    take(folder, paths, sizeof paths, NULL);
+    assert_string_equal(paths, "\nconfig\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(agrees_with_git, begin, end),
         cmocka_unit_test_setup_teardown(weftignore_overrules, begin, end),
         cmocka_unit_test_setup_teardown(a_repository_that_leaves_out_the_top_says_nothing, begin, end),
+        cmocka_unit_test_setup_teardown(secrets_are_known_from_within_their_directory, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
