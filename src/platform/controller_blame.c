@@ -7,6 +7,7 @@
  */
 #include "platform/controller_state.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,12 +53,16 @@ void blame_say(const struct controlled_run *run, uint32_t node, struct registry_
         snprintf(ended->detail, sizeof ended->detail, "%s", run->blamed);
         return;
     }
+    /* 128: how shells tell that a command of theirs was ended by a signal. */
+    const bool too_large = ended->signal == SIGXFSZ || ended->code == 128 + SIGXFSZ;
+    const char *hint =
+        too_large ? ": no file may be larger than what the run may take on disk, ask for more with --disk" : "";
     if (run->nodes > 1)
         snprintf(where, sizeof where, " on node-%u", node);
     if (ended->signal)
-        snprintf(ended->detail, sizeof ended->detail, "its program%s was ended by signal %lld (%s)", where,
-                 (long long)ended->signal, strsignal((int)ended->signal));
+        snprintf(ended->detail, sizeof ended->detail, "its program%s was ended by signal %lld (%s)%s", where,
+                 (long long)ended->signal, strsignal((int)ended->signal), hint);
     else
-        snprintf(ended->detail, sizeof ended->detail, "its program%s ended with exit code %lld", where,
-                 (long long)ended->code);
+        snprintf(ended->detail, sizeof ended->detail, "its program%s ended with exit code %lld%s", where,
+                 (long long)ended->code, hint);
 }
