@@ -8,7 +8,8 @@
 
 #define EXIT_FAILED  1
 #define EXIT_MISUSED 2
-#define NAMES_MOST   64 /* most entries in one table of commands */
+#define NAMES_MOST   64  /* most entries in one table of commands */
+#define MANY_WORDS   100 /* a command that takes so many has any number of them in mind */
 
 weft_status command_find(const struct command *const *table, size_t count, const char *where, const char *name,
                          const struct command **command, struct error *error)
@@ -87,6 +88,9 @@ static weft_status check_words(const struct command_call *call, struct error *er
     if (nearest)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s %s' is no command; did you mean '%s %s'?", call->name,
                          call->words[0], call->name, nearest);
+    if (call->word_count > command->most_words && command->most_words >= MANY_WORDS)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' takes at most %zu at once, but was given %zu", call->name,
+                         (size_t)command->most_words, call->word_count);
     if (call->word_count > command->most_words)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' does not know what to do with '%s'; '%s --help' tells more",
                          call->name, call->words[command->most_words], call->name);

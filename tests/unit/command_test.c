@@ -276,6 +276,21 @@ static void help_shows_the_common_options_and_help_all_the_rest(void **state)
     assert_non_null(strstr(output, "\\-rare"));
 }
 
+static void too_many_words_are_counted(void **state)
+{
+    static const struct command ends = {
+        .name = "ends", .summary = "end them", .words = "RUN ...", .least_words = 1, .most_words = 100, .run = succeed};
+    static const struct command *const alone[] = {&ends};
+    char *words[104] = {"weft", "ends"};
+    for (int i = 2; i < 103; i++)
+        words[i] = "7";
+    memset(errors, 0, sizeof errors);
+    FILE *err = fmemopen(errors, sizeof errors, "w");
+    assert_int_equal(command_main(alone, 1, 103, words, stdout, err), 2);
+    fclose(err);
+    assert_string_equal(errors, "weft: 'weft ends' takes at most 100 at once, but was given 101\n");
+}
+
 static void every_command_has_a_sound_table(void **state)
 {
     check_table(command_table, command_table_count);
@@ -293,6 +308,7 @@ int main(void)
         cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
         cmocka_unit_test(help_of_a_command_tells_default_and_range),
         cmocka_unit_test(help_shows_the_common_options_and_help_all_the_rest),
+        cmocka_unit_test(too_many_words_are_counted),
         cmocka_unit_test(every_command_has_a_sound_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
