@@ -33,7 +33,7 @@ static struct {
 } chosen;
 
 static const struct cli_option options[] = {
-    CLI_FLAG("all", 'a', &chosen.all, "runs and local jobs of everybody that you may see, not only yours"),
+    CLI_FLAG("all", 'a', &chosen.all, "all runs and local jobs that you may see, not only yours"),
     CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "only runs of this project"),
     CLI_TEXT("owner", 0, "USER", &chosen.owner, NULL, "only runs of this user", .default_text = "yourself"),
     CLI_CHOICE("state", 0, "STATE", &chosen.state, NULL, states,
@@ -131,7 +131,7 @@ static void print_cuts(const struct found *found, FILE *output)
     const struct platform_listed *lists = found->lists;
     const int64_t shown = cJSON_GetArraySize(lists[0].items), ended = cJSON_GetArraySize(lists[1].items);
     if (lists[0].more)
-        platform_list_cut(output, is_filtered() ? "runs are as asked for" : "runs are not over", "newest",
+        platform_list_cut(output, is_filtered() ? "runs match" : "runs are not over", "newest",
                           total_of(&lists[0], is_filtered() ? chosen.state : "live"), shown,
                           "--last N shows more, --json all");
     if (lists[1].more)
@@ -208,7 +208,7 @@ static weft_status list_runs(struct platform *platform, bool heading, FILE *outp
     } else if (status == WEFT_OK) {
         const char *trouble = field_text(found.lists[0].first, "trouble");
         if (*trouble)
-            fprintf(output, "Nothing is started: %s\n", trouble);
+            fprintf(output, "No run starts: %s\n", trouble);
         if (heading)
             fprintf(output, "Runs at %s\n", client_server(platform->client));
         tell_paused(platform);
@@ -339,8 +339,8 @@ const struct command command_ps = {
     .summary = "list runs, and the jobs that run on this machine and who holds them up",
     .description =
         "Where a Weft server answers, runs come first: yours that are not over, and the last few that have ended. "
-        "Options choose others. Of runs that report their progress, the share that is done and the time left are "
-        "shown. With RUN, a run is shown in full: what was asked for, and its attempts and their "
+        "Options choose others. Runs that report their progress are shown with the percentage done and the time left. "
+        "With RUN, a run is shown in full: what was asked for, and its attempts and their "
         "nodes.\n\n"
         "Behind them, or alone where no server answers or with --local, comes every running job that has a rank on "
         "this "
@@ -348,10 +348,9 @@ const struct command command_ps = {
         "for "
         "more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped process is "
         "listed like any other.\n\n"
-        "Of more than 100 runs that are not over, or 20 that options choose, only the newest are shown unless --last "
-        "says "
-        "how many; --json and --csv have all. "
-        "Runs and jobs of other users are shown with --all: runs of your projects, and to root all jobs.",
+        "At most 100 runs that are not over, or 20 that match options, are shown, the newest ones, unless --last says "
+        "how many; --json and --csv have all. --all adds runs of other users in your projects, and, for root, other "
+        "users' jobs.",
     .examples = "weft ps\nweft ps --all --state queued\nweft ps -p vision -n 50\nweft ps --all -n 1000 --csv > "
                 "runs.csv\nweft ps 12\nweft ps --local --json\n",
     .words = "[RUN ...]",

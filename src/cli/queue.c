@@ -23,7 +23,7 @@ static const struct cli_option options[] = {
     CLI_INTEGER("limit", 'n', "N", &chosen.limit, NULL, 1, PAGE_MOST, "show the first N runs",
                 .default_text = "50; all with --json"),
     CLI_FLAG("resume", 0, &chosen.resume,
-             "start runs again, after the server paused scheduling because it ended uncleanly (administrators)"),
+             "resume scheduling after the server paused it because of unclean exits (administrators)"),
     CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run; those that wait have a \"place\""),
 };
 
@@ -248,7 +248,7 @@ static weft_status resume(struct platform *platform, FILE *output, struct error 
     platform_path_part(&path, "resume");
     weft_status status = platform_send(platform, "POST", &path, NULL, NULL, NULL, error);
     if (status == WEFT_OK)
-        fprintf(output, "scheduling goes on\n");
+        fprintf(output, "scheduling resumed\n");
     return status;
 }
 
@@ -288,7 +288,7 @@ const struct command command_queue = {
         "end, come and grow old; an expected start is the scheduler's best knowledge, not a promise. Runs of projects "
         "that you may not see keep their place and size, and are nameless.\n\n"
         "After two unclean exits within 60 seconds, the server starts with scheduling paused: runs are accepted and "
-        "wait, running runs go on, and nothing starts until an administrator runs 'weft queue --resume'.",
+        "wait, running runs continue, and nothing starts until an administrator runs 'weft queue --resume'.",
     .examples = "weft queue\nweft queue --running --limit 200\nweft queue --json > queue.jsonl\nweft queue --resume\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

@@ -44,7 +44,7 @@ static void tell_code(const struct snapshot_omissions *omissions, const struct s
     secrets = taken->secrets > secrets ? taken->secrets : secrets;
     if (secrets)
         fprintf(output,
-                "left out as secret, by name or content: %" PRIu64 " (a line '!PATH' in .weftignore takes one in)\n",
+                "left out as secrets, by name or content: %" PRIu64 " (a line '!PATH' in .weftignore includes one)\n",
                 secrets);
     tell_omissions(omissions, true, secrets, output);
     if (others)
@@ -121,8 +121,8 @@ static void tell_limited(const cJSON *reply, FILE *output)
     int64_t secrets = field_integer(reply, "secrets_left_out");
     if (secrets > 0)
         fprintf(output,
-                "  note: left out as secret, by name or content: %" PRId64 " (a line '!PATH' in .weftignore "
-                "takes one in)\n",
+                "  note: left out as secrets, by name or content: %" PRId64 " (a line '!PATH' in .weftignore "
+                "includes one)\n",
                 secrets);
     snprintf(sentence, sizeof sentence, "%s", field_text(reply, "limited"));
     if (*sentence)

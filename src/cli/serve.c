@@ -34,7 +34,7 @@ static const struct cli_option options[] = {
     CLI_TEXT("state", 's', "DIR", &chosen.state, NULL, "directory of the server's state",
              .default_text = "$XDG_STATE_HOME/weft/platform or ~/.local/state/weft/platform"),
     CLI_TEXT("listen", 'l', "HOST:PORT", &chosen.listen, "127.0.0.1:8400",
-             "address to serve; other than loopback only with --tokens and a certificate; port 0 picks a free one"),
+             "address to listen on; other than loopback only with --tokens and a certificate; port 0 picks a free one"),
     CLI_GROUP("Access"),
     CLI_TEXT("certificate", 0, "FILE", &chosen.certificate, NULL, "use TLS with this certificate (PEM)"),
     CLI_TEXT("key", 0, "FILE", &chosen.key, NULL, "private key of the certificate (PEM)"),
@@ -284,9 +284,9 @@ const struct command command_serve = {
         "Started by root, it runs the programs of every user under the account of the machine that 'weft user account' "
         "has "
         "given them, and those of root as root; otherwise all programs are processes of the user that it runs as.\n\n"
-        "Control groups keep runs to the processors, the memory and the number of processes that they have asked for, "
-        "or that come with their slots, where this user may make such groups: root, and a systemd service with "
-        "Delegate=yes. It says at its start whether it can.",
+        "Runs are limited to the processors, memory and number of processes that they asked for, or that come with "
+        "their slots. This needs control groups that the server can write to: as root, or as a systemd service with "
+        "Delegate=yes. At start-up it prints whether it can.",
     .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

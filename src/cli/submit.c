@@ -126,7 +126,7 @@ const struct command command_submit = {
     .summary = "hand a program to the platform, which runs it when there is room",
     .description =
         "Takes a snapshot of the working directory, sends it to the Weft server, and makes a run of it: the program "
-        "starts in a copy of that folder as soon as there is room, on all nodes together. "
+        "starts in a copy of that directory as soon as there is room, on all nodes together. "
         "Once "
         "the run's number is printed, the run is kept: it starts even if the server is restarted or your terminal "
         "closed "
@@ -134,10 +134,10 @@ const struct command command_submit = {
         "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 of them, and 16 ranks of the "
         "program; where the hosts are a pretence (weft serve --pods), --gpus means slots. The git commit of the folder "
         "is kept with the run, and whether the folder differs from it.\n\n"
-        "The snapshot is without what .weftignore and .gitignore name and without files that look like secrets, by "
-        "their name (.env, id_rsa, ...) or as they hold a private key; the command says what was left out. A line "
-        "'!PATH' in .weftignore takes a file in. A run with files that only you may read can be forked by nobody else. "
-        "A home directory is refused as a whole. Large data belongs in a directory of the hosts: give the run its "
+        "The snapshot leaves out files that .weftignore and .gitignore match and files that look like secrets, because "
+        "of their name (.env, id_rsa, ...) or because they contain a private key. The command lists what it left out; "
+        "a line '!PATH' in .weftignore includes a file. If some files are readable only by you, nobody else can fork "
+        "the run. Home directories are refused. Large data belongs in a directory of the hosts: give the run its "
         "absolute path.",
     .examples = "weft submit --project vision --nodes 2 --gpus 8 --time 6h -- weft train --data data/bible.txt\n"
                 "weft submit -p vision --slots 2 --name baseline --env SEED=1 -- python3 train.py --rate 0.1\n"

@@ -9,8 +9,7 @@
  *
  *     OWN/weft-runs          all runs: bounded so that the server, its agents and the machine have a reserve
  *     OWN/weft-runs/NAME     a node
- *     OWN/weft-server        version 2: the server and its agents, as processes and limits exclude each other in a
- * group
+ *     OWN/weft-server        version 2: the server and its agents; a group with limits below it has no processes
  *
  * Where no tree can be written to (not root, no delegation, a container), groups are empty and every call does nothing.
  * Thread-safe.

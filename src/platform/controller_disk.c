@@ -74,6 +74,6 @@ void controller_disk_trouble(struct controller *controller, const char *sentence
 
 char *disk_say(const struct controller *controller, char *text, size_t size)
 {
-    snprintf(text, size, "waits until there is room on the disk: %s", controller->disk_trouble);
+    snprintf(text, size, "waits for disk space: %s", controller->disk_trouble);
     return text;
 }

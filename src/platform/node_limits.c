@@ -194,9 +194,11 @@ char *node_limits_describe(char text[NODE_LIMITS_TEXT_BYTES])
             continue;
         used += (size_t)snprintf(text + used, NODE_LIMITS_TEXT_BYTES - used, "%s%s", told++ ? ", " : " ", names[i]);
     }
-    snprintf(text + used, NODE_LIMITS_TEXT_BYTES - used,
-             ". The server may write to no control groups for this. With systemd, start it by 'systemd-run --scope -p "
-             "Delegate=yes weft serve' (add --user if you are not root), or as a service with Delegate=yes. Until then "
-             "only a run's processor set and the data of each process (--memory) are limited, by the process itself");
+    snprintf(
+        text + used, NODE_LIMITS_TEXT_BYTES - used,
+        ". The server cannot write to the control groups for these. With systemd, start it with 'systemd-run --scope "
+        "-p "
+        "Delegate=yes weft serve' (add --user if you are not root), or as a service with Delegate=yes. Until then, "
+        "only CPU affinity and each process's data (--memory) are limited");
     return text;
 }

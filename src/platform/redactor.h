@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Values of secrets in what a program prints become "[secret NAME]", also where a value comes in several pieces. Exact
- * bytes only: a value that was encoded, escaped or split by the program is not recognized. A stream belongs to one
- * thread.
+ * Replaces the values of secrets in a program's output by "[secret NAME]", even if a value arrives in several pieces.
+ * Only the exact bytes are recognized, not a value that the program has encoded, escaped or split. A stream belongs to
+ * one thread.
  */
 #ifndef WEFT_PLATFORM_REDACTOR_H
 #define WEFT_PLATFORM_REDACTOR_H
@@ -29,9 +29,9 @@ bool redactor_add(struct redactor *redactor, const char *name, const char *value
 void redactor_free(struct redactor *redactor);
 
 /**
- * Append `size` bytes to `output`, redacted. Returns how many were taken: less than `size` where the last ones may be
- * the beginning of a value, unless these are the `last` of the stream. What is left is to be given again, with what
- * follows it. Without secrets all are taken.
+ * Append `size` bytes to `output`, redacted. Returns how many were taken: less than `size` if the last ones may be the
+ * beginning of a value, unless these are the `last` of the stream. Pass the rest again, followed by what comes next.
+ * Without secrets all are taken.
  */
 size_t redactor_take(const struct redactor *redactor, const void *bytes, size_t size, bool last, struct buffer *output);
 

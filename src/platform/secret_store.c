@@ -62,13 +62,13 @@ static weft_status read_key(const char *folder, unsigned char key[KEY_BYTES], st
         status = error_system(error, "cannot read the key of secrets '%s'", path);
     else if (info.st_mode & 077)
         status = error_set(error, WEFT_ERROR_DATA,
-                           "the key of secrets '%s' has mode %o: others may not read it; chmod 600 "
-                           "it, and set secrets that may be known anew",
+                           "the key of secrets '%s' has mode %o, but nobody else may read it: run "
+                           "chmod 600 on it, and replace secrets that may have been read",
                            path, (unsigned)info.st_mode & 0777);
     else if (read(file, key, KEY_BYTES) != KEY_BYTES || read(file, &more, 1) != 0)
         status = error_set(error, WEFT_ERROR_DATA,
                            "the key of secrets '%s' is damaged: it has %lld bytes, and must have %d; restore it from a "
-                           "backup, or remove the folder '%s' and set all secrets anew",
+                           "backup, or remove the directory '%s' and set all secrets again",
                            path, (long long)info.st_size, (int)KEY_BYTES, folder);
     if (file >= 0)
         close(file);
@@ -129,7 +129,7 @@ static weft_status make_room(const char *folder, const char *place, struct error
     const bool of_project = strncmp(owner, "projects/", 9) == 0;
     weft_status status = secret_store_names(folder, of_project, strchr(owner, '/') + 1, &names, error);
     if (status == WEFT_OK && names.count >= SECRETS_MOST)
-        status = error_set(error, WEFT_ERROR_STATE, "'%s' has %d secrets, the most that there may be: remove one first",
+        status = error_set(error, WEFT_ERROR_STATE, "'%s' has %d secrets, the maximum: remove one first",
                            strchr(owner, '/') + 1, SECRETS_MOST);
     texts_free(&names);
     return status;
@@ -183,7 +183,7 @@ weft_status secret_store_get(const char *folder, const char *place, char **value
         status =
             error_set(error, WEFT_ERROR_DATA,
                       "the secret '%s' cannot be decrypted: its file is damaged, or the key '%s/key' is not the one "
-                      "that it was kept with; set it anew",
+                      "that encrypted it; set it again",
                       place, folder);
     sodium_memzero(key, sizeof key);
     free(bytes);

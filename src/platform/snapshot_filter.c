@@ -12,12 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OUR_FILE                                                                                                       \
-    "."                                                                                                                \
-    "weftignore"
-#define GIT_FILE                                                                                                       \
-    "."                                                                                                                \
-    "gitignore"
+#define OUR_FILE ".weftignore"
+#define GIT_FILE ".gitignore"
 #define STANDARD ".git\n.hg/\n.svn/\n__pycache__/\n"
 
 /* A directory whose files of patterns were read. */
@@ -64,7 +60,7 @@ static weft_status read_open(int file, const char *where, struct ignore *ignore,
     return status;
 }
 
-/* One of a directory; links are not followed, as git does not. */
+/* Read a directory's file of patterns; links are not followed, as in git. */
 static weft_status read_inner(int directory, const char *name, const char *path,
                               weft_status (*check)(void *, int, const char *, struct error *), void *context,
                               struct ignore *ignore, struct error *error)
@@ -80,7 +76,7 @@ static weft_status read_inner(int directory, const char *name, const char *path,
     return status;
 }
 
-/* One of git's settings: what cannot be read says nothing. */
+/* Read a file that git's settings name; one that cannot be read has no patterns. */
 static weft_status read_setting(const char *path, struct ignore *ignore, struct error *error)
 {
     int file = *path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
@@ -152,7 +148,7 @@ static void drop_levels(struct snapshot_filter *filter)
 static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool folder,
                          struct snapshot_verdict *verdict);
 
-/* Whether the repository leaves out the top itself, or a directory that it is in: then the tree is not its own. */
+/* Whether the repository ignores the top itself or a directory above it: its patterns then do not apply to the tree. */
 static bool top_is_left_out(const struct snapshot_filter *filter)
 {
     struct snapshot_verdict verdict = {SNAPSHOT_TAKEN, NULL, NULL};
@@ -166,7 +162,7 @@ static bool top_is_left_out(const struct snapshot_filter *filter)
     return false;
 }
 
-/* What git knows of the tree that is not in it. */
+/* Read git's patterns from outside the tree. */
 static weft_status read_outside(struct snapshot_filter *filter, const char *folder, struct error *error)
 {
     char top[FILE_PATH_BYTES], git[FILE_PATH_BYTES], exclude[FILE_PATH_BYTES], global[FILE_PATH_BYTES];
@@ -255,7 +251,7 @@ void snapshot_filter_leave(struct snapshot_filter *filter)
 
 /* ---- judging ---------------------------------------------------------------------------------------------------- */
 
-/* Of the user's patterns; SNAPSHOT_TAKEN_BY_NAME or SNAPSHOT_PATTERN; false: none fits. */
+/* Judge by the user's patterns: SNAPSHOT_TAKEN_BY_NAME or SNAPSHOT_PATTERN. False: none matches. */
 static bool judge_pattern(const struct ignore *ignore, const char *path, bool folder, const char *why,
                           struct snapshot_verdict *verdict)
 {
@@ -266,7 +262,7 @@ static bool judge_pattern(const struct ignore *ignore, const char *path, bool fo
     return answer != IGNORE_UNNAMED;
 }
 
-/* By git's patterns; `full` is the path within the repository. */
+/* Judge by git's patterns; `full` is the path within the repository. */
 static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool folder,
                          struct snapshot_verdict *verdict)
 {

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What a snapshot (snapshot.h) leaves out of a tree. The first of these that says something decides:
+ * Which files a snapshot (snapshot.h) leaves out. For each file, the first of these rules that matches decides:
  *
- *   1. `.weftignore` in the directory of a file and in those above it up to the top, the innermost first. A pattern
- * with
- *      '!' takes files in that 2 to 4 would leave out.
+ *   1. `.weftignore` in the file's directory and in its parents up to the top, innermost first; '!PATTERN' includes
+ *      files that 2 to 4 would leave out
  *   2. .git/ .hg/ .svn/ __pycache__/, and files known to hold secrets (secret_files.h)
- *   3. `.gitignore` likewise; where the top is in a git repository, also in the directories above it
+ *   3. `.gitignore` likewise; if the top is in a git repository, also in the directories above it
  *   4. the repository's info/exclude, then the file that git's core.excludesFile names
  *
- * A repository that leaves out the top itself says nothing of it.
+ * If the repository ignores the top itself, its patterns do not apply.
  *
- * What is in a directory that is left out stays out, as in git: to take in one file of it, take in the directory first.
- * All three kinds of files have git's language (ignore.h).
+ * Files in an excluded directory stay out, as in git: to include one, include the directory first. All of these files
+ * use git's pattern syntax (ignore.h).
  *
  * A struct belongs to one thread at a time.
  */

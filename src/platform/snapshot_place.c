@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define WHAT_TO_DO                                                                                                     \
-    "a run gets a copy of the working directory, and with this one would get keys and private files. Go to the "       \
+    "a run gets a copy of the working directory, and here that would include keys and private files. Change to the "   \
     "project's directory (cd PROJECT) and submit from there, or send no code with --no-snapshot"
 
 /* Whether `folder` is `home` or a directory above it; `*above` tells which. Both without links. */
@@ -64,12 +64,12 @@ weft_status snapshot_place_check(const char *folder, struct error *error)
         return error_system(error, "cannot look at the directory '%s'", folder);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(real, others[i]) == 0)
-            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no project's directory: " WHAT_TO_DO, real);
+            return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is not a project's directory: " WHAT_TO_DO, real);
     bool home = holds(real, getenv("HOME"), &above) || holds_home_of(real, getuid(), &above);
     if (!home && holds_home_of(real, there.st_uid, &above))
         home = !above; /* the home of whose it is; what is above it may be anything */
     if (home)
         return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' %s a home directory: " WHAT_TO_DO, real,
-                         above ? "has" : "is");
+                         above ? "contains" : "is");
     return check_secrets(real, error);
 }

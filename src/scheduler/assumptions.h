@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What a trace does not say of its jobs: whether they may be preempted, and what time limits their users gave them. A
- * simulation assumes both, and they matter: without preemption and with loose limits, mean waits double.
+ * Assumptions of a simulation for what traces do not say: which jobs may be preempted, and what time limits they have.
+ * They matter: without preemption and with loose limits, mean waits at least double on most traces.
  *
  * No limit is shorter than its job, so no job is killed. Pure; safe from any thread.
  */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * A set of gang shapes: which shapes a pass has tried in vain. It is a memo that saves time, and nothing else: a shape
- * that is not in the set has not been tried, or could not be noted for lack of memory. Never read "not in the set" as
- * "fits".
+ * A set of gang shapes that did not fit in a pass, to save time. A shape that is not in the set has not been tried, or
+ * could not be added for lack of memory: "not in the set" does not mean "fits".
  *
  * A zeroed struct is an empty set. Not thread-safe.
  */

@@ -2,10 +2,9 @@
 /**
  * Sessions of browsers. A cookie goes to every port of a host, so it must not be a token. Signing in with a token
  * begins a session of two secrets: one in a cookie that no script can read, the other a key that the pages keep for
- * their origin, port included, and send in a header. Only both together are of use, at this server alone, within this
- * machine only from processes of the user who signed in, until the session ends: when it is ended, after
- * SESSION_SECONDS, or with its token. Kept is a keyed BLAKE2b hash of both, in the database of access.h; all on one
- * thread.
+ * their origin, port included, and send in a header. A request needs both. A session that was begun from this machine
+ * is valid only for processes of the same user. It ends on request, after SESSION_SECONDS, or with its token. The
+ * database of access.h stores a keyed BLAKE2b hash of both secrets. Not thread-safe.
  */
 #ifndef WEFT_SERVER_SESSIONS_H
 #define WEFT_SERVER_SESSIONS_H

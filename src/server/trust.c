@@ -54,7 +54,7 @@ weft_status trust_server(int descriptor, struct error *error)
     if (named && strcmp(named, "*") == 0)
         return WEFT_OK;
     if (named && *named && !find_user(named, &trusted))
-        return error_set(error, WEFT_ERROR_STATE, "WEFT_SERVER_USER is '%.63s', which is no user of this machine",
+        return error_set(error, WEFT_ERROR_STATE, "WEFT_SERVER_USER is '%.63s', but this machine has no such user",
                          named);
     if (!peer_server(descriptor, &owner)) {
         if (has_ended(descriptor))
@@ -62,8 +62,8 @@ weft_status trust_server(int descriptor, struct error *error)
                              "it ended the connection at once, as a server does that has too many; try again");
         return error_set(
             error, WEFT_ERROR_STATE,
-            "the kernel does not tell which user it belongs to. If everybody who can listen at that port is "
-            "trusted, set WEFT_SERVER_USER='*'");
+            "the kernel does not say which user it belongs to. If you trust everybody who can listen on that port, "
+            "set WEFT_SERVER_USER='*'");
     }
     if (owner == 0 || owner == geteuid() || (named && *named && owner == trusted))
         return WEFT_OK;

@@ -42,7 +42,7 @@ static void say_full(struct disk_space *space, struct disk_space_state *state)
 {
     char low[32], size[32];
     snprintf(state->trouble, sizeof state->trouble,
-             "the disk is full: less than %s of %s are free in '%.150s'; discard runs, or free some space",
+             "the disk is full: less than %s of %s is free in '%.150s'; discard runs, or free some space",
              text_bytes(state->low, low, sizeof low), text_bytes(state->size, size, sizeof size), space->folder);
 }
 

@@ -240,13 +240,13 @@ static void say(struct disk_use *use, const struct measured_run *entry, struct d
     char has[32], most[32];
     if (entry->by_project)
         snprintf(told->sentence, sizeof told->sentence,
-                 "project '%s' has %s on disk, more than its %s, and run %" PRId64
-                 " writes on; discard ended runs of it",
+                 "project '%s' takes %s on disk, more than its quota of %s, and run %" PRId64
+                 " keeps growing; discard ended runs of the project",
                  entry->project, text_bytes(project_bytes(use, entry->project), has, sizeof has),
                  text_bytes((uint64_t)use->config.project_quota, most, sizeof most), entry->run);
     else
         snprintf(told->sentence, sizeof told->sentence,
-                 "run %" PRId64 " has %s in its directories, more than its %s; 'weft submit --disk' asks for more",
+                 "run %" PRId64 " takes %s on disk, more than its quota of %s; ask for more with 'weft submit --disk'",
                  entry->run, text_bytes(entry->bytes, has, sizeof has), text_bytes(entry->quota, most, sizeof most));
 }
 
@@ -318,8 +318,8 @@ weft_status disk_use_check(struct disk_use *use, const char *project, struct err
         return WEFT_OK;
     return error_set(
         error, WEFT_ERROR_STATE,
-        "project '%s' has %s on disk, and may have %s: discard runs of it that have ended ('weft discard')", project,
-        text_bytes(bytes, has, sizeof has), text_bytes(quota, most, sizeof most));
+        "project '%s' takes %s on disk, and its quota is %s: discard runs of it that have ended ('weft discard')",
+        project, text_bytes(bytes, has, sizeof has), text_bytes(quota, most, sizeof most));
 }
 
 /* Larger runs come first; of those that take the same, the older ones. */

@@ -11,15 +11,14 @@ static void say_full(struct disk_watch *watch, const struct disk_space_state *st
     char largest[192];
     struct error error = {0};
     if (!state->full) {
-        complain_no_more(&watch->told, "there is room on the disk again: runs are started, and taken");
+        complain_no_more(&watch->told, "there is space on the disk again: runs start, and submissions are accepted");
         return;
     }
     if (*watch->told.told.text)
         return;
     disk_use_largest(watch->use, largest, sizeof largest);
-    error_set(&error, WEFT_ERROR_SYSTEM, "%s%s%s", state->trouble,
-              *largest ? "; of what runs now the largest are " : "", largest);
-    complain(&watch->told, "nothing is started; runs that take more than they may are stopped, no others", &error);
+    error_set(&error, WEFT_ERROR_SYSTEM, "%s%s%s", state->trouble, *largest ? "; the largest runs are " : "", largest);
+    complain(&watch->told, "no run starts, and only runs over their quota are stopped", &error);
 }
 
 int64_t disk_watch_look(struct disk_watch *watch, bool troubled, int64_t now)

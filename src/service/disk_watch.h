@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The disk, watched by the keeper: how much is free (disk_space.h), and which runs take more than they may
- * (disk_use.h).
+ * Watches the disk for the keeper: its free space (disk_space.h) and the disk use of runs (disk_use.h).
  *
- * While the disk is full nothing is started and no submission is taken. A run that takes more than its quota is
- * stopped: with its grace period where there is room, at once while the disk is full or when it goes on growing. Where
- * the disk is full and no run takes more than it may, none is stopped; the server says so on standard error, with the
- * largest ones.
+ * While the disk is full, no run starts and no submission is accepted. A run over its quota is stopped with its grace
+ * period, or killed if it keeps growing or the disk is full. If the disk is full and no run is over its quota, none is
+ * stopped; the server names the largest ones on standard error.
  */
 #ifndef WEFT_SERVICE_DISK_WATCH_H
 #define WEFT_SERVICE_DISK_WATCH_H
@@ -26,14 +24,16 @@ struct disk_watch {
     struct complaint told;
 };
 
-/** Look how much is free, where that is due by `now`, in milliseconds of the monotonic clock. `troubled`: the registry
- * cannot be written, so that the reserve is given up on a full disk. Returns when to call it again. */
+/** Measure the free space if that is due at `now`, in milliseconds of the monotonic clock. `troubled`: the registry
+ * cannot be written, so the reserve is removed if the disk is full. Returns when to call this again. */
 int64_t disk_watch_look(struct disk_watch *watch, bool troubled, int64_t now);
 
-/** Heed what was seen, before a step. Errors: those of the controller, as after controller_step(). */
+/** Tell the controller whether the disk is full, and have it stop runs over their quota. Call it before a step. Errors:
+ * those of the controller; a run that could not be stopped is tried again at the next call. */
 weft_status disk_watch_heed(struct disk_watch *watch, struct controller *controller, int64_t now, struct error *error);
 
-/** Whether there is room for another run of the project. From any thread. Errors: SYSTEM, STATE, and what to do. */
+/** Whether there is space for another run of the project. From any thread. Errors: SYSTEM if the disk is full, STATE if
+ * the project is over its quota. */
 weft_status disk_watch_check(const struct disk_watch *watch, const char *project, struct error *error);
 
 #endif

@@ -23,9 +23,9 @@ static void write_or_complain(struct exits *exits)
 {
     struct error error = {0};
     if (write_record(exits, exits->paused, exits->count, &error) != WEFT_OK)
-        complain(&exits->trouble, "unclean exits of the server are not counted at the moment", &error);
+        complain(&exits->trouble, "cannot record unclean exits of the server", &error);
     else
-        complain_no_more(&exits->trouble, "unclean exits of the server are counted again");
+        complain_no_more(&exits->trouble, "unclean exits of the server are recorded again");
 }
 
 static void add(struct exits *exits, int64_t time)

@@ -13,15 +13,16 @@ struct secret_owner {
     const char *name;
 };
 
-/* A token for one project, or one for looking, is none for what is its user's own. False: answered. */
+/* Tokens that are limited to one project cannot use their user's own secrets, and read-only ones cannot change them.
+ * False: answered. */
 static bool find_owner(struct route_call *call, bool changes, struct secret_owner *owner)
 {
     struct error error = {0};
     owner->of_project = *call->project != '\0';
     owner->name = owner->of_project ? call->project : call->who.user;
     if (!owner->of_project && (*call->who.project || (changes && call->who.most < ROLE_MEMBER))) {
-        http_fail(call->request, 403, "this token does not allow to %s your own secrets: it is for %s",
-                  changes ? "change" : "see", *call->who.project ? "one project" : "looking");
+        http_fail(call->request, 403, "this token cannot %s your own secrets: it is %s", changes ? "change" : "list",
+                  *call->who.project ? "limited to one project" : "read-only");
         return false;
     }
     if (file_join(owner->folder, service_of(call)->folder, SERVICE_SECRETS, &error) == WEFT_OK)

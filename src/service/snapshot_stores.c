@@ -18,7 +18,7 @@ weft_status snapshot_store_of(const struct controller_folders *folders, const ch
     return file_join(path, folders->snapshots, project, error);
 }
 
-/* That another user's snapshot is not to be had, if it is one. */
+/* An error if this is another user's snapshot, with the files that keep it private. */
 static weft_status refuse_other(const char *store, const char *user, const char *id, int64_t parent,
                                 struct error *error)
 {
@@ -37,8 +37,8 @@ static weft_status refuse_other(const char *store, const char *user, const char 
     if (parent > 0)
         snprintf(run, sizeof run, "run %" PRId64, parent);
     return error_set(error, WEFT_ERROR_STATE,
-                     "the code of %s has %" PRIu64 " file%s that only %s may read (%s): no other user can have it. "
-                     "Begin from your own code (weft fork --code in its directory), or have %s allow others to read "
+                     "the code of %s has %" PRIu64 " file%s that only %s may read (%s), so other users cannot use it. "
+                     "Start from your own code (weft fork --code in its directory), or ask %s to let others read "
                      "%s (chmod go+r) and submit again",
                      run, count, count == 1 ? "" : "s", user, text_printable(names), user, count == 1 ? "it" : "them");
 }

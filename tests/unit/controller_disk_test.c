@@ -2,7 +2,7 @@
 /* On a full disk nothing is started; a run that takes too much is stopped, and its end says so. */
 #include "controller_support.h"
 
-static const char trouble[] = "the disk is full: less than 4 GiB of 100 GiB are free in '/state'";
+static const char trouble[] = "the disk is full: less than 4 GiB of 100 GiB is free in '/state'";
 
 static void nothing_is_started_on_a_full_disk(void **state)
 {
@@ -15,7 +15,7 @@ static void nothing_is_started_on_a_full_disk(void **state)
     int64_t waits = give(&world, 1, 1, "", HOUR);
     pass(&world, BEGIN + 50 * SECOND);
     assert_int_equal(state_of(&world, waits), RUN_QUEUED);
-    assert_why(&world, waits, "waits until there is room on the disk: the disk is full: less than 4 GiB of 100 GiB");
+    assert_why(&world, waits, "waits for disk space: the disk is full: less than 4 GiB of 100 GiB");
     assert_int_equal(state_of(&world, runs), RUN_RUNNING);
     /* It can be stopped, and what ends does so. */
     assert_int_equal(controller_cancel(world.controller, runs, "ada", world.now, NULL), WEFT_OK);
@@ -30,7 +30,7 @@ static void nothing_is_started_on_a_full_disk(void **state)
 
 static void a_run_that_takes_too_much_is_stopped_for_good(void **state)
 {
-    static const char sentence[] = "run 1 has 12 GiB in its directories, more than its 10 GiB";
+    static const char sentence[] = "run 1 takes 12 GiB on disk, more than its quota of 10 GiB";
     struct world world;
     open_world(&world, 1, 2);
     int64_t run = give(&world, 1, 1, ",\"retries\":9,\"preemptible\":true", HOUR);

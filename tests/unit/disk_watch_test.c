@@ -62,7 +62,7 @@ static void a_run_that_could_not_be_stopped_is_stopped_later(void **state)
     assert_int_equal(disk_watch_heed(&watch, world.controller, world.now, NULL), WEFT_OK);
     pass(&world, BEGIN + MINUTE);
     assert_int_equal(state_of(&world, run), RUN_FAILED);
-    assert_non_null(strstr(run_of(world.registry, run).detail, "more than its 1 MiB"));
+    assert_non_null(strstr(run_of(world.registry, run).detail, "more than its quota of 1 MiB"));
     disk_use_close(watch.use);
     disk_space_close(watch.space);
     close_world(&world);
