@@ -47,7 +47,7 @@ static weft_status check_secrets(const char *real, struct error *error)
         snprintf(path, sizeof path, "%.*s", (int)end - 1, real + 1);
         const struct secret_kind *kind = secret_names_find(&names, path, true);
         if (kind)
-            status = error_set(error, WEFT_ERROR_ARGUMENT, "'%s' has secrets (%s): " WHAT_TO_DO, real, kind->what);
+            status = error_set(error, WEFT_ERROR_ARGUMENT, "'%s' contains secrets (%s): " WHAT_TO_DO, real, kind->what);
     }
     secret_names_close(&names);
     return status;
