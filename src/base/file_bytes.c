@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a directory and everything in it take on disk, by descriptors: whoever changes it meanwhile leads nobody out of
- * it, and nothing of it is followed. */
+/* Disk use of a directory tree. It is walked by descriptors and links are not followed, so that changes made meanwhile
+ * cannot lead out of it. */
 #include "base/file.h"
 
 #include <dirent.h>
@@ -13,7 +13,7 @@
 #define BLOCK_BYTES 512u
 #define DEPTH_MOST  512 /* each costs a descriptor */
 
-/* A file with several names is counted in parts, once in all where every name is here. */
+/* A file with N names counts as one Nth at each, and so once if all are in the tree. */
 static uint64_t bytes_of(const struct stat *found)
 {
     const uint64_t names = S_ISDIR(found->st_mode) || found->st_nlink < 1 ? 1 : found->st_nlink;
@@ -36,7 +36,7 @@ static bool add_directory(int directory, dev_t device, int depth, const atomic_b
             break;
         }
         if (fstatat(dirfd(listing), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0 || found.st_dev != device)
-            continue; /* it has just been removed, or lies on another disk */
+            continue; /* it was just removed, or is on another file system */
         *bytes += bytes_of(&found);
         if (!S_ISDIR(found.st_mode) || depth == DEPTH_MOST)
             continue;

@@ -13,9 +13,8 @@
  *         CLI_FLAG("quiet", 'q', &chosen.quiet, "print the ranks' output only"),
  *     };
  *
- * Designated initializers may follow the meaning: `.default_text` says in words what a default such as 0 stands for,
- * and
- * `.advanced` leaves the option to --help-all. CLI_GROUP("Model") begins a group with a heading of its own.
+ * Designated initializers may follow the meaning: `.default_text` puts a default such as 0 into words, and `.advanced`
+ * leaves the option to --help-all. CLI_GROUP("Model") begins a group with a heading.
  *
  *         CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64, "slots of this machine",
  *                     .default_text = "one for each processor"),

@@ -49,7 +49,7 @@ struct controller;
 typedef weft_status controller_sink(void *context, int64_t run, int64_t epoch, uint32_t node,
                                     const struct journal_record *record, struct error *error);
 
-/** Bytes of the sentence that says why nothing may be started on a full disk. */
+/** Bytes of the message that says that the disk is full. */
 #define CONTROLLER_DISK_BYTES 256
 
 /** What runs of a class may. */
@@ -147,22 +147,22 @@ weft_status controller_stop_idle(struct controller *controller, int64_t run, con
                                  bool *stopped, struct error *error);
 void controller_idle_limits(const struct controller *controller, int64_t run, int64_t *idle_limit, bool *idle_stops);
 
-/** Start runs again, after the configuration has paused that. */
+/** Resume scheduling that the configuration has paused. */
 void controller_resume(struct controller *controller);
 
 /**
- * A run takes more disk space than it may: `sentence` says so, and it is stopped for good. With `kill` without a grace
- * period, also if it is ending already. Changes nothing if nothing of it runs.
+ * Stop a run for good because of its disk use; `sentence` becomes its reason. `kill`: without a grace period, even if
+ * it is ending already. Does nothing if the run has no nodes.
  */
 weft_status controller_stop_disk(struct controller *controller, int64_t run, const char *sentence, bool kill,
                                  int64_t now, struct error *error);
 
-/** Start nothing from now on, as the disk is full: `sentence` says so. "": start again. */
+/** Start no runs from now on, because the disk is full: `sentence` says so. "": start runs again. */
 void controller_disk_trouble(struct controller *controller, const char *sentence);
 
-/** How many bytes a run may take in its directories: what it asked for; else `policy`; where neither says, half of what
- * is free at `directory` together with what the run has already, but at least 64 MiB, or an eighth of a small file
- * system. 0: not known. */
+/** A run's disk quota in bytes: what it `asked` for; else `policy`; if both are 0, half of the sum of what is free at
+ * `directory` and what the run `has` already, but at least 64 MiB, or an eighth of a small file system. 0: not known.
+ */
 int64_t controller_disk_quota(int64_t asked, int64_t policy, const char *directory, int64_t has);
 
 /**

@@ -292,24 +292,25 @@ void blame_say(const struct controlled_run *run, uint32_t node, struct registry_
 /* ---- controller_progress.c: how far programs say that they are ------------------------------------------------------
  */
 
-/** Listen to what a node reports. */
+/** Take a node's report of progress from a record. */
 void progress_hear(struct controller *controller, struct controlled_run *run, uint32_t node,
                    const struct journal_record *record, int64_t now);
 
-/** Write it down, every few seconds or `at_once`. In a transaction. */
+/** Store it in the registry, at most twice a second or `at_once`. In a transaction. */
 weft_status progress_keep(struct controller *controller, struct controlled_run *run, bool at_once, int64_t now,
                           struct error *error);
 
-/** What an attempt that was under way before has reported last, once the scheduler knows the run; forget it. */
+/** Continue from the last report of an attempt that was under way before, once the scheduler knows the run; forget it.
+ */
 void progress_take_up(struct controller *controller, struct controlled_run *run, const struct run_progress *kept,
                       int64_t now);
 void progress_forget(struct controlled_run *run);
 
-/** Whether the plan should be made again because of what was reported; it is being made. */
+/** Whether the plan should be made again because of reports; note that it was made. */
 bool progress_makes_plan_old(const struct controller *controller, int64_t now);
 void progress_planned(struct controller *controller, int64_t now);
 
-/** Behind when a run is expected to start: what the run reports by whose end it is. */
+/** Append to an expected start what the run that it depends on reports. */
 void progress_say_awaited(const struct controller *controller, const struct controller_plan_run *waits, int64_t now,
                           char *text, size_t size);
 
@@ -362,7 +363,7 @@ char *run_limits_say(const struct controller *controller, const struct controlle
  * kept. */
 void disk_limit_order(const struct controller *controller, int64_t asked, struct engine_order *order);
 
-/** Why nothing is started at the moment, as the end of "Run 3 ...". */
+/** Why no run starts at present, as the end of "Run 3 ...". */
 char *disk_say(const struct controller *controller, char *text, size_t size);
 
 /* ---- controller_slices.c: whose time slice is over ------------------------------------------------------------------

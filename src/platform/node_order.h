@@ -5,7 +5,7 @@
  *     ROOT/RUN/fence               the newest epoch of the run: agents of older ones end what they have
  *     ROOT/RUN/EPOCH/NODE/order    what to run (below), written once, before the agent is started
  *                        /stop     how to end, once that was ordered; the last one counts
- *                        /stop.spare  room for the same, where the disk is full
+ *                        /stop.spare  space for the same if the disk is full
  *                        /remark   a sentence for the journal, until the agent has put it there
  *                        /lock     held by the agent for as long as it lives, with its process number in it
  *                        /kills    processes killed for want of memory when the agent began, and where that is counted
@@ -20,8 +20,8 @@
  * An order names the platform whose it is, so that runs of two of them that have the same number, as after the loss of
  * a database, are not taken for each other.
  *
- * The files are of this machine's byte order and of this version; orders of version 2, which set no limits, and of
- * version 1, which name no platform either, can be read too. Anything else is refused with DATA.
+ * The files are of this machine's byte order and of this version; orders of version 3 (without secrets), 2
+ * (also without limits) and 1 (also without the platform) can be read, too. Anything else is refused with DATA.
  * Thread-safe; a struct belongs to one thread at a time.
  */
 #ifndef WEFT_PLATFORM_NODE_ORDER_H

@@ -12,12 +12,12 @@
  * pieces. On standard output one that may become metrics waits for as long as it takes: programs whose output goes to a
  * pipe write it in blocks that end anywhere in a line.
  *
- * What a program writes keeps nobody from being heard: each call takes a bounded piece of it, and of more than
- * NODE_OUTPUT_BURST bytes NODE_OUTPUT_RATE a second are read. A program that prints more waits in its write(); the
- * agent and the server, whose time is not that of its slots, are not kept busy by it.
+ * A program that prints a lot does not keep the agent or the server busy: each call reads a bounded piece, and after
+ * NODE_OUTPUT_BURST bytes only NODE_OUTPUT_RATE bytes a second are read. A program that prints faster waits in its
+ * write().
  *
- * Values of secrets are replaced before anything is written (redactor.h). The end of what was read waits where it may
- * be the beginning of such a value.
+ * Values of secrets are replaced before anything is written (redactor.h). Bytes that may be the beginning of such a
+ * value wait for the next ones.
  *
  * Output that the disk does not take is lost, and told of when it takes more.
  */
@@ -61,10 +61,10 @@ void node_output_open(struct node_output *output, struct journal_writer *journal
 /** Read what has come on stream 0 or 1; at its end the descriptor is closed. True if the journal has more now. */
 bool node_output_read(struct node_output *output, int stream);
 
-/** Whether the streams are to be read now: not while too much has come of them. */
+/** Whether the streams may be read now: not while they are ahead of the rate. */
 bool node_output_is_due(const struct node_output *output);
 
-/** The command has ended: read the rest at any rate. */
+/** The command has ended: read the rest without a limit on the rate. */
 void node_output_hurry(struct node_output *output);
 
 /** Take lines that have waited long enough, and new lines of metrics. True if the journal has more now. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * How far an attempt is, by what its program reports (struct metric_progress), and the time that is left.
+ * An attempt's progress and time left, from its program's reports (struct metric_progress).
  *
  * The time left is the program's own estimate, or else what remains divided by the median of the rates between its
  * reports in the last quarter of the attempt, RUN_PROGRESS_SAMPLES of them at most: one slow or fast stretch does not
- * change it. A report that goes back, or whose total is another, begins anew: the program works on something else, or
- * has gone back to a checkpoint. Of a gang the lowest rank that reports counts, as rank 0 speaks for all in most
- * programs; another one takes over when it has been silent for a minute.
+ * change it. A report with less done or another total starts a new estimate: the program works on something else, or
+ * has gone back to a checkpoint. In a gang the lowest rank that reports counts, because in most programs rank 0 reports
+ * for all; after a minute without its reports, another rank takes over.
  *
- * A report is what a program says of itself. Nothing but what is shown and the forecast of the queue may depend on it.
+ * Reports are not trusted: only what is shown and the forecast of the queue may depend on them.
  * Times are milliseconds since 1970. Holds no memory; zeroed, it knows nothing.
  */
 #ifndef WEFT_PLATFORM_RUN_PROGRESS_H
@@ -37,10 +37,10 @@ struct run_progress_watch {
     } samples[RUN_PROGRESS_SAMPLES]; /**< the oldest first */
 };
 
-/** Go on from a report that was kept; one that says nothing begins anew. */
+/** Continue from a stored report; an empty one starts from nothing. */
 void run_progress_begin(struct run_progress_watch *watch, const struct run_progress *last);
 
-/** A line of `rank` was reported at `time`. Whether it counts. */
+/** Take a report of `rank` at `time`. Returns whether it counts. */
 bool run_progress_take(struct run_progress_watch *watch, const struct metric_progress *report, int64_t rank,
                        int64_t time);
 

@@ -12,12 +12,12 @@
  * snapshot names; the next one uses them.
  *
  * Taken are directories (empty ones too), files with their bit of being executable, and symbolic links as such: where
- * they point is never looked at. What .weftignore and .gitignore name and what looks like a secret is left out
- * (snapshot_filter.h, secret_files.h). Pipes, sockets and devices are left out; so is the store itself. A file that
+ * they point is never looked at. Files that .weftignore and .gitignore match and files that look like secrets are left
+ * out (snapshot_filter.h, secret_files.h). Pipes, sockets and devices are left out; so is the store itself. A file that
  * changes while it is read is read again; one that does not come to rest is an error.
  *
- * Files that nobody but their owner may read (neither group nor others have the right, or a directory below the top
- * lets neither in) are noted as such in the list, and checked out as such.
+ * Owner-only files (neither the group nor others may read them, or enter a directory below the top that contains them)
+ * are marked in the list, and checked out with owner-only modes.
  *
  * Thread-safe, and several processes may use one store.
  */

@@ -89,10 +89,10 @@ struct engine *keeper_engine(struct keeper *keeper);
 struct collector *keeper_collector(struct keeper *keeper);
 struct metric_store *keeper_metrics(struct keeper *keeper); /**< the collector's */
 
-/** What is known of the disk. From any thread: disk_watch_check() and what is in it. */
+/** The disk's state. disk_watch_check() and the calls of its members are for any thread. */
 const struct disk_watch *keeper_disk(const struct keeper *keeper);
 
-/** Bytes that a run may take on disk at most, whatever it asks for; 0: any number. */
+/** The largest disk quota that a run may ask for, in bytes; 0: no limit. */
 int64_t keeper_disk_limit(const struct keeper *keeper);
 
 /** Members, budget or state of a project are changed by this work: who looks at it hears of it when that is committed.

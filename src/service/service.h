@@ -30,7 +30,7 @@ struct service_config {
     const struct service_policy *policy; /**< the house rules; outlive the service */
     const char *pod;                     /**< the name of the Pod that the hosts are in */
     bool pretended;                      /**< its hosts are this machine's pretence; see keeper.h */
-    int64_t unclean_exits;               /**< so many within a minute pause scheduling (exits.h); 0: never */
+    int64_t unclean_exits;               /**< number within a minute that pauses scheduling (exits.h); 0: never */
     struct engine_local_config engine;   /**< its folder is filled in */
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The curves of a run with more metrics than one answer of the server lists: a group for each prefix, which is opened and
-// closed, and shows some curves at a time.
+// The curves of a run with more metrics than one page of the server's list: a group for each prefix, which can be opened
+// and closed, and shows a few more curves at a time.
 import { get } from "./api.js";
 import { wrongPlace } from "./components.js";
 import { fill, make } from "./dom.js";

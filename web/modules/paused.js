@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scheduling that is paused after crashes of the server: a banner at the top of every page, for as long as it is.
+// The banner at the top of every page while scheduling is paused after crashes of the server.
 import { get } from "./api.js";
 import { fill, make } from "./dom.js";
 import * as live from "./live.js";

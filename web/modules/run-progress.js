@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a run says that it is: a bar, the share and the time left, which goes down by itself.
+// The progress that a run reports: a bar, the percentage and the time left, which counts down.
 import { make } from "./dom.js";
 import { left, since } from "./format.js";
 import * as live from "./live.js";
 
 const staleAfter = 60000; // milliseconds
 
-/** The element; null where the run has reported nothing, or has succeeded. */
+/** The element; null if the run has reported nothing, or has succeeded. */
 export function progressOf(run) {
     const { progress } = run;
     if (!progress || run.state === "succeeded") return null;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where one shows one's token: a session begins with it, and the token is not kept.
+// The sign-in page: starts a session with a token. The token is not stored.
 import { beginSession } from "./api.js";
 import { fill, make, query } from "./dom.js";
 
@@ -64,7 +64,7 @@ fill(
                     : make(
                           "p.soft",
                           {},
-                          "This page came without https, so nothing proves whose it is. Go on only if you trust every user of the machine that serves it, or know that the server is running.",
+                          "This page was loaded without https, so nothing proves that it comes from the Weft server. Sign in only if you trust every user of the server's machine, or know that the server is running.",
                       ),
             ),
             make("label.labelled", {}, make("span", {}, "Token"), field),
