@@ -482,6 +482,14 @@ static weft_status take_secrets(struct agent *agent, struct error *error)
     return WEFT_OK;
 }
 
+static void wipe_secrets(struct texts *secrets)
+{
+    for (uint32_t i = 0; i < secrets->count; i++)
+        if (secrets->items[i])
+            sodium_memzero(secrets->items[i], strlen(secrets->items[i]));
+    texts_free(secrets);
+}
+
 /* Everything up to the command: the lock first, so that what follows happens once. */
 static weft_status prepare(struct agent *agent, bool *ours, struct error *error)
 {
@@ -540,6 +548,7 @@ int node_agent_main(const char *folder)
     if (status != WEFT_OK)
         fprintf(stderr, "weft agent: %s\n", error.text);
     journal_writer_close(&agent->journal);
+    wipe_secrets(&agent->secrets);
     node_order_free(&agent->order);
     free(agent);
     return status != WEFT_OK;

@@ -39,7 +39,7 @@ static void speak_to_agent(const uint8_t *data, size_t size, bool guest)
 {
     static const struct node_order order = {.host = "host", .folder = "/"};
     static const struct cgroup no_group;
-    static const struct node_place place = {&order, "/", &no_group};
+    static const struct node_place place = {&order, "/", &no_group, NULL};
     struct node_connections connections = {.place = &place, .listener = -1};
     struct pollfd polls[1 + NODE_CONNECTIONS_MOST];
     int ends[2];

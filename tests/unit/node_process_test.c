@@ -135,7 +135,7 @@ static void they_begin_beside_threads(void **state)
 {
     char *command[] = {"/bin/true", NULL}, text[64];
     struct node_order order = order_of(geteuid() == 0 ? "nobody" : "");
-    const struct node_place place = {&order, folder, &no_group};
+    const struct node_place place = {&order, folder, &no_group, NULL};
     pthread_t threads[THREADS];
     atomic_bool over = false;
     alarm(100); /* one that waits is waited for */
@@ -175,7 +175,7 @@ static void they_find_what_is_promised(void **state)
     char *command[] = {"env", NULL}, *more[] = {"MORE=2", "GIVEN=1", NULL};
     char *text = malloc(1 << 20);
     struct node_order order = order_of("");
-    const struct node_place place = {&order, folder, &no_group};
+    const struct node_place place = {&order, folder, &no_group, NULL};
     setenv("LC_TEST", "4", 1);
     setenv("OF_THE_AGENT", "5", 1);
     setenv("WEFT_GRACE", "6", 1); /* a run's own, not that of the run whose node this agent was started in */
@@ -200,7 +200,7 @@ static void their_path_ends_with_this_program(void **state)
          wanted[2 * FILE_PATH_BYTES];
     static const char *const before[] = {"/usr/bin:/bin", NULL};
     struct node_order order = order_of("");
-    const struct node_place place = {&order, folder, &no_group};
+    const struct node_place place = {&order, folder, &no_group, NULL};
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     assert_true(length > 0);
     own[length] = '\0';
@@ -222,7 +222,7 @@ static void what_cannot_be_run_is_told(void **state)
 {
     char *command[] = {"no-such-program", NULL};
     struct node_order order = order_of("");
-    const struct node_place place = {&order, folder, &no_group};
+    const struct node_place place = {&order, folder, &no_group, NULL};
     const int descriptors[3] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
     struct error error = {0};
     pid_t process;
