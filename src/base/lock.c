@@ -64,13 +64,14 @@ static weft_status held_by_another(int descriptor, const char *use, struct error
                      owner[0] ? " (" : "", owner, owner[0] ? ")" : "", use);
 }
 
-/* Say who we are, for the sentence that another process would print. */
+/* Say who we are, for the sentence that another process would print. What was there is written over, so that a full
+ * disk has room for it. */
 static weft_status sign(int descriptor, const char *path, struct error *error)
 {
     char host[HOST_BYTES], owner[OWNER_BYTES];
     name_host(host);
     int length = snprintf(owner, sizeof owner, "process %ld on %s\n", (long)getpid(), host);
-    if (ftruncate(descriptor, 0) != 0 || write(descriptor, owner, (size_t)length) != length)
+    if (write(descriptor, owner, (size_t)length) != length || ftruncate(descriptor, length) != 0)
         return error_system(error, "cannot write '%s'", path);
     return WEFT_OK;
 }

@@ -95,6 +95,17 @@ void disk_space_give_up(struct disk_space *space)
     space->held = false;
 }
 
+/* Give up the reserve for the databases, at once: who fills the disk would have it before they are opened. */
+static void make_room(struct disk_space *space)
+{
+    static const char *const names[] = {"platform.db", "access.db", "metrics.db"};
+    char path[FILE_PATH_BYTES];
+    disk_space_give_up(space);
+    for (size_t i = 0; i < sizeof names / sizeof *names && !space->held; i++)
+        if (file_join(path, space->folder, names[i], NULL) == WEFT_OK)
+            database_keep_room(path, space->reserve / LOG_SHARE);
+}
+
 weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_space **space, struct error *error)
 {
     struct disk_space *made = calloc(1, sizeof *made);
@@ -118,7 +129,7 @@ weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_spa
     made->reserve = reserve ? (uint64_t)reserve : share < RESERVE_MOST ? share : RESERVE_MOST;
     made->state.low = low > made->reserve ? low : made->reserve;
     made->held = has_reserve(made);
-    disk_space_give_up(made);
+    make_room(made);
     *space = made;
     return WEFT_OK;
 }

@@ -9,8 +9,9 @@
  * Space that is allocated in advance lets it do so with no byte free:
  *
  * - blocks after the ends of the logs of platform.db and access.db, so that a commit needs no further space;
- * - a file, `reserve`, which is removed if a database cannot be written nevertheless and if the server starts on a full
- *   disk, and is made again when there is space.
+ * - a file, `reserve`, which is removed if a database cannot be written nevertheless. It is removed too if the server
+ *   starts on a full disk: its space then goes to the logs of all databases at once, before a program that fills the
+ *   disk takes it. It is made again when there is space.
  *
  * The reserve has 64 MiB, or a sixteenth of a file system smaller than 1 GiB; each log has an eighth of that. Both are
  * allocated by fallocate(2). File systems that cannot allocate (NFS) or copy on write (btrfs, ZFS) allocate the space

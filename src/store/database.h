@@ -128,6 +128,12 @@ weft_status database_checkpoint_apart(struct database *database, struct error *e
  */
 void database_keep_spare(const char *path, uint64_t bytes);
 
+/**
+ * Before the database at `path` is opened: allocate so many bytes to its log, and what the log's index needs, so that
+ * opening it needs no further space. Does nothing where there is no database, or as above.
+ */
+void database_keep_room(const char *path, uint64_t bytes);
+
 /** Close the handle, undoing a transaction that is open; NULL is harmless. No statement may be used afterwards. */
 void database_close(struct database *database);
 

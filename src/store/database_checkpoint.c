@@ -11,8 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LOG_PAGES 1000 /* after which the log is written back: SQLite's own number */
-#define LOG_MOST  8192 /* where commits come faster than the thread can follow, the writer does it as before: 32 MiB */
+#define LOG_PAGES   1000       /* after which the log is written back: SQLite's own number */
+#define INDEX_BYTES (64 << 10) /* of the log, where SQLite begins with 32 KiB */
+#define LOG_MOST    8192 /* where commits come faster than the thread can follow, the writer does it as before: 32 MiB */
 
 struct checkpointer {
     sqlite3 *handle; /* the thread's */
@@ -141,4 +142,25 @@ void database_keep_spare(const char *path, uint64_t bytes)
     if (fstat(file, &about) == 0)
         (void)fallocate(file, FALLOC_FL_KEEP_SIZE, about.st_size, (off_t)bytes);
     close(file);
+}
+
+/* `bytes` of the file at `path` with this suffix, which is made if need be. */
+static void allocate(const char *path, const char *suffix, uint64_t bytes)
+{
+    char name[FILE_PATH_BYTES];
+    if (snprintf(name, sizeof name, "%s%s", path, suffix) >= (int)sizeof name)
+        return;
+    const int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0)
+        return;
+    (void)fallocate(file, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes);
+    close(file);
+}
+
+void database_keep_room(const char *path, uint64_t bytes)
+{
+    if (access(path, F_OK) != 0)
+        return;
+    allocate(path, "-shm", INDEX_BYTES);
+    allocate(path, "-wal", bytes);
 }

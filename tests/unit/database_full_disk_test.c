@@ -219,6 +219,27 @@ static void space_that_was_kept(void **state)
     database_close(box);
 }
 
+/* Nobody else can take what is kept for opening one, and for its first commits. */
+static void room_that_was_kept(void **state)
+{
+    clear_disk();
+    struct database *box = open_box();
+    struct error error = {0};
+    assert_int_equal(add(box, 1, NULL), WEFT_OK);
+    database_close(box);
+    database_keep_room(path, 64 * PAGE);
+    database_keep_room("/no/such", 64 * PAGE);
+    assert_false(file_exists("/no/such-wal"));
+    leave_space(0);
+    box = open_box();
+    for (int i = 0; i < 10; i++)
+        if (add(box, 1, &error) != WEFT_OK)
+            fail_msg("commit %d: %s", i, error.text);
+    assert_int_equal(count(box), 11);
+    database_close(box);
+    clear_disk();
+}
+
 int main(void)
 {
     folder = temporary_folder();
@@ -233,11 +254,9 @@ int main(void)
         return 77;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(making_one),
-        cmocka_unit_test(adding_to_one),
-        cmocka_unit_test(opening_one),
-        cmocka_unit_test(space_that_was_kept),
-        cmocka_unit_test(a_folder_that_cannot_be_written),
+        cmocka_unit_test(making_one),         cmocka_unit_test(adding_to_one),
+        cmocka_unit_test(opening_one),        cmocka_unit_test(space_that_was_kept),
+        cmocka_unit_test(room_that_was_kept), cmocka_unit_test(a_folder_that_cannot_be_written),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     umount(folder);
