@@ -35,14 +35,15 @@ static void add(struct exits *exits, int64_t time)
     exits->times[exits->count++] = time;
 }
 
-/* What the last server left; a record that is missing or cannot be read tells of no exit. */
-static void read_record(struct exits *exits)
+/* Read what the last server left; a record that is missing or cannot be read has no exits. Returns whether the last
+ * exit was unclean. */
+static bool read_record(struct exits *exits)
 {
     char *text, *rest, *line;
     size_t size;
     struct stat found;
     if (file_read(exits->path, RECORD_BYTES, &text, &size, NULL) != WEFT_OK)
-        return;
+        return false;
     bool was_running = false;
     char word[16];
     int64_t value;
@@ -59,6 +60,7 @@ static void read_record(struct exits *exits)
     free(text);
     if (was_running && stat(exits->path, &found) == 0)
         add(exits, (int64_t)found.st_mtim.tv_sec * 1000 + found.st_mtim.tv_nsec / 1000000);
+    return was_running;
 }
 
 /* How many exits there were in the window that ends with the last one. */
@@ -88,9 +90,9 @@ weft_status exits_begin(struct exits *exits, const char *folder, int64_t most, i
     weft_status status = file_join(exits->path, folder, "exits", error);
     if (status != WEFT_OK)
         return status;
-    read_record(exits);
+    const bool unclean = read_record(exits);
     exits->running = true;
-    exits->paused = most && (exits->paused || recent(exits) >= most);
+    exits->paused = most && (exits->paused || (unclean && recent(exits) >= most));
     if (exits->paused)
         say_why(exits);
     write_or_complain(exits);

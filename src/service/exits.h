@@ -34,8 +34,8 @@ struct exits {
     struct complaint trouble;
 };
 
-/** Note that a server runs, with `folder` locked. Pauses scheduling if there were `most` unclean exits within
- * EXITS_WINDOW (0: never), or if it was paused before. Errors: ARGUMENT if the path is too long. */
+/** Note that a server runs, with `folder` locked. Pauses scheduling if the last exit was unclean and `most` were (0:
+ * never pause) within EXITS_WINDOW before it, or if it was paused before. Errors: ARGUMENT if the path is too long. */
 weft_status exits_begin(struct exits *exits, const char *folder, int64_t most, int64_t now, struct error *error);
 
 /** The server is alive; to be called often. Returns in how many milliseconds to call it again. */
