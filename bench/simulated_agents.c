@@ -162,7 +162,7 @@ static void agent_begin(struct simulation *simulation, const char *folder)
     snprintf(agent->folder, sizeof agent->folder, "%s", folder);
     agent->connections.listener = -1;
     static const struct cgroup no_group; /* the programs are simulated as well */
-    agent->place = (struct node_place){&agent->order, agent->folder, &no_group};
+    agent->place = (struct node_place){&agent->order, agent->folder, &no_group, NULL};
     if (node_lock_take(folder, &agent->lock, &taken, &begun, &error) != WEFT_OK || !taken || begun) {
         if (taken)
             close(agent->lock);
