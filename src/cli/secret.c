@@ -179,8 +179,8 @@ static const struct command set = {
     .name = "set",
     .summary = "keep a secret, or change its value",
     .description =
-        "The value is read from standard input, without being shown on a terminal, or from --file; a line end "
-        "at its end is left out. It has 8 to 65536 bytes. Secrets of a project are set by its managers.",
+        "The value is read from standard input, without being shown on a terminal, or from --file; a final "
+        "newline is removed. It must have 8 to 65536 bytes. Secrets of a project are set by its managers.",
     .examples = "weft secret set HF_TOKEN\nweft secret set WANDB_API_KEY --project vision --file key.txt\n",
     .words = "NAME",
     .least_words = 1,
