@@ -1,22 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/exits.h"
 
+#include "base/crc32c.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define ALIVE_PERIOD 5000 /* milliseconds */
-#define RECORD_BYTES 4096
+#define RECORD_BYTES 4096 /* of each of the two records */
+#define RECORDS      2
+#define CHECKSUM     "checksum "
 
-static weft_status write_record(const struct exits *exits, bool paused, unsigned count, struct error *error)
+static void format_record(const struct exits *exits, uint64_t number, bool paused, unsigned count,
+                          char record[RECORD_BYTES])
 {
-    char text[RECORD_BYTES];
-    int length = snprintf(text, sizeof text, "running %d\npaused %d\n", exits->running, paused);
+    memset(record, 0, RECORD_BYTES);
+    int length =
+        snprintf(record, RECORD_BYTES, "number %" PRIu64 "\nrunning %d\npaused %d\n", number, exits->running, paused);
     for (unsigned i = 0; i < count; i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "unclean %" PRId64 "\n", exits->times[i]);
-    return file_write(exits->path, text, (size_t)length, error);
+        length += snprintf(record + length, RECORD_BYTES - (size_t)length, "unclean %" PRId64 "\n", exits->times[i]);
+    snprintf(record + length, RECORD_BYTES - (size_t)length, CHECKSUM "%08" PRIx32 "\n",
+             crc32c(record, (size_t)length));
+}
+
+/* In the place of the older of the two, whose blocks are allocated: that needs no space. */
+static weft_status overwrite(const char *path, uint64_t number, const char *record, struct error *error)
+{
+    const int file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0)
+        return error_system(error, "cannot open '%s'", path);
+    const ssize_t written = pwrite(file, record, RECORD_BYTES, (off_t)(number % RECORDS * RECORD_BYTES));
+    weft_status status = WEFT_OK;
+    if (written != RECORD_BYTES || fdatasync(file) != 0)
+        status = error_system(error, "cannot write '%s'", path);
+    close(file);
+    return status;
+}
+
+static weft_status write_record(struct exits *exits, bool paused, unsigned count, struct error *error)
+{
+    char records[RECORDS * RECORD_BYTES] = {0};
+    const uint64_t number = exits->number + 1;
+    char *record = records + number % RECORDS * RECORD_BYTES;
+    format_record(exits, number, paused, count, record);
+    weft_status status = exits->number && file_exists(exits->path)
+                             ? overwrite(exits->path, number, record, error)
+                             : file_write(exits->path, records, sizeof records, error);
+    if (status == WEFT_OK)
+        exits->number = number;
+    return status;
 }
 
 static void write_or_complain(struct exits *exits)
@@ -35,19 +73,25 @@ static void add(struct exits *exits, int64_t time)
     exits->times[exits->count++] = time;
 }
 
-/* Read what the last server left; a record that is missing or cannot be read has no exits. Returns whether the last
- * exit was unclean. */
-static bool read_record(struct exits *exits)
+/* The number of a record; 0 if it was not written as a whole. */
+static uint64_t record_number(const char record[RECORD_BYTES + 1])
 {
-    char *text, *rest, *line;
-    size_t size;
-    struct stat found;
-    if (file_read(exits->path, RECORD_BYTES, &text, &size, NULL) != WEFT_OK)
-        return false;
+    const char *const sum = strstr(record, CHECKSUM);
+    uint64_t number;
+    uint32_t expected;
+    if (!sum || sscanf(sum, CHECKSUM "%8" SCNx32, &expected) != 1 ||
+        expected != crc32c(record, (size_t)(sum - record)) || sscanf(record, "number %" SCNu64, &number) != 1)
+        return 0;
+    return number;
+}
+
+/* Returns whether a server ran. */
+static bool take_record(struct exits *exits, char *record)
+{
     bool was_running = false;
-    char word[16];
+    char word[16], *rest, *line;
     int64_t value;
-    for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    for (line = strtok_r(record, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         if (sscanf(line, "%15s %" SCNd64, word, &value) != 2)
             continue;
         if (strcmp(word, "running") == 0)
@@ -57,10 +101,32 @@ static bool read_record(struct exits *exits)
         else if (strcmp(word, "unclean") == 0)
             add(exits, value);
     }
-    free(text);
-    if (was_running && stat(exits->path, &found) == 0)
-        add(exits, (int64_t)found.st_mtim.tv_sec * 1000 + found.st_mtim.tv_nsec / 1000000);
     return was_running;
+}
+
+/* Read what the last server left; without a record that is whole there are no exits. Returns whether the last exit was
+ * unclean. */
+static bool read_record(struct exits *exits)
+{
+    char *content, newest[RECORD_BYTES + 1] = {0};
+    size_t size;
+    struct stat found;
+    if (file_read(exits->path, RECORDS * RECORD_BYTES, &content, &size, NULL) != WEFT_OK)
+        return false;
+    for (unsigned i = 0; i < RECORDS && size == RECORDS * RECORD_BYTES; i++) {
+        char record[RECORD_BYTES + 1] = {0};
+        memcpy(record, content + (size_t)i * RECORD_BYTES, RECORD_BYTES);
+        const uint64_t number = record_number(record);
+        if (number > exits->number) {
+            exits->number = number;
+            memcpy(newest, record, sizeof newest);
+        }
+    }
+    free(content);
+    const bool unclean = exits->number && take_record(exits, newest);
+    if (unclean && stat(exits->path, &found) == 0)
+        add(exits, (int64_t)found.st_mtim.tv_sec * 1000 + found.st_mtim.tv_nsec / 1000000);
+    return unclean;
 }
 
 /* How many exits there were in the window that ends with the last one. */
@@ -103,7 +169,7 @@ int64_t exits_alive(struct exits *exits, int64_t now)
 {
     if (now - exits->alive_at >= ALIVE_PERIOD || now < exits->alive_at) {
         exits->alive_at = now;
-        if (utimensat(AT_FDCWD, exits->path, NULL, 0) != 0)
+        if (!exits->number || utimensat(AT_FDCWD, exits->path, NULL, 0) != 0)
             write_or_complain(exits);
     }
     return exits->alive_at + ALIVE_PERIOD - now;

@@ -6,7 +6,9 @@
  *
  * The record is the file "exits" in the folder of the state: whether a server runs, whether scheduling is paused, and
  * the times of unclean exits. Its modification time is the last time at which the server was alive, to a few seconds.
- * Where it cannot be written (a full disk), a complaint says so and the server goes on.
+ * It has two records of 4 KiB, each with a number and a checksum. They are overwritten in turns, in place: that needs
+ * no space, so a clean exit counts as one on a full disk, too, and a record that was written in part leaves the one
+ * before it. Where the file cannot be made (a full disk), a complaint says so, and it is tried again every few seconds.
  *
  * exits_begin() comes before threads are started, exits_end() after the keeper's has ended; exits_why() is for any
  * thread, the others are for the keeper's.
@@ -27,6 +29,7 @@ struct exits {
     char path[FILE_PATH_BYTES]; /**< "": not begun */
     int64_t times[EXITS_KEPT];  /**< of unclean exits, oldest first; milliseconds since 1970 */
     unsigned count;
+    uint64_t number; /**< of the newest record; 0: there is none */
     bool running;
     _Atomic bool paused;
     char why[256];
