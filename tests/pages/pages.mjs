@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything that the pages do, done in a browser with a real server. BUILD/tests/pages has the photographs afterwards.
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { join } from "node:path";
 import { manyMetrics, marksAreWhole, numbersOfCurves } from "./curves.mjs";
 import * as lists from "./lists.mjs";
 import { Platform, furnish, pause } from "./platform.mjs";
@@ -50,6 +52,35 @@ async function pausedScheduling() {
         await picture(page, "paused");
         await platform.ask("POST", "/queue/resume");
         await banner.waitFor({ state: "hidden" });
+    } finally {
+        await Promise.all(state.browser.contexts().map((context) => context.close()));
+        await platform.stop();
+    }
+}
+
+/** What a run and its project take on disk; a disk on which less is free than the policy keeps counts as full. */
+async function diskSpace() {
+    const platform = await Platform.start("--pods", "1x2x4");
+    try {
+        const run = await platform.submit("default", { command: ["head", "-c", "3145728", "/dev/zero"], disk: 67108864 });
+        await platform.wait(run, "succeeded");
+        while (!(await platform.get(`/runs/${run}`)).disk_bytes) await pause(50);
+        let page = await open(wide);
+        await page.goto(`${platform.address}/run.html?run=${run}#settings`);
+        await page.getByText(/^[0-9.]+ MiB of 64.0 MiB on disk$/).waitFor();
+        await page.goto(`${platform.address}/project.html?project=default`);
+        await page.locator(".head", { hasText: / MiB on disk/ }).waitFor();
+        assert.equal(await page.getByRole("alert").filter({ hasText: "disk is full" }).isVisible(), false);
+        await close(page);
+        const policy = join(platform.folder, "policy.yaml");
+        writeFileSync(policy, "disk: {reserve: 1000T}\n");
+        platform.options.push("--policy", policy);
+        await platform.crash();
+        page = await open(wide);
+        await page.goto(platform.address);
+        await page.getByRole("alert").filter({ hasText: "The disk is full" }).waitFor();
+        await page.locator(".beat.open").waitFor();
+        await picture(page, "full-disk");
     } finally {
         await Promise.all(state.browser.contexts().map((context) => context.close()));
         await platform.stop();
@@ -480,6 +511,7 @@ async function main() {
     };
     await perform("newcomer", newcomer);
     await perform("paused scheduling", pausedScheduling);
+    await perform("disk space", diskSpace);
     const platform = await Platform.start("--pods", "2x4x4", "--tokens");
     let page = null;
     try {

@@ -151,6 +151,12 @@ export function bytes(number) {
     return `${unit === 0 ? number : number.toFixed(number < 10 ? 2 : number < 100 ? 1 : 0)} ${units[unit]}`;
 }
 
+/** What a run or a project takes on disk, and may take: "3.20 GiB of 50.0 GiB on disk"; null if it was not measured. */
+export function diskUse({ disk_bytes: used, disk_quota: quota }) {
+    if (used === null || used === undefined) return null;
+    return `${bytes(used)}${quota ? ` of ${bytes(quota)}` : ""} on disk`;
+}
+
 function prefixed(value) {
     const [unit, name] = prefixes.find(([least]) => Math.abs(value) >= least) ?? [1, ""];
     return `${Number((value / unit).toPrecision(4))}${name}`.replace("-", "−");

@@ -6,7 +6,7 @@ import { fill, isTyping, make } from "./dom.js";
 import { wrongPlace } from "./components.js";
 import { idleRuns } from "./idle-runs.js";
 import * as live from "./live.js";
-import { pausedBanner } from "./paused.js";
+import { serverBanners } from "./server-banners.js";
 
 const places = [
     ["runs", "Runs", "/"],
@@ -74,7 +74,7 @@ export async function frame(place, title) {
         const about = await server();
         fillAccount(who, about);
         beat.before(idleRuns(about.user));
-        document.querySelector("header.top").after(pausedBanner(about.paused));
+        document.querySelector("header.top").after(...serverBanners(about));
         live.begin();
         return { main, server: about };
     } catch (error) {

@@ -3,7 +3,7 @@
 import { get, pathOf } from "./api.js";
 import { skeleton, wrongPlace } from "./components.js";
 import { atMostEvery, fill, make, query } from "./dom.js";
-import { day } from "./format.js";
+import { day, diskUse } from "./format.js";
 import { entitle, frame } from "./frame.js";
 import * as live from "./live.js";
 import { budgetCard } from "./project-budget.js";
@@ -91,6 +91,7 @@ function draw(project) {
         project.title,
         project.role && `you are ${project.role}`,
         `since ${day(project.created)}`,
+        diskUse(project),
         project.closed && "closed",
     ];
     const rights = { administer: about.administrator, manage: about.administrator || project.role === "manager" };

@@ -3,7 +3,7 @@
 import { get, sentence } from "./api.js";
 import { command, emptyPlace, facts, wrongPlace } from "./components.js";
 import { fill, make } from "./dom.js";
-import { bytes, clock, duration, moment, shape, several, since, slots, whole } from "./format.js";
+import { bytes, clock, diskUse, duration, moment, shape, several, since, slots, whole } from "./format.js";
 import { isFinal, stateSign, tone } from "./states.js";
 import { assignments, join } from "./words.js";
 
@@ -308,6 +308,7 @@ export function settingsPanel(run) {
                         ["Memory of a node", wanted.memory ? bytes(wanted.memory) : null],
                         ["Processes of a node, at most", wanted.processes || null],
                         ["Processors of a node", wanted.processors || null],
+                        ["Disk space", diskUse(run)],
                         ["May give way to others", yes(run.preemptible)],
                         ["May span Pods", yes(run.may_span_pods)],
                         ["Priority", run.priority],
