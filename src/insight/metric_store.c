@@ -82,16 +82,20 @@ static weft_status take_row(void *state, int64_t number, const uint8_t *bytes, s
     return metric_flush_read(bytes, size, take_piece, store, error);
 }
 
-/* What came from the spool is written as blocks at once, and the spool is empty. */
+/* What came from the spool is written as blocks at once, and the spool is empty. Where that cannot be written (a full
+ * disk), the spool stays as it is, and the next flushes try again. */
 static weft_status take_spool(struct metric_store *store, struct error *error)
 {
     weft_status status = metric_rows_each_spool(store->database, take_row, store, error);
     for (struct metric_series *series = store->table.newest; series; series = series->older)
         if (series->settled < series->count)
             metric_flush_queue(&store->flush, series, 0);
-    if (status == WEFT_OK && store->flush.next_spool > 1)
-        status = metric_flush_write(&store->flush, store->database, true, error);
-    return status;
+    if (status != WEFT_OK || store->flush.next_spool == 1)
+        return status;
+    status = metric_flush_write(&store->flush, store->database, true, &store->trouble);
+    if (status == WEFT_OK || status == WEFT_ERROR_SYSTEM)
+        return WEFT_OK;
+    return error_set(error, status, "%s", store->trouble.text);
 }
 
 static enum database_access access_of(const char *path)

@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "store/database.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,6 +15,8 @@
 #define RESERVE_MOST  ((uint64_t)64 << 20)
 #define RESERVE_SHARE 16 /* of a small file system, one part of so many is the reserve */
 #define LOG_SHARE     8  /* and of the reserve what each log has besides */
+#define PART_SHARE    8  /* what is left of the reserve is given up in such parts when a database cannot be opened, */
+#define PART_LEAST    (1 << 19) /* or all of it if it is smaller */
 #define LOW_SHARE     50
 #define LOW_MOST      ((uint64_t)4 << 30)
 
@@ -95,15 +96,37 @@ void disk_space_give_up(struct disk_space *space)
     space->held = false;
 }
 
-/* Give up the reserve for the databases, at once: who fills the disk would have it before they are opened. */
+/* Remove one part of `share` of what is left of the reserve, or all of it if it is small. */
+static bool give_up_part(struct disk_space *space, int share)
+{
+    struct stat about;
+    uint64_t size, available;
+    if (!look(space, &size, &available) || available >= space->state.low || stat(space->reserve_path, &about) != 0)
+        return false;
+    space->held = false;
+    if (about.st_size < PART_LEAST || truncate(space->reserve_path, about.st_size - about.st_size / share) != 0)
+        unlink(space->reserve_path);
+    return true;
+}
+
+/* Give half of the reserve to the logs of the databases, at once: a run that fills the disk would have it before they
+ * are opened. The rest is for disk_space_try_again(). */
 static void make_room(struct disk_space *space)
 {
     static const char *const names[] = {"platform.db", "access.db", "metrics.db"};
     char path[FILE_PATH_BYTES];
-    disk_space_give_up(space);
-    for (size_t i = 0; i < sizeof names / sizeof *names && !space->held; i++)
+    const bool given = give_up_part(space, 2);
+    for (size_t i = 0; i < sizeof names / sizeof *names && given; i++)
         if (file_join(path, space->folder, names[i], NULL) == WEFT_OK)
             database_keep_room(path, space->reserve / LOG_SHARE);
+}
+
+bool disk_space_try_again(struct disk_space *space, weft_status status, struct error *error)
+{
+    if (status != WEFT_ERROR_SYSTEM || !give_up_part(space, PART_SHARE))
+        return false;
+    error_clear(error);
+    return true;
 }
 
 weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_space **space, struct error *error)
@@ -129,9 +152,22 @@ weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_spa
     made->reserve = reserve ? (uint64_t)reserve : share < RESERVE_MOST ? share : RESERVE_MOST;
     made->state.low = low > made->reserve ? low : made->reserve;
     made->held = has_reserve(made);
+    made->state.size = size;
+    made->state.free = available;
+    made->state.full = available < made->state.low;
+    if (made->state.full)
+        say_full(made, &made->state);
     make_room(made);
     *space = made;
     return WEFT_OK;
+}
+
+void disk_space_keep_log(struct disk_space *space, struct database *database)
+{
+    struct disk_space_state state;
+    disk_space_state(space, &state);
+    if (state.full)
+        database_keep_log(database);
 }
 
 void disk_space_close(struct disk_space *space)

@@ -9,9 +9,9 @@
  * Space that is allocated in advance lets it do so with no byte free:
  *
  * - blocks after the ends of the logs of platform.db and access.db, so that a commit needs no further space;
- * - a file, `reserve`, which is removed if a database cannot be written nevertheless. It is removed too if the server
- *   starts on a full disk: its space then goes to the logs of all databases at once, before a program that fills the
- *   disk takes it. It is made again when there is space.
+ * - a file, `reserve`, which is removed if a database cannot be written nevertheless. Half of it is given up if the
+ *   server starts on a full disk: that space goes to the logs of all databases at once, before a program that fills
+ *   the disk takes it. It is made again when there is space.
  *
  * The reserve has 64 MiB, or a sixteenth of a file system smaller than 1 GiB; each log has an eighth of that. Both are
  * allocated by fallocate(2). File systems that cannot allocate (NFS) or copy on write (btrfs, ZFS) allocate the space
@@ -21,6 +21,7 @@
 #define WEFT_SERVICE_DISK_SPACE_H
 
 #include "base/error.h"
+#include "store/database.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,8 +31,8 @@
 
 struct disk_space;
 
-/** Open for the state in `folder`, before its databases: on a full disk this removes the reserve. `reserve`: bytes; 0:
- * the default above. Errors: SYSTEM, MEMORY. */
+/** Open for the state in `folder`, before its databases. `reserve`: bytes; 0: the default above. Errors: SYSTEM,
+ * MEMORY. */
 weft_status disk_space_open(const char *folder, int64_t reserve, struct disk_space **space, struct error *error);
 void disk_space_close(struct disk_space *space);
 
@@ -42,7 +43,14 @@ bool disk_space_look(struct disk_space *space);
 /** Remove the reserve, because something cannot be written. Does nothing unless the disk is full. */
 void disk_space_give_up(struct disk_space *space);
 
-/** As of the last look. From any thread. */
+/** Whether to try again to open a database, after `status`: removes a part of the reserve and clears `error`. */
+bool disk_space_try_again(struct disk_space *space, weft_status status, struct error *error);
+
+/** Before a database is closed: on a full disk, leave its log in place, so that its space is there at the next start.
+ */
+void disk_space_keep_log(struct disk_space *space, struct database *database);
+
+/** As of the last look, or when it was opened. From any thread. */
 struct disk_space_state {
     uint64_t size, free, low; /**< bytes: of the file system, for users that are not root, the low mark */
     bool full;

@@ -217,6 +217,17 @@ static weft_status open_disk(struct keeper *keeper, struct error *error)
     return disk_use_open(&config, &keeper->disk.use, error);
 }
 
+static weft_status open_collector(struct keeper *keeper, struct error *error)
+{
+    const struct collector_config config = {keeper->folder,        keeper->registry, keeper->config.engine,
+                                            keeper->config.events, limit_idle,       keeper};
+    weft_status status;
+    do
+        status = collector_open(&config, &keeper->collector, error);
+    while (disk_space_try_again(keeper->config.space, status, error));
+    return status;
+}
+
 weft_status keeper_open(const struct keeper_config *config, struct keeper **keeper, struct error *error)
 {
     struct keeper *made = calloc(1, sizeof *made);
@@ -245,9 +256,7 @@ weft_status keeper_open(const struct keeper_config *config, struct keeper **keep
     if (status == WEFT_OK)
         status = database_checkpoint_apart(made->registry, error);
     if (status == WEFT_OK)
-        status = collector_open(
-            &(struct collector_config){made->folder, made->registry, config->engine, config->events, limit_idle, made},
-            &made->collector, error);
+        status = open_collector(made, error);
     if (status == WEFT_OK)
         status =
             leftovers_settle(made->folder, made->registry, collector_store(made->collector), config->engine, error);
@@ -271,6 +280,9 @@ void keeper_close(struct keeper *keeper)
         return;
     keeper_stop(keeper);
     disk_use_close(keeper->disk.use);
+    disk_space_keep_log(keeper->config.space, keeper->registry);
+    if (keeper->collector)
+        disk_space_keep_log(keeper->config.space, metric_store_database(collector_store(keeper->collector)));
     controller_close(keeper->controller);
     collector_close(keeper->collector);
     keeper->config.engine->close(keeper->config.engine);

@@ -202,8 +202,11 @@ static weft_status open_access(struct service *service, struct error *error)
 {
     char path[FILE_PATH_BYTES];
     weft_status status = file_join(path, service->folder, "access.db", error);
-    if (status == WEFT_OK)
+    if (status != WEFT_OK)
+        return status;
+    do
         status = access_open(service->cache, path, &service->access, error);
+    while (disk_space_try_again(service->space, status, error));
     return status == WEFT_OK ? database_checkpoint_apart(service->access, error) : status;
 }
 
@@ -253,7 +256,10 @@ static weft_status open_keeper(struct service *service, const struct service_con
 {
     struct database *registry = NULL;
     struct engine *engine;
-    weft_status status = registry_open_cached(service->cache, service->folder, DATABASE_WRITER, &registry, error);
+    weft_status status;
+    do
+        status = registry_open_cached(service->cache, service->folder, DATABASE_WRITER, &registry, error);
+    while (disk_space_try_again(service->space, status, error));
     if (status == WEFT_OK)
         status = exits_begin(&service->exits, service->folder, config->unclean_exits, service->started, error);
     if (status == WEFT_OK)
@@ -454,6 +460,8 @@ void service_close(struct service *service)
     background_close(service->storing);
     router_free(service->router);
     static_files_free(service->pages);
+    if (service->access)
+        disk_space_keep_log(service->space, service->access);
     database_close(service->access);
     database_close(service->reader);
     exits_end(&service->exits); /* while the registry keeps other servers out */

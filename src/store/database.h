@@ -134,6 +134,12 @@ void database_keep_spare(const char *path, uint64_t bytes);
  */
 void database_keep_room(const char *path, uint64_t bytes);
 
+/**
+ * Leave the log as it is when the database is closed, instead of writing it back and removing it: on a full disk, so
+ * that its space is there when the database is opened again, as after a crash.
+ */
+void database_keep_log(struct database *database);
+
 /** Close the handle, undoing a transaction that is open; NULL is harmless. No statement may be used afterwards. */
 void database_close(struct database *database);
 

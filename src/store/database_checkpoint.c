@@ -129,6 +129,11 @@ void database_checkpoint_stop(struct database *database)
     database->checkpointer = NULL;
 }
 
+void database_keep_log(struct database *database)
+{
+    sqlite3_db_config(database->handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+}
+
 /* The log has no locks of SQLite's, which closing a descriptor of it would drop. */
 void database_keep_spare(const char *path, uint64_t bytes)
 {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the control plane share: `weft serve` on a folder of its own, requests to it, and commands."""
+import contextlib
 import http.client
 import json
 import os
@@ -16,6 +17,35 @@ FINAL = ("succeeded", "failed", "cancelled")
 
 # A user's runs need an account where the server is root (docs/platform.md): any that is there will do.
 ACCOUNT = {"account": "nobody"} if os.geteuid() == 0 else {}
+
+
+def kill_those_on(folder):
+    """End every process that works in the folder, or was given it: servers, agents and the programs of runs."""
+    for _ in range(5):
+        found = False
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{number}/cmdline", "rb") as file:
+                    given = file.read()
+                if os.readlink(f"/proc/{number}/cwd").startswith(folder) or folder.encode() in given:
+                    os.kill(int(number), signal.SIGKILL)
+                    found = True
+        if not found:
+            return
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def small_disk(mib):
+    """A file system of its own, in this process's own namespace of mounts. Nothing that used it is left afterwards."""
+    with tempfile.TemporaryDirectory(prefix="weft-disk-") as disk:
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mib}m", "weft-test", disk], check=True)
+        os.chmod(disk, 0o755)
+        try:
+            yield disk
+        finally:
+            kill_those_on(disk)
+            subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 class Serve:
@@ -36,7 +66,9 @@ class Serve:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         first = self.process.stdout.readline()
         if not first.startswith("weft serves at "):
-            sys.exit(f"{' '.join(command)} did not start: {self.process.stderr.read()}")
+            said = self.process.stderr.read()
+            self.kill()
+            sys.exit(f"{' '.join(command)} did not start: {said}")
         self.address = first.split()[-1]
         self.port = int(self.address.rsplit(":", 1)[1])
         self.said = [first, self.process.stdout.readline(), self.process.stdout.readline()]
@@ -51,6 +83,18 @@ class Serve:
         return self
 
     def __exit__(self, *failure):
+        try:
+            self.end(failed=failure[0] is not None)
+        finally:
+            if self.process.poll() is None:
+                self.kill()
+            self.process.stdout.close()
+            self.process.stderr.close()
+            if self.own:
+                shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self, failed):
+        """Stop all runs, and then the server."""
         for run in self.live() if self.process.poll() is None else []:
             self.ask("POST", f"/runs/{run}/stop")
         if self.process.poll() is None:
@@ -58,12 +102,8 @@ class Serve:
             while self.live() and time.monotonic() < end:
                 time.sleep(0.05)
             code = self.kill(signal.SIGTERM)
-            if code != 0 and failure[0] is None:
+            if code != 0 and not failed:
                 sys.exit(f"weft serve ended with {code}: {self.process.stderr.read()}")
-        self.process.stdout.close()
-        self.process.stderr.close()
-        if self.own:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def raw(self, method, path, body=None, token=None, headers=None):
         """(status, headers, content) of a request to any path."""

@@ -236,6 +236,27 @@ static void what_was_acknowledged_outlives_a_kill(void **state)
     }
 }
 
+/* A log that is to stay keeps its space, and what is in it. */
+static void the_log_stays_where_it_is_to(void **state)
+{
+    const char *path = temporary_path(*state, "rows.db"), *log = temporary_path(*state, "rows.db-wal");
+    const uint64_t spare = 1 << 20;
+    struct stat found;
+    struct database *database = open_rows(NULL, path, true);
+    assert_int_equal(add(database, 5, DATABASE_DURABLE), WEFT_OK);
+    database_keep_spare(path, spare);
+    database_keep_log(database);
+    database_close(database);
+    assert_int_equal(stat(log, &found), 0);
+    assert_true((uint64_t)found.st_blocks * 512 >= spare);
+    database = open_rows(NULL, path, true);
+    assert_int_equal(count(database), 5);
+    assert_int_equal(stat(log, &found), 0);
+    assert_true((uint64_t)found.st_blocks * 512 >= spare);
+    database_close(database);
+    assert_false(file_exists(log));
+}
+
 static void mistakes_are_told(void **state)
 {
     const char *path = temporary_path(*state, "rows.db");
@@ -257,6 +278,7 @@ int main(void)
         in_temporary_folder(the_log_begins_anew),
         in_temporary_folder(readers_see_whole_commits_meanwhile),
         in_temporary_folder(what_was_acknowledged_outlives_a_kill),
+        in_temporary_folder(the_log_stays_where_it_is_to),
         in_temporary_folder(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

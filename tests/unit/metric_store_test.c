@@ -285,6 +285,40 @@ static void a_full_disk_loses_nothing(void **state)
     close_store(store);
 }
 
+/* What a process that was killed has left can be opened where it cannot be written. */
+static void it_is_opened_on_a_full_disk(void **state)
+{
+    const struct rlimit little = {40960, RLIM_INFINITY}, all = {RLIM_INFINITY, RLIM_INFINITY};
+    const char *path = new_path();
+    const pid_t child = fork();
+    int status;
+    if (child == 0) {
+        struct metric_store *store = open_store(path);
+        for (int64_t i = 0; i < 100; i++) {
+            add_points(store, &loss, i, 1);
+            flush(store);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &little);
+    struct metric_store *store = open_store(path);
+    assert_true(metric_store_is_in_trouble(store));
+    assert_int_equal(count_points(store, &loss), 100);
+    add_points(store, &loss, 100, 10);
+    assert_int_not_equal(metric_store_flush(store, clock_now(), NULL), WEFT_OK);
+    setrlimit(RLIMIT_FSIZE, &all);
+    flush(store);
+    assert_false(metric_store_is_in_trouble(store));
+    close_store(store);
+    store = open_store(path);
+    assert_int_equal(count_points(store, &loss), 110);
+    assert_int_equal(rows(store, "SELECT count(*) FROM metric_spool"), 0);
+    close_store(store);
+}
+
 static void series_leave_memory_and_come_back(void **state)
 {
     const char *path = new_path();
@@ -441,6 +475,7 @@ int main(void)
         cmocka_unit_test(it_asks_for_its_flushes),
         cmocka_unit_test(nothing_that_was_flushed_is_lost_by_a_kill),
         cmocka_unit_test(a_full_disk_loses_nothing),
+        cmocka_unit_test(it_is_opened_on_a_full_disk),
         cmocka_unit_test(series_leave_memory_and_come_back),
         cmocka_unit_test(a_run_is_forgotten_and_others_stay),
         cmocka_unit_test(what_the_spool_has_of_a_forgotten_run_comes_to_nobody),
