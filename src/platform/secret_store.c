@@ -33,19 +33,25 @@ char *secret_place(char place[SECRET_PLACE_BYTES], bool of_project, const char *
 
 /* ---- the key ----------------------------------------------------------------------------------------------------- */
 
+/* Make the key unless there is one; whole or not at all, as a key that is cut short could not be told from a lost one. */
 static weft_status make_key(const char *path, struct error *error)
 {
     unsigned char key[KEY_BYTES];
-    const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (file < 0)
-        return errno == EEXIST ? WEFT_OK : error_system(error, "cannot make the key of secrets '%s'", path);
+    struct file_writer writer;
+    if (access(path, F_OK) == 0)
+        return WEFT_OK;
+    weft_status status = file_writer_open_beside(&writer, path, sizeof key, error);
+    if (status != WEFT_OK)
+        return status;
     randombytes_buf(key, sizeof key);
-    const bool written = write(file, key, sizeof key) == (ssize_t)sizeof key && fsync(file) == 0;
+    if (fchmod(writer.descriptor, 0600) != 0)
+        status = error_system(error, "cannot make the key of secrets '%s' private", path);
+    if (status == WEFT_OK)
+        status = file_writer_append(&writer, key, sizeof key, error);
     sodium_memzero(key, sizeof key);
-    weft_status status = written ? WEFT_OK : error_system(error, "cannot write the key of secrets '%s'", path);
-    close(file);
-    if (!written)
-        unlink(path);
+    if (status == WEFT_OK)
+        return file_writer_close_as(&writer, path, error);
+    file_writer_discard(&writer);
     return status;
 }
 
