@@ -172,7 +172,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] < 128)
         shutdown(pair[1], SHUT_WR);
     turn();
-    events_publish(events, "", "k", "d", NULL);
+    /* An event that is kept looks like a leak to libFuzzer, which then looks through all memory: 10 ms. */
+    if (events_counts(events).subscribers > 0)
+        events_publish(events, "", "k", "d", NULL);
     for (int quiet = 0; quiet < 3;) {
         ssize_t got = recv(pair[1], answer + answered, sizeof answer - answered, 0);
         answered += got > 0 ? (size_t)got : 0;
