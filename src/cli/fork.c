@@ -15,7 +15,7 @@ static struct {
 static const struct cli_option options[] = {
     CLI_GROUP("Run"),
     CLI_TEXT("checkpoint", 'c', "NAME", &chosen.checkpoint, NULL,
-             "start from this checkpoint of RUN, or from its newest or best", .default_text = "start anew"),
+             "start from this checkpoint of RUN, or from its newest or best", .default_text = "start from scratch"),
     CLI_FLAG("code", 0, &chosen.code, "use the code of the working directory instead of RUN's"),
     RUN_OPTIONS(chosen.run, RUN_DEFAULT_PARENT),
     RUN_CHILD_OPTIONS(chosen.run),

@@ -125,7 +125,7 @@ static int64_t total_of(const struct platform_listed *listed, const char *wanted
     return total;
 }
 
-/* What is not shown is told. */
+/* Say how many jobs are not shown. */
 static void print_cuts(const struct found *found, FILE *output)
 {
     const struct platform_listed *lists = found->lists;

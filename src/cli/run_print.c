@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define LABEL_COLUMNS 13   /* where values begin */
-#define STALE_SECONDS 60.0 /* a report of progress that is older is told as old */
+#define STALE_SECONDS 60.0 /* an older report of progress is shown with its age */
 
 char *run_size_text(int64_t nodes, int64_t slots, char *buffer, size_t size)
 {

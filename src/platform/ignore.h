@@ -13,7 +13,7 @@
  *     \# \! \* \<space>           the letter itself; spaces at the end of a line count only so
  *
  * A pattern that is wrong, such as a set without its ']', fits nothing, as in git. What is in a directory that is left
- * out stays out: whoever walks a tree does not look into it. Which file of patterns applies where is up to the caller
+ * out stays out: a caller that walks a tree skips it. Which file of patterns applies where is up to the caller
  * (snapshot_filter.h). Matching takes time in proportion to pattern times path. Thread-safe; a struct belongs to one
  * thread at a time.
  */

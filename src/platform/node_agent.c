@@ -162,7 +162,7 @@ static void look_for_fence(struct agent *agent)
     want_end(agent, JOURNAL_FENCED, SIGKILL, 0, why);
 }
 
-/* Whoever reads what a program has printed is told once of each kind of limit, however often it is reached. */
+/* The run's output says once that a limit was reached, however often it is. */
 static void look_at_limits(struct agent *agent)
 {
     const struct cgroup_events before = agent->limited;
@@ -452,7 +452,7 @@ static weft_status find_root(struct agent *agent, struct error *error)
 }
 
 /* Have the values of the run's secrets, for its processes and for what is kept out of its output. One that cannot be
- * had is told of, and its variable is not set: it may have been removed since the run was submitted. */
+ * had is reported, and its variable is not set: it may have been removed since the run was submitted. */
 static weft_status take_secrets(struct agent *agent, struct error *error)
 {
     const struct texts *wanted = &agent->order.secrets;

@@ -52,7 +52,7 @@ struct node_output {
     bool hurried;             /**< read at any rate */
     uint64_t refused;         /**< bytes that the disk has not taken */
     struct metric_line line;  /**< room for reading one */
-    struct redactor redactor; /**< of the secrets of the run; filled by whoever opened it, freed by its close */
+    struct redactor redactor; /**< of the secrets of the run; filled by the caller of open, freed by close */
 };
 
 /** With no streams yet. `folder` is the node's; the file of metrics is made there, for `user` (NULL: this one) too. */

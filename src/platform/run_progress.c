@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SILENT_MS                                                                                                      \
-    60000 /* a rank that has reported nothing for so long may be replaced; a report so old is told as old */
+    60000 /* a rank that has reported nothing for so long may be replaced; such an old report is shown with its age */
 #define LEAST_MS  1000 /* between two samples */
 #define SHARE     64   /* of the time since the first report: the gap between two samples, so that 16 are a quarter */
 #define LEFT_MOST 1e9  /* seconds: thirty years */

@@ -6,7 +6,7 @@
  *     FOLDER/users/anna/HF_TOKEN   a nonce and the value, by XChaCha20-Poly1305; the associated data is the path
  *                                  "users/anna/HF_TOKEN", so that no file can stand for another one
  *
- * A secret is named by that path ("place"). Whoever can read the key and the files has the secrets: the folder has mode
+ * A secret is named by that path ("place"). A reader of the key and the files has the secrets: the folder has mode
  * 0700. A value has SECRET_LEAST to SECRET_MOST bytes and no NUL.
  *
  * Changes replace whole files. Thread-safe: nothing is kept in memory.

@@ -16,7 +16,7 @@ struct channel;
 /**
  * Connect to `host`:`port`, with TLS if `tls` is not NULL, and make sure of who serves before anything is sent: with
  * TLS by the server's certificate, without it and on this machine by the owner of the socket at the other end
- * (trust.h). Errors: RENDEZVOUS: nobody answers there; STATE: whoever serves there is not trusted; NETWORK: the
+ * (trust.h). Errors: RENDEZVOUS: nobody answers there; STATE: the server's user is not trusted; NETWORK: the
  * handshake failed; TIMEOUT. The message says only why: the caller knows what it is about.
  */
 weft_status channel_open(const char *host, uint16_t port, struct tls *tls, double seconds, struct channel **channel,

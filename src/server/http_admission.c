@@ -2,7 +2,7 @@
 /*
  * Which connections are let in. Another machine's count for their address, which has a limit. Those of this machine
  * count for the user whose process has the other end, and no user may have more of them than are left free: one user
- * who takes all he can get has half, two have a third each, and whoever comes next finds as much as each of them has.
+ * who takes all that is left gets half, two get a third each, and the next one finds as much as each of them has.
  * Part of all connections is kept for root and the server's own user, who may take every one.
  */
 #include "server/http_internal.h"

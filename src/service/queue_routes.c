@@ -111,7 +111,7 @@ static int compare_numbers(const void *left, const void *right)
 
 /*
  * The page after run `after`, in the order of numbers: what waits and what runs counted together, so that a run that
- * starts while somebody turns the pages is told of once. *last is its last run, *more whether another page follows.
+ * starts between two pages is listed once. *last is its last run, *more whether another page follows.
  */
 static weft_status choose_page(const struct controller_plan *plan, int64_t after, size_t most, int64_t *last,
                                bool *more, struct error *error)

@@ -5,7 +5,7 @@
  *     decided ──► the registry says so, durably ──► journals, then the folder of the run are removed
  *
  * The second arrow is done by a thread of its own, which compares the folders that there are with what was decided: at
- * the start, once an hour, ten seconds after a failure, and when it is told to. So a removal that a kill or a full disk
+ * the start, once an hour, ten seconds after a failure, and on request. So a removal that a kill or a full disk
  * has cut short is completed. The same thread has idempotency keys forgotten that are a week old.
  */
 #ifndef WEFT_SERVICE_RETENTION_H

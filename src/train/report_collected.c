@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For whoever collects metrics, as the platform does: the curves that TensorBoard gets, by weft/report.h, which never
- * waits for a reader, and how far the run is. Nobody has asked for them, so what goes wrong here is told once, and no
+ * waits for a reader, and how far the run is. They are optional, so a failure here is reported once, and no
  * run ends by it.
  */
 #include "train/report_names.h"

@@ -209,7 +209,7 @@ static void nothing_is_left_behind(void **state)
     engine->close(engine);
 }
 
-/* The agent and the run are one user's: whoever killed it, the machine has not failed. */
+/* The agent and the run are one user's: no matter who killed it, the machine has not failed. */
 static void a_killed_agent_is_the_end_of_its_run_and_nothing_runs_on(void **state)
 {
     struct engine *engine = open_engine();

@@ -35,7 +35,7 @@ static void the_programs_own_estimate_counts(void **state)
     assert_int_equal(run_progress_end(&watch.last, BEGIN), BEGIN + 225 * SECOND);
     assert_says(&watch, BEGIN, "37 % done, with 3m45s left");
     assert_says(&watch, BEGIN + 25 * SECOND, "37 % done, with 3m20s left");
-    /* One that reports no more is told with its age, and after its time it says nothing of its end. */
+    /* A run that stopped reporting is shown with the age of its report, which predicts no end for ever. */
     assert_says(&watch, BEGIN + 3 * MINUTE, "37 % done as of 3.0 min ago, with 45s left");
     assert_says(&watch, BEGIN + 5 * MINUTE, "37 % done as of 5.0 min ago");
     assert_int_equal(run_progress_end(&watch.last, BEGIN + 225 * SECOND), 0);

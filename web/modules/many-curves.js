@@ -40,7 +40,7 @@ export class ManyCurves {
 
     /** Show what there is now of the metrics whose names contain `words`; "": all. */
     async refresh(words) {
-        const anew = words !== this.words;
+        const changed = words !== this.words;
         this.words = words;
         let answer;
         try {
@@ -50,7 +50,7 @@ export class ManyCurves {
             return;
         }
         if (words !== this.words) return; // other words have been typed since
-        if (anew) this.parts.clear();
+        if (changed) this.parts.clear();
         const prefixes = answer.prefixes.sort(
             (one, other) => rank(one.prefix) - rank(other.prefix) || one.prefix.localeCompare(other.prefix),
         );
@@ -60,14 +60,14 @@ export class ManyCurves {
         fill(this.rest, `${several(answer.prefixes_left_out, "more group")}: search for a name to see them.`);
         for (const { prefix, metrics } of prefixes) this.part(prefix).size = metrics;
         const shape = JSON.stringify(prefixes.map(({ prefix }) => prefix));
-        if (anew || shape !== this.shape) {
+        if (changed || shape !== this.shape) {
             this.shape = shape;
             fill(
                 this.list,
                 prefixes.map(({ prefix }) => this.part(prefix).element),
             );
         }
-        if (anew) prefixes.slice(0, openAtFirst).forEach(({ prefix }) => this.toggle(this.part(prefix), true));
+        if (changed) prefixes.slice(0, openAtFirst).forEach(({ prefix }) => this.toggle(this.part(prefix), true));
         for (const part of this.parts.values()) {
             fill(part.said, several(part.size, "curve"));
             this.tellMore(part);
