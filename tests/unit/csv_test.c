@@ -43,6 +43,7 @@ static void values_are_as_they_are(void **state)
     assert_line("{\"run\":12,\"name\":\"base line\",\"preemptible\":true,\"ended\":1700000000123,\"more\":1}",
                 "12,base line,true,1700000000123\n");
     assert_line("{\"name\":\"\",\"preemptible\":false,\"ended\":null,\"run\":0.1}", "0.1,,false,\n");
+    assert_line("{\"run\":24894720000,\"ended\":1e15}", "24894720000,,,1000000000000000\n");
     assert_line("{\"run\":-9007199254740991,\"name\":[\"a\"]}", "-9007199254740991,,,\n");
 }
 
