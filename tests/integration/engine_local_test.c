@@ -261,7 +261,10 @@ static void a_newer_attempt_ends_the_older_first(void **state)
 static void even_if_the_older_agent_is_stuck(void **state)
 {
     struct engine *engine = open_engine();
-    struct engine_order order = order_of("stuck", 1, "echo ready; sleep 43.125");
+    char sleeps[64], asks[96]; /* no other test's program has this process's number */
+    snprintf(sleeps, sizeof sleeps, "echo ready; sleep 43.%d", (int)getpid());
+    snprintf(asks, sizeof asks, "pgrep -f '[s]leep 43.%d' && exit 8; exit 0", (int)getpid());
+    struct engine_order order = order_of("stuck", 1, sleeps);
     struct heard first = {0};
     char path[FILE_PATH_BYTES];
     int64_t agent;
@@ -270,7 +273,7 @@ static void even_if_the_older_agent_is_stuck(void **state)
     snprintf(path, sizeof path, "%s/engine/stuck/1/0", folder);
     assert_int_equal(node_agent_life(path, &agent), NODE_LIVES);
     kill((pid_t)agent, SIGSTOP);
-    struct engine_order next = order_of("stuck", 2, "pgrep -f '[s]leep 43.125' && exit 8; exit 0");
+    struct engine_order next = order_of("stuck", 2, asks);
     start(engine, &next);
     assert_int_equal(hear_all(engine, &next.attempt, 0).code, 0);
     assert_int_equal(hear_all(engine, &order.attempt, 0).end, JOURNAL_LOST);

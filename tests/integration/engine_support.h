@@ -176,11 +176,13 @@ static inline void forget(struct engine *engine, const struct attempt *attempt)
         fail_msg("%s", error.text);
 }
 
-/* How many processes have this word in their command line; a script keeps its marks there. */
+/* How many processes of this test have this word in their command line; a script keeps its marks there. */
 static inline int processes_with(const char *mark)
 {
-    char command[256], answer[32] = "";
-    snprintf(command, sizeof command, "pgrep -fc -- '[%c]%s'", mark[0], mark + 1);
+    char command[512], answer[32] = "";
+    snprintf(command, sizeof command,
+             "for p in $(pgrep -f -- '[%c]%s'); do grep -qs '%s' /proc/$p/environ && echo; done | wc -l", mark[0],
+             mark + 1, folder);
     FILE *pipe = popen(command, "r");
     if (!fgets(answer, sizeof answer, pipe))
         answer[0] = '0';
