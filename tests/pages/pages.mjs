@@ -64,7 +64,8 @@ async function diskSpace() {
     try {
         const run = await platform.submit("default", { command: ["head", "-c", "3145728", "/dev/zero"], disk: 67108864 });
         await platform.wait(run, "succeeded");
-        while (!(await platform.get(`/runs/${run}`)).disk_bytes) await pause(50);
+        // The first measurement may be of before the output was written; the last one follows the end of the run.
+        while (!((await platform.get(`/runs/${run}`)).disk_bytes >= 1048576)) await pause(50);
         let page = await open(wide);
         await page.goto(`${platform.address}/run.html?run=${run}#settings`);
         await page.getByText(/^[0-9.]+ MiB of 64.0 MiB on disk$/).waitFor();
