@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The numbers of curves: of all ranks, with their units, and as they are where they are not finite.
+import { pause } from "./platform.mjs";
 import { forgetChoices } from "./windows.mjs";
 import assert from "node:assert/strict";
 
@@ -98,7 +99,7 @@ time.sleep(600)`;
 /** A run of thousands of metrics has groups that open; names that objects of the language have are names as others. */
 export async function manyMetrics(page, platform) {
     const run = await platform.submit("speech", { name: "many", command: ["python3", "-c", plenty] });
-    for (let total = 0; total < 3004; ) ({ total } = await platform.get(`/runs/${run}/metrics?most=1`));
+    while ((await platform.get(`/runs/${run}/metrics?most=1`)).total < 3004) await pause(50);
     await page.goto(`${platform.address}/run.html?run=${run}`);
     await page.locator("[data-metric='train/loss'] canvas").waitFor();
     assert.ok((await page.locator(".curve").count()) < 100, "the other groups are closed");
