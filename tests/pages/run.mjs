@@ -21,7 +21,7 @@ const hasMore = (page, than) =>
     );
 
 function assertWhole(found) {
-    found.forEach((number, index) => assert.equal(number, found[0] + index, "no line is left out, none comes twice"));
+    found.forEach((number, index) => assert.equal(number, found[0] + index, `no line is left out, none comes twice: ${found}`));
 }
 
 /** Lines come by themselves, as long as somebody looks; whoever reads older ones is not disturbed. */
@@ -70,12 +70,25 @@ export async function liveLogs(page, platform) {
     }
     for (const other of others) await other.close();
 
-    // Another part of the page, and back.
+    // Another part of the page, and back. While the lines since then are being fetched, other things happen to the page.
     await page.getByRole("tab", { name: "Nodes" }).click();
     const left = (await numbers(page)).at(-1) ?? paused;
     await pause(500);
+    let answer;
+    const answered = new Promise((resolve) => (answer = resolve));
+    await page.route(/\/logs\?(?!.*follow)/, async (route) => {
+        const response = await route.fetch();
+        await answered;
+        await route.fulfill({ response });
+    });
+    const asked = page.waitForRequest(/\/logs\?(?!.*follow)/);
     await page.getByRole("tab", { name: "Logs" }).click();
-    await hasMore(page, left + 3);
+    await asked;
+    await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+    await pause(500);
+    answer();
+    await hasMore(page, left + 8);
+    await page.unroute(/\/logs\?(?!.*follow)/);
     assertWhole(await numbers(page));
 
     await platform.ask("POST", `/runs/${run}/stop`);
@@ -149,10 +162,16 @@ export async function pausingRun(page, platform) {
     const told = async () => (await platform.get(`/runs/${run}/why`)).why;
     await page.goto(`${platform.address}/run.html?run=${run}`);
     const notice = page.locator(".notice", { hasText: "times, last: its program ended with exit code 3" });
-    await notice.filter({ hasText: /Waits 8 s before it is tried again, because it has failed 4 times/ }).waitFor();
-    assert.match(await told(), /^waits [78] s before it is tried again/);
-    await notice.filter({ hasText: /Waits [1-6] s before it is tried again/ }).waitFor();
+    const waits = /waits (\d+) s before it is tried again/i;
+    const seconds = async () => Number(waits.exec(await notice.textContent())?.[1]);
+    await notice.filter({ hasText: /because it has failed [4-6] times/ }).filter({ hasText: waits }).waitFor({ timeout: 60000 });
+    assert.match(await told(), waits);
     assert.match(await notice.locator(".expected").textContent(), /Expected to start/);
+    let left = await seconds();
+    for (let before = left; !(left < before); left = await seconds()) {
+        before = left;
+        await pause(100);
+    }
     await platform.ask("POST", `/runs/${run}/stop`);
     await platform.wait(run, "cancelled");
 }

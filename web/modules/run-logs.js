@@ -24,6 +24,7 @@ export function logsPanel(run, now) {
     let following = true;
     let complete = false; // nothing comes any more
     let behind = false; // lines may have come that nobody has asked for
+    let catchingUp = false; // those are on their way
     let seen = false;
     let lost = false;
     let turn = 0;
@@ -168,9 +169,11 @@ export function logsPanel(run, now) {
         if (!wanted) {
             behind = behind || (loaded && !complete);
             stream.end();
-        } else if (!stream.isOn && behind) {
+        } else if (catchingUp || stream.isOn) {
+            return; // another request from the same line on would show lines twice
+        } else if (behind) {
             catchUp();
-        } else if (!stream.isOn && !complete) {
+        } else if (!complete) {
             stream.begin({ ...filter }, last);
         }
     }
@@ -179,23 +182,26 @@ export function logsPanel(run, now) {
     async function catchUp() {
         const mine = turn;
         behind = false;
-        try {
-            const answer = last === null ? { more: true } : await ask({ after: last });
-            if (mine !== turn) return;
-            if (answer.more) {
-                await start();
-                return;
-            }
-            last = answer.after ?? last;
-            take(answer.lines);
-        } catch {
+        catchingUp = true;
+        const answer = last === null ? { more: true } : await ask({ after: last }).catch(() => null);
+        catchingUp = false;
+        if (mine !== turn) {
+            steer();
+            return;
+        }
+        lost = answer === null;
+        if (lost) {
             behind = true;
-            lost = true;
             tell();
             setTimeout(steer, 3000);
             return;
         }
-        lost = false;
+        if (answer.more) {
+            await start();
+            return;
+        }
+        last = answer.after ?? last;
+        take(answer.lines);
         tell();
         steer();
     }
