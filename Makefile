@@ -39,6 +39,7 @@ tests: deps-test
 
 deps-test:
 	@deps/install build test data
+	@tools/make-vocabulary
 
 deps:
 	@deps/install build
