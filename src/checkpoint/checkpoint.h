@@ -7,6 +7,7 @@
  *       step-00000200/                       a checkpoint: made by rename, only when whole and synced
  *         model.safetensors                  weights, under the network's public names
  *         optimizer.safetensors              "NAME.exp_avg", "NAME.exp_avg_sq" for each weight NAME
+ *         vocab.json, merges.txt             the tokenizer of the text that was trained on, where there is one
  *         manifest.json                      step, position, configuration; size and SHA-256 of each file
  *       step-00000200.partial/               one being written; never read, removed by the next writer
  *       best -> step-00000150                where the writer marked one as the best: a link, and never pruned
@@ -30,6 +31,7 @@
 #ifndef WEFT_CHECKPOINT_CHECKPOINT_H
 #define WEFT_CHECKPOINT_CHECKPOINT_H
 
+#include "base/file.h"
 #include "checkpoint/safetensors.h"
 
 #include <cjson/cJSON.h>
@@ -39,6 +41,8 @@
 #define CHECKPOINT_BEST             "best"
 #define CHECKPOINT_MANIFEST_VERSION 1
 #define CHECKPOINT_INDEX            "model.safetensors.index.json"
+#define CHECKPOINT_VOCABULARY       "vocab.json"
+#define CHECKPOINT_MERGES           "merges.txt"
 #define CHECKPOINT_FILE_NAME_BYTES  64
 
 /** What a run needs, besides its tensors, to go on as if it had not stopped. */
@@ -119,6 +123,10 @@ weft_status checkpoint_write_index(const char *run, uint64_t step, const struct 
                                    unsigned parts, uint64_t bytes, struct checkpoint_record *record,
                                    struct error *error);
 
+/** Write one of the tokenizer's files: `name` is CHECKPOINT_VOCABULARY or CHECKPOINT_MERGES. */
+weft_status checkpoint_write_text(const char *run, uint64_t step, const char *name, const char *text, size_t size,
+                                  struct checkpoint_record *record, struct error *error);
+
 /**
  * Write the manifest, sync, and give the checkpoint its name, mark it if it is the best; then remove the oldest beyond
  * `keep` (0: keep all), but the best. Every file must be there with its size: one that a rank has written to a disk
@@ -150,6 +158,12 @@ weft_status checkpoint_list(const char *run, uint64_t *steps, size_t room, size_
  */
 weft_status checkpoint_open(const char *folder, struct checkpoint **checkpoint, struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
+
+/**
+ * The folder of the checkpoint that `folder` is or, as a run folder, has as its newest. Nothing in it is read. Errors:
+ * DATA if there is none.
+ */
+weft_status checkpoint_find(const char *folder, char found[FILE_PATH_BYTES], struct error *error);
 
 /** The folder that was opened ("RUN/step-00000200"). */
 const char *checkpoint_folder(const struct checkpoint *checkpoint);

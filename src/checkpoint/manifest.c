@@ -11,10 +11,16 @@
 #define CHECKSUM_AFTER  "\"\n}\n"
 #define CHECKSUM_BYTES  (sizeof CHECKSUM_BEFORE - 1 + SHA256_TEXT_BYTES - 1 + sizeof CHECKSUM_AFTER - 1)
 
+bool manifest_file_has_tensors(const char *name)
+{
+    return strcmp(name, CHECKPOINT_INDEX) != 0 && strcmp(name, CHECKPOINT_VOCABULARY) != 0 &&
+           strcmp(name, CHECKPOINT_MERGES) != 0;
+}
+
 bool manifest_file_name_is_good(const char *name)
 {
     size_t length = strlen(name), ending = strlen(FILE_ENDING);
-    if (strcmp(name, CHECKPOINT_INDEX) == 0)
+    if (!manifest_file_has_tensors(name))
         return true;
     return length > ending && length < CHECKPOINT_FILE_NAME_BYTES && strcmp(name + length - ending, FILE_ENDING) == 0 &&
            strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == length - ending;

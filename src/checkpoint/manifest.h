@@ -35,7 +35,10 @@ weft_status manifest_parse(const char *text, size_t size, const char *where, str
 void manifest_free(struct manifest *manifest);
 
 /** Whether a file of a checkpoint may be called so: small letters, digits, '-', and ".safetensors" at the end; or the
- * index. */
+ * index, or one of the tokenizer's files. */
 bool manifest_file_name_is_good(const char *name);
+
+/** Whether such a file has tensors: it is neither the index nor one of the tokenizer's files. */
+bool manifest_file_has_tensors(const char *name);
 
 #endif

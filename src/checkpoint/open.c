@@ -58,8 +58,8 @@ static weft_status open_files(struct checkpoint *checkpoint, struct error *error
             status = verify_file(path, &record->digest, &file->map, error);
         if (status != WEFT_OK)
             return status;
-        if (strcmp(record->name, CHECKPOINT_INDEX) == 0)
-            continue; /* for other tools: the files say themselves what they hold */
+        if (!manifest_file_has_tensors(record->name))
+            continue;
         snprintf(where, sizeof where, "'%s'", path);
         status = safetensors_parse(file->map.bytes, file->map.size, where, &file->tensors, error);
         if (status != WEFT_OK)
@@ -201,6 +201,12 @@ static weft_status find_step(const char *folder, char step_folder[FILE_PATH_BYTE
     if (count > 1)
         folder_of_step(folder, steps[0], older, NULL);
     return folder_of_step(folder, steps[count > 1], step_folder, error);
+}
+
+weft_status checkpoint_find(const char *folder, char found[FILE_PATH_BYTES], struct error *error)
+{
+    char older[FILE_PATH_BYTES];
+    return find_step(folder, found, older, error);
 }
 
 /* What tells one folder from another of the same name. */

@@ -83,26 +83,32 @@ static weft_status format_index(struct json_writer *text, const struct checkpoin
     return json_text(text) ? WEFT_OK : error_memory(error, text->length, "the index of a checkpoint");
 }
 
+weft_status checkpoint_write_text(const char *run, uint64_t step, const char *name, const char *text, size_t size,
+                                  struct checkpoint_record *record, struct error *error)
+{
+    struct checkpoint_record made = {.digest.bytes = size};
+    char path[FILE_PATH_BYTES];
+    snprintf(made.name, sizeof made.name, "%s", name);
+    weft_status status = path_in_partial(run, step, made.name, path, error);
+    if (status == WEFT_OK)
+        status = sha256_of(text, size, made.digest.sha256, error);
+    if (status == WEFT_OK)
+        status = file_write(path, text, size, error);
+    if (status == WEFT_OK)
+        *record = made;
+    return status;
+}
+
 weft_status checkpoint_write_index(const char *run, uint64_t step, const struct checkpoint_place *places, size_t count,
                                    unsigned parts, uint64_t bytes, struct checkpoint_record *record,
                                    struct error *error)
 {
-    struct checkpoint_record made = {.name = CHECKPOINT_INDEX};
-    char path[FILE_PATH_BYTES];
     struct json_writer text;
     json_begin(&text, JSON_INDENTED);
-    weft_status status = path_in_partial(run, step, made.name, path, error);
+    weft_status status = format_index(&text, places, count, parts, bytes, error);
     if (status == WEFT_OK)
-        status = format_index(&text, places, count, parts, bytes, error);
-    if (status == WEFT_OK) {
-        made.digest.bytes = text.length;
-        status = sha256_of(json_text(&text), text.length, made.digest.sha256, error);
-    }
-    if (status == WEFT_OK)
-        status = file_write(path, json_text(&text), text.length, error);
+        status = checkpoint_write_text(run, step, CHECKPOINT_INDEX, json_text(&text), text.length, record, error);
     json_end(&text);
-    if (status == WEFT_OK)
-        *record = made;
     return status;
 }
 

@@ -259,8 +259,9 @@ static const struct command command_checkpoint_export = {
     .summary = "write a checkpoint's weights as other tools load them",
     .description =
         DIR_DESCRIPTION "\n\nWrites model.safetensors with the public tensor names of GPT-2 or Llama, and config.json "
-                        "with the shape, as the transformers library and many others read them. weft train --from and "
-                        "weft eval --from read them too.",
+                        "with the shape, as the transformers library and many others read them; and vocab.json and "
+                        "merges.txt, where the checkpoint has a tokenizer. weft train --from and weft eval --from "
+                        "read them too.",
     .examples = "weft checkpoint export runs/first --output first-f32\n"
                 "weft checkpoint export runs/first/best --output first-bf16 --type bf16\n",
     .words = "DIR",

@@ -21,6 +21,7 @@
 #define WEFT_DATA_TOKENIZER_H
 
 #include "base/error.h"
+#include "base/sha256.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +31,8 @@
 #define TOKENIZER_MERGES          "merges.txt"
 #define TOKENIZER_END_OF_TEXT     "<|endoftext|>"
 #define TOKENIZER_VOCABULARY_MOST 10000000 /* tokens */
+#define TOKENIZER_FILES           2
+#define TOKENIZER_IDENTITY_BYTES  SHA256_TEXT_BYTES
 
 struct tokenizer;
 
@@ -46,6 +49,29 @@ bool tokenizer_is_in(const char *folder);
 
 /** Write vocab.json and merges.txt into `folder`, which is there. Two tokenizers that are alike give the same bytes. */
 weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *folder, struct error *error);
+
+/** One of the two files, in memory. */
+struct tokenizer_file {
+    const char *path; /**< as messages name it; of tokenizer_format() TOKENIZER_VOCABULARY or TOKENIZER_MERGES */
+    char *text;       /**< malloc'd */
+    size_t size;
+};
+
+/** What tokenizer_write() writes: vocab.json, then merges.txt. Free with tokenizer_files_free(). */
+weft_status tokenizer_format(const struct tokenizer *tokenizer, struct tokenizer_file files[TOKENIZER_FILES],
+                             struct error *error);
+void tokenizer_files_free(struct tokenizer_file files[TOKENIZER_FILES]);
+
+/** tokenizer_open() of contents, vocab.json first. That of merges.txt is changed. */
+weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct tokenizer **tokenizer,
+                            struct error *error);
+
+/**
+ * The identity of a tokenizer: the SHA-256, in hexadecimal digits, of both files as tokenizer_write() writes them.
+ * Tokenizers of one identity give the same tokens for every text.
+ */
+weft_status tokenizer_identify(const struct tokenizer *tokenizer, char identity[TOKENIZER_IDENTITY_BYTES],
+                               struct error *error);
 
 /** How many tokens there are, and how many merges. */
 uint32_t tokenizer_vocabulary(const struct tokenizer *tokenizer);

@@ -178,16 +178,16 @@ static weft_status parse_merges(struct tokenizer *tokenizer, const struct tokeni
     return status;
 }
 
-weft_status tokenizer_parse(const struct tokenizer_file *vocabulary, const struct tokenizer_file *merges,
-                            struct tokenizer **tokenizer, struct error *error)
+weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct tokenizer **tokenizer,
+                            struct error *error)
 {
     struct tokenizer *opened;
     weft_status status = tokenizer_new(&opened, error);
     if (status != WEFT_OK)
         return status;
-    status = parse_vocabulary(opened, vocabulary, error);
+    status = parse_vocabulary(opened, &files[0], error);
     if (status == WEFT_OK)
-        status = parse_merges(opened, merges, error);
+        status = parse_merges(opened, &files[1], error);
     if (status != WEFT_OK) {
         tokenizer_close(opened);
         return status;
@@ -235,16 +235,13 @@ static weft_status find_files(const char *folder, char vocabulary[FILE_PATH_BYTE
 
 weft_status tokenizer_open(const char *folder, struct tokenizer **tokenizer, struct error *error)
 {
-    char vocabulary_path[FILE_PATH_BYTES], merges_path[FILE_PATH_BYTES];
-    struct tokenizer_file vocabulary = {.path = vocabulary_path}, merges = {.path = merges_path};
-    weft_status status = find_files(folder, vocabulary_path, merges_path, error);
+    char vocabulary[FILE_PATH_BYTES], merges[FILE_PATH_BYTES];
+    struct tokenizer_file files[TOKENIZER_FILES] = {{.path = vocabulary}, {.path = merges}};
+    weft_status status = find_files(folder, vocabulary, merges, error);
+    for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
+        status = file_read(files[i].path, FILE_MOST, &files[i].text, &files[i].size, error);
     if (status == WEFT_OK)
-        status = file_read(vocabulary_path, FILE_MOST, &vocabulary.text, &vocabulary.size, error);
-    if (status == WEFT_OK)
-        status = file_read(merges_path, FILE_MOST, &merges.text, &merges.size, error);
-    if (status == WEFT_OK)
-        status = tokenizer_parse(&vocabulary, &merges, tokenizer, error);
-    free(vocabulary.text);
-    free(merges.text);
+        status = tokenizer_parse(files, tokenizer, error);
+    tokenizer_files_free(files);
     return status;
 }

@@ -26,17 +26,6 @@ struct tokenizer {
 /** An empty tokenizer, to be filled: tokens, tokenizer_find_bytes(), merges. Free with tokenizer_close(). */
 weft_status tokenizer_new(struct tokenizer **tokenizer, struct error *error);
 
-/** A file's content, and the path that sentences name. */
-struct tokenizer_file {
-    const char *path;
-    char *text;
-    size_t size;
-};
-
-/** tokenizer_open() of contents. That of `merges` is changed. */
-weft_status tokenizer_parse(const struct tokenizer_file *vocabulary, const struct tokenizer_file *merges,
-                            struct tokenizer **tokenizer, struct error *error);
-
 /** The token with these bytes, or TOKEN_NONE. */
 uint32_t tokenizer_find(const struct tokenizer *tokenizer, const void *bytes, size_t size);
 

@@ -26,7 +26,7 @@ struct checkpoint_writer {
     struct checkpoint_writer_setup setup;
     uint32_t rank, ranks;
     bool *sees;                        /* by rank: whether it can write into the folder */
-    struct checkpoint_record *records; /* by rank and kind, then without gaps; the last one is the index's */
+    struct checkpoint_record *records; /* by rank and kind, then without gaps; then the index's, the tokenizer's */
     struct lending *lending;
 
     /* Of the checkpoint under way. */
@@ -82,6 +82,24 @@ static size_t gather_records(struct checkpoint_writer *writer)
     return count;
 }
 
+/* The tokenizer, so that text can be sampled from the weights alone. */
+static weft_status write_tokenizer(struct checkpoint_writer *writer, size_t *count)
+{
+    static const char *const names[TOKENIZER_FILES] = {CHECKPOINT_VOCABULARY, CHECKPOINT_MERGES};
+    const struct text *text = writer->whole.state.text;
+    struct tokenizer_file files[TOKENIZER_FILES];
+    if (!text || !text->tokenizer)
+        return WEFT_OK;
+    weft_status status = tokenizer_format(text->tokenizer, files, &writer->error);
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
+        status = checkpoint_write_text(writer->setup.config->checkpoint_dir, writer->described.step, names[i],
+                                       files[i].text, files[i].size, &writer->records[(*count)++], &writer->error);
+    tokenizer_files_free(files);
+    return status;
+}
+
 static void commit(struct checkpoint_writer *writer)
 {
     const struct train_config *config = writer->setup.config;
@@ -91,6 +109,8 @@ static void commit(struct checkpoint_writer *writer)
         writer->status = checkpoint_write_index(config->checkpoint_dir, writer->described.step, parts->places,
                                                 parts->place_count, parts->parts[PART_MODEL], parts->model_bytes,
                                                 &writer->records[count++], &writer->error);
+    if (writer->status == WEFT_OK)
+        writer->status = write_tokenizer(writer, &count);
     if (writer->status == WEFT_OK)
         writer->status = checkpoint_commit(config->checkpoint_dir, &writer->described, writer->records, count,
                                            (unsigned)config->checkpoint_keep, &writer->error);
@@ -373,7 +393,7 @@ weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, 
         writer->rank = (uint32_t)weft_comm_rank(setup->comm);
         writer->ranks = (uint32_t)weft_comm_size(setup->comm);
         writer->sees = calloc(writer->ranks, sizeof *writer->sees);
-        writer->records = calloc((size_t)writer->ranks * PART_KINDS + 1, sizeof *writer->records);
+        writer->records = calloc((size_t)writer->ranks * PART_KINDS + 1 + TOKENIZER_FILES, sizeof *writer->records);
         if (!writer->sees || !writer->records)
             status =
                 error_memory(error, writer->ranks * PART_KINDS * sizeof *writer->records, "the checkpoints' files");

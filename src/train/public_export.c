@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "checkpoint/convert.h"
+#include "data/tokenizer.h"
 #include "model/public_config.h"
 #include "model/shape_json.h"
 
@@ -65,7 +66,22 @@ static void weights_convert(struct weights *weights, weft_type type)
     }
 }
 
-static weft_status write_files(const struct weights *weights, const char *folder, weft_type type, struct error *error)
+/* The tokenizer that the checkpoint carries, if any. */
+static weft_status write_tokenizer(const struct checkpoint *checkpoint, const char *folder, struct error *error)
+{
+    struct tokenizer *tokenizer;
+    if (!tokenizer_is_in(checkpoint_folder(checkpoint)))
+        return WEFT_OK;
+    weft_status status = tokenizer_open(checkpoint_folder(checkpoint), &tokenizer, error);
+    if (status != WEFT_OK)
+        return status;
+    status = tokenizer_write(tokenizer, folder, error);
+    tokenizer_close(tokenizer);
+    return status;
+}
+
+static weft_status write_files(const struct weights *weights, const struct checkpoint *checkpoint, const char *folder,
+                               weft_type type, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
     struct file_digest digest;
@@ -80,7 +96,7 @@ static weft_status write_files(const struct weights *weights, const char *folder
         return status;
     status = file_write(path, text, strlen(text), error);
     free(text);
-    return status;
+    return status == WEFT_OK ? write_tokenizer(checkpoint, folder, error) : status;
 }
 
 /* `folder` without slashes at its end, and the name under which it is written first. */
@@ -127,7 +143,7 @@ weft_status public_export(const struct checkpoint *checkpoint, const char *folde
     if (status == WEFT_OK)
         status = file_make_folder(partial, error);
     if (status == WEFT_OK)
-        status = write_files(&weights, partial, type, error);
+        status = write_files(&weights, checkpoint, partial, type, error);
     if (status == WEFT_OK)
         status = publish(partial, target, error);
     if (status != WEFT_OK)

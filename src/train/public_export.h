@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** A checkpoint's weights in the form that other tools load: model.safetensors and config.json in a folder. */
+/** A checkpoint's weights in the form that other tools load: model.safetensors and config.json in a folder, and
+ * vocab.json and merges.txt where the checkpoint has them. */
 #ifndef WEFT_TRAIN_PUBLIC_EXPORT_H
 #define WEFT_TRAIN_PUBLIC_EXPORT_H
 

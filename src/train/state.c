@@ -48,6 +48,8 @@ void training_state_describe(const struct training_state *state, const struct tr
                              struct checkpoint_state *written)
 {
     cJSON *training = training_configuration(config);
+    if (state->text && *state->text->identity)
+        cJSON_AddStringToObject(training, "tokenizer", state->text->identity);
     patience_put(&state->patience, training);
     *written = (struct checkpoint_state){
         .step = state->step,

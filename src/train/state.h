@@ -11,13 +11,15 @@
 #include "parallel/tensor_list.h"
 #include "train/config.h"
 #include "train/patience.h"
+#include "train/text.h"
 
 struct training_state {
     const struct model_description *description;
-    float *parameters;     /**< description->elements; the training's, as the moments are */
-    float *first_moments;  /**< of this rank's shard */
-    float *second_moments; /**< NULL: the optimiser has none */
-    uint64_t step;         /**< steps taken */
+    float *parameters;       /**< description->elements; the training's, as the moments are */
+    float *first_moments;    /**< of this rank's shard */
+    float *second_moments;   /**< NULL: the optimiser has none */
+    uint64_t step;           /**< steps taken */
+    const struct text *text; /**< that the tokens stand for; borrowed */
     struct patience patience;
 };
 

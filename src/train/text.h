@@ -1,5 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The text that a run's tokens stand for: which vocabulary its data has, what a prompt is, how a sample is printed. */
+/**
+ * The text that tokens stand for: which vocabulary a run's data has, what a prompt is, how a sample is printed.
+ *
+ * Tokens are those of a tokenizer (data/tokenizer.h), or bytes, or their text is not known. A checkpoint carries the
+ * tokenizer that its weights were trained with: vocab.json and merges.txt lie beside the weights, as in public
+ * directories of weights, and the manifest's "training" object has its identity as "tokenizer". So text can be sampled
+ * from weights alone:
+ *
+ *     struct text text;
+ *     text_open_weights(path, shape.vocabulary, &text, error);
+ *     if (text_is_known(&text)) { text_encode(&text, prompt, ...); ... text_print(&text, tokens, ...); }
+ *     text_close(&text);
+ */
 #ifndef WEFT_TRAIN_TEXT_H
 #define WEFT_TRAIN_TEXT_H
 
@@ -7,14 +19,27 @@
 
 #include <stdio.h>
 
+#define TEXT_OF_BYTES "bytes" /* an identity */
+
 struct text {
-    struct tokenizer *tokenizer; /**< beside the token shards; NULL: none */
-    double bytes_per_token;      /**< of the held-out text; 0: not known */
-    bool is_bytes;               /**< tokens are bytes: set by text_settle() */
+    struct tokenizer *tokenizer;             /**< NULL: none */
+    char identity[TOKENIZER_IDENTITY_BYTES]; /**< tokenizer_identify()'s, TEXT_OF_BYTES, or "": not known */
+    double bytes_per_token;                  /**< of the held-out text; 0: not known */
+    bool is_bytes;                           /**< a prompt's bytes are its tokens */
 };
 
 /** Look what lies beside the data of a run. Errors: those of tokenizer_open() and packed_read(). */
 weft_status text_open(const char *data, struct text *text, struct error *error);
+
+/**
+ * The text of the tokens of the weights at `path`: a checkpoint, a directory of checkpoints (the newest one), a
+ * directory of public weights, or a safetensors file in one. It is the tokenizer that lies there; else bytes, where the
+ * checkpoint says so or the model has a `vocabulary` of 256; else it is not known (text_is_known()), as for public
+ * weights that came without vocab.json and merges.txt. The tensors are not read. Errors: those of tokenizer_open();
+ * SYSTEM or DATA for a checkpoint that is not there or whose manifest is malformed.
+ */
+weft_status text_open_weights(const char *path, size_t vocabulary, struct text *text, struct error *error);
+
 void text_close(struct text *text);
 
 /**
@@ -29,7 +54,7 @@ void text_settle(struct text *text, size_t vocabulary);
 /** Whether a prompt can be encoded and a sample printed. */
 bool text_is_known(const struct text *text);
 
-/** Encode a prompt. Print tokens. */
+/** Encode a prompt. Print tokens; those that stand for nothing are left out. */
 weft_status text_encode(const struct text *text, const char *prompt, struct token_list *tokens, struct error *error);
 void text_print(const struct text *text, const int32_t *tokens, size_t count, FILE *output);
 

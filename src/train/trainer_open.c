@@ -175,6 +175,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     trainer->gradients = arrays.gradients;
     trainer->state = (struct training_state){.description = description,
                                              .parameters = arrays.values,
+                                             .text = &trainer->text,
                                              .first_moments = arrays.first_moments,
                                              .second_moments = arrays.second_moments};
     return WEFT_OK;

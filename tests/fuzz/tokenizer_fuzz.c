@@ -64,19 +64,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t merges_size = (size_t)((text ? text : end) - merges);
     text = text ? text + 1 : end;
 
-    struct tokenizer_file first = {.path = "vocab.json"};
-    struct tokenizer_file second = {"merges.txt", malloc(merges_size + 1), merges_size};
-    first.text = make_vocabulary(vocabulary, vocabulary_size, data[0] & 1, &first.size);
-    memcpy(second.text, merges, merges_size);
+    struct tokenizer_file files[TOKENIZER_FILES] = {{.path = "vocab.json"},
+                                                    {"merges.txt", malloc(merges_size + 1), merges_size}};
+    files[0].text = make_vocabulary(vocabulary, vocabulary_size, data[0] & 1, &files[0].size);
+    memcpy(files[1].text, merges, merges_size);
     struct tokenizer *tokenizer;
     struct error error = {0};
-    if (tokenizer_parse(&first, &second, &tokenizer, &error) == WEFT_OK) {
+    if (tokenizer_parse(files, &tokenizer, &error) == WEFT_OK) {
         encode_and_decode(tokenizer, text, (size_t)(end - text));
         tokenizer_close(tokenizer);
     } else if (error.text[0] == '\0') {
         abort();
     }
-    free(first.text);
-    free(second.text);
+    free(files[0].text);
+    free(files[1].text);
     return 0;
 }
