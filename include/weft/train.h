@@ -16,14 +16,23 @@
  *     ... set the initial values (rank 0's are what counts) ...
  *     weft_training_share(training);                          every rank has rank 0's values
  *     while (weft_training_steps(training) < 1000) {
- *         ... forward; backward: as soon as to_w is complete ...
+ *         ... clear the gradients; forward; backward: as soon as to_w is complete ...
  *         weft_training_ready(training, weight);
  *         ... and so on, in any order ...
  *         weft_training_step(training, 1e-3, &result);
  *     }
  *     weft_training_close(training);
  *
- * examples/digits.c is a whole program; docs/tutorials/own-training.md walks through it.
+ * examples/next_byte.c is a whole program; docs/tutorials/own-training.md walks through it.
+ *
+ * ## Gradients
+ *
+ * A gradient's place is the program's to write from the first micro-batch on, and again as soon as
+ * weft_training_accumulate() or weft_training_step() has returned. It is zero only before the first micro-batch.
+ * Later it holds what Weft left there (sums of micro-batches and ranks), so each micro-batch must write every element:
+ * either overwrite, or clear to 0 before adding. Otherwise old sums are added to the new gradient, without an error.
+ * After weft_training_ready() the place is Weft's until the micro-batch ends. With WEFT_OPTIMIZER_OWN, the averaged and
+ * clipped gradient is there after the step.
  *
  * ## Order
  *
@@ -142,7 +151,7 @@ WEFT_API int weft_training_parameter(weft_training *training, const weft_paramet
 WEFT_API weft_status weft_training_start(weft_training *training);
 
 /** The values of a parameter, and the place of its gradient, of one micro-batch at a time; from the start until close,
- * in memory of weft_alloc(). */
+ * in memory of weft_alloc(). Every micro-batch has to write the whole gradient: Weft does not clear it. */
 WEFT_API float *weft_training_values(weft_training *training, int parameter);
 WEFT_API float *weft_training_gradient(weft_training *training, int parameter);
 
@@ -168,7 +177,7 @@ WEFT_API weft_status weft_training_ready(weft_training *training, int parameter)
 WEFT_API weft_status weft_training_note(weft_training *training, int which, double value);
 
 /** The micro-batch under way is not this rank's last of the step: take its gradients in. (The last one is ended by the
- * step.) Collective. */
+ * step.) The places of gradients are not cleared. Collective. */
 WEFT_API weft_status weft_training_accumulate(weft_training *training);
 
 /**

@@ -4,6 +4,8 @@
 #include "model/networks/networks.h"
 #include "model/shape.h"
 
+#include <string.h>
+
 cJSON *shape_to_json(const struct model_shape *shape)
 {
     cJSON *object = cJSON_CreateObject();
@@ -48,6 +50,12 @@ weft_status shape_from_json(const cJSON *object, const char *where, struct model
     struct model_shape shape = {0};
     const char *kind;
     weft_status status = json_get_text(object, "kind", where, &kind, error);
+    if (status == WEFT_OK && strcmp(kind, SHAPE_KIND_PROGRAM) == 0)
+        status =
+            error_set(error, WEFT_ERROR_DATA,
+                      "%s is that of another program, which trained it through weft/train.h; Weft does not know its "
+                      "layers, but its weights are in the safetensors files of that directory",
+                      where);
     for (size_t i = 0; status == WEFT_OK && i < shape_number_count; i++)
         status = read_number(object, &shape_numbers[i], where, &shape, error);
     if (status != WEFT_OK)

@@ -3,6 +3,19 @@
 
 #include <stdlib.h>
 
+/*
+ * The message of rank `first` on all ranks. A broadcast ends on one rank while it is still on its way to others, and
+ * whoever has the message may exit: the others would lose a peer in the middle of it. None leaves before all have the
+ * message, therefore. A barrier that fails here has lost a rank that had left it, so every rank has the message then.
+ */
+static weft_status share_message(weft_comm *comm, int first, struct error *error)
+{
+    weft_status status = weft_broadcast(error->text, sizeof error->text, WEFT_I8, first, comm);
+    if (status == WEFT_OK)
+        (void)weft_barrier(comm);
+    return status;
+}
+
 weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status status, struct error *error,
                             bool *speaks)
 {
@@ -20,7 +33,7 @@ weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status 
             return WEFT_OK;
         }
         status = (weft_status)all[first];
-        exchange = weft_broadcast(error->text, sizeof error->text, WEFT_I8, first, comm);
+        exchange = share_message(comm, first, error);
     }
     free(all);
     if (exchange != WEFT_OK) {

@@ -13,7 +13,7 @@
 /**
  * Collective. Returns WEFT_OK when `status` is WEFT_OK on all ranks; otherwise the status of the lowest rank with a
  * failure, whose sentence is in `error` on every rank. *speaks (on failure) is true on that rank alone, which tells the
- * user.
+ * user. Whichever way it ends, a rank may exit as soon as this returns.
  */
 weft_status agreement_reach(weft_context *context, weft_comm *comm, weft_status status, struct error *error,
                             bool *speaks);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
+#include "model/shape_json.h"
 #include "parallel/agreement.h"
 #include "parallel/tensor_list.h"
 #include "parallel/whole_moments.h"
@@ -39,7 +40,7 @@ static weft_status write_checkpoint(weft_training *training, const struct whole_
     struct tensor_list of_values, of_moments;
     const struct state_arrays arrays = arrays_of(training, moments);
     cJSON *model = cJSON_CreateObject(), *settings = cJSON_CreateObject();
-    cJSON_AddStringToObject(model, "kind", "program");
+    cJSON_AddStringToObject(model, "kind", SHAPE_KIND_PROGRAM);
     cJSON_AddStringToObject(settings, "optimizer", optimiser_name(training));
     weft_status status = tensor_lists_open(&of_values, &of_moments, &arrays, error);
     if (status == WEFT_OK)

@@ -4,7 +4,9 @@
 #include "../world.h"
 
 #include "base/random.h"
+#include "checkpoint/checkpoint.h"
 #include "parallel/training.h"
+#include "train/public_export.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -195,6 +197,25 @@ static void a_checkpoint_goes_on_anywhere(void **state)
     plan.shards = false;
     assert_same(through, values_of(1, &plan));
     free(through);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+}
+
+static void a_checkpoint_of_another_program_has_no_public_form(void **state)
+{
+    char folder[] = "/tmp/weft-training-XXXXXX", output[64], command[64];
+    assert_non_null(mkdtemp(folder));
+    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_SGD, .micro_batches = 1, .steps = 1, .save = folder};
+    free(values_of(1, &plan));
+    snprintf(output, sizeof output, "%s/public", folder);
+    struct checkpoint *checkpoint;
+    struct error error = {0};
+    assert_int_equal(checkpoint_open(folder, &checkpoint, &error), WEFT_OK);
+    assert_int_equal(public_export(checkpoint, output, WEFT_F32, &error), WEFT_ERROR_DATA);
+    assert_non_null(strstr(error.text, "is that of another program"));
+    assert_non_null(strstr(error.text, folder));
+    assert_int_equal(access(output, F_OK), -1);
+    checkpoint_close(checkpoint);
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
 }
@@ -474,6 +495,7 @@ int main(void)
         cmocka_unit_test(any_order_gives_the_bits_of_one_rank),
         cmocka_unit_test(rounded_gradients_do_not_depend_on_ranks),
         cmocka_unit_test(a_checkpoint_goes_on_anywhere),
+        cmocka_unit_test(a_checkpoint_of_another_program_has_no_public_form),
         cmocka_unit_test(a_rounded_copy_follows),
         cmocka_unit_test(ranks_agree_on_a_better_order),
         cmocka_unit_test(gradients_are_averaged_and_clipped_for_an_optimizer_of_ones_own),
