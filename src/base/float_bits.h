@@ -3,6 +3,7 @@
 #ifndef WEFT_BASE_FLOAT_BITS_H
 #define WEFT_BASE_FLOAT_BITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -32,6 +33,15 @@ static inline float float_from_bits(uint32_t bits)
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/** How many of `count` floats are infinite or NaN. */
+static inline size_t float_count_not_finite(const float *values, size_t count)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < count; i++)
+        found += (float_to_bits(values[i]) & 0x7f800000) == 0x7f800000;
+    return found;
 }
 
 #endif

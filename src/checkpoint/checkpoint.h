@@ -184,6 +184,12 @@ const struct checkpoint_record *checkpoint_files(const struct checkpoint *checkp
 const struct named_tensor *checkpoint_tensors(const struct checkpoint *checkpoint, size_t *count);
 
 /**
+ * The file that holds tensor `name`, or the first piece of it, as error messages name it ("'RUN/.../x.safetensors'").
+ * NULL if there is no such tensor.
+ */
+const char *checkpoint_where(const struct checkpoint *checkpoint, const char *name);
+
+/**
  * Compare the configuration of the checkpoint's model with `model` (a flat object). Errors: DATA, naming the first key
  * that differs or is missing on one side, and both values.
  */

@@ -35,6 +35,17 @@ const struct named_tensor *checkpoint_tensors(const struct checkpoint *checkpoin
     return checkpoint->tensors;
 }
 
+const char *checkpoint_where(const struct checkpoint *checkpoint, const char *name)
+{
+    for (size_t i = 0; i < checkpoint->manifest.count; i++) {
+        const struct safetensors *file = checkpoint->files[i].tensors;
+        for (size_t j = 0; file && j < safetensors_count(file); j++)
+            if (strcmp(safetensors_tensor(file, j)->name, name) == 0)
+                return safetensors_where(file);
+    }
+    return NULL;
+}
+
 /* ---- comparing -------------------------------------------------------------------------------------------------- */
 
 /* The first key of `object` whose value in `other` differs or is missing. */

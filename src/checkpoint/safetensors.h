@@ -109,6 +109,9 @@ void safetensors_close(struct safetensors *file);
 size_t safetensors_count(const struct safetensors *file);
 const struct named_tensor *safetensors_tensor(const struct safetensors *file, size_t index);
 
+/** The file as error messages name it: its path in quotes, or safetensors_parse()'s `where`. */
+const char *safetensors_where(const struct safetensors *file);
+
 /** The text of `key` in "__metadata__", or NULL. */
 const char *safetensors_metadata(const struct safetensors *file, const char *key);
 

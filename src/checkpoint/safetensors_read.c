@@ -20,6 +20,7 @@ struct safetensors {
     const cJSON *metadata;
     struct named_tensor *tensors;
     size_t count;
+    char where[]; /* names it in messages */
 };
 
 /* Where a tensor's elements lie, while the header is being read. */
@@ -332,9 +333,11 @@ static weft_status fill(struct safetensors *file, const uint8_t *bytes, uint64_t
 weft_status safetensors_parse(const uint8_t *bytes, uint64_t size, const char *where, struct safetensors **file,
                               struct error *error)
 {
-    struct safetensors *opened = calloc(1, sizeof *opened);
+    const size_t length = strlen(where) + 1;
+    struct safetensors *opened = calloc(1, sizeof *opened + length);
     if (!opened)
-        return error_memory(error, sizeof *opened, "a safetensors file");
+        return error_memory(error, sizeof *opened + length, "a safetensors file");
+    memcpy(opened->where, where, length);
     weft_status status = fill(opened, bytes, size, where, error);
     if (status != WEFT_OK) {
         safetensors_close(opened);
@@ -378,6 +381,11 @@ size_t safetensors_count(const struct safetensors *file)
 const struct named_tensor *safetensors_tensor(const struct safetensors *file, size_t index)
 {
     return &file->tensors[index];
+}
+
+const char *safetensors_where(const struct safetensors *file)
+{
+    return file->where;
 }
 
 const char *safetensors_metadata(const struct safetensors *file, const char *key)

@@ -294,3 +294,12 @@ const struct named_tensor *tensor_files_find(const struct tensor_files *files, c
         bsearch(name, files->tensors, files->tensor_count, sizeof *files->tensors, find_tensor);
     return found ? *found : NULL;
 }
+
+const char *tensor_files_where(const struct tensor_files *files, const struct named_tensor *tensor)
+{
+    for (size_t i = 0; i < files->file_count; i++)
+        for (size_t j = 0; j < safetensors_count(files->files[i]); j++)
+            if (safetensors_tensor(files->files[i], j) == tensor)
+                return safetensors_where(files->files[i]);
+    return NULL;
+}

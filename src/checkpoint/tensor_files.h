@@ -32,6 +32,9 @@ const struct named_tensor *tensor_files_tensor(const struct tensor_files *files,
 /** The tensor called `name`, or NULL. */
 const struct named_tensor *tensor_files_find(const struct tensor_files *files, const char *name);
 
+/** The file that holds `tensor`, one of these, as error messages name it. */
+const char *tensor_files_where(const struct tensor_files *files, const struct named_tensor *tensor);
+
 /** What an index says. Names point into the tree. */
 struct tensor_index {
     void *root; /**< owns the texts */

@@ -7,6 +7,7 @@
 #include "train/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,6 +166,15 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     found.seconds = (double)(clock_now() - begin) * 1e-9;
     if (status != WEFT_OK) { /* the others would wait for this rank */
         weft_abort(context, error->text);
+        goto close;
+    }
+    if (!isfinite(found.loss)) {
+        *speaks = weft_comm_rank(comm) == 0;
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the loss on the held-out part of '%s' is %g, though every weight is finite: the weights "
+                           "are so large that the forward pass overflows, as after a training that diverged; evaluate "
+                           "an older checkpoint",
+                           config->data, fabs(found.loss)); /* no "-nan" */
         goto close;
     }
     found.sequences = evaluator.sequences;

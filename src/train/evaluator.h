@@ -36,7 +36,8 @@ struct evaluator_result {
 
 /**
  * Collective; fails on all ranks or on none (*speaks as in parallel/agreement.h), unless a rank is lost meanwhile.
- * Every rank gets the result.
+ * Every rank gets the result. Errors: what pretrained_read() and dataset_batch() refuse; DATA for a loss that is
+ * infinite or NaN.
  */
 weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,
                           struct evaluator_result *result, bool *speaks, struct error *error);

@@ -2,6 +2,7 @@
 #include "train/pretrained.h"
 
 #include "base/file.h"
+#include "base/float_bits.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/convert.h"
@@ -11,6 +12,7 @@
 #include "parallel/agreement.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -296,6 +298,32 @@ static weft_status read_files(const struct pretrained *pretrained, const struct 
     return status;
 }
 
+/* ---- both -------------------------------------------------------------------------------------------------------- */
+
+/* No training and no evaluation comes to anything with weights that are not numbers. */
+static weft_status check_finite(const struct pretrained *pretrained, const struct model_parameter *parameter,
+                                const float *parameters, struct error *error)
+{
+    const float *values = parameters + parameter->offset;
+    const size_t odd = float_count_not_finite(values, parameter->count);
+    if (!odd)
+        return WEFT_OK;
+    size_t first = 0;
+    while (!float_count_not_finite(values + first, 1))
+        first++;
+    const char *where = pretrained->checkpoint
+                            ? checkpoint_where(pretrained->checkpoint, parameter->name)
+                            : tensor_files_where(pretrained->files, find_parameter(pretrained->files, parameter->name));
+    return error_set(error, WEFT_ERROR_DATA,
+                     "%zu of the %zu elements of tensor '%s' in %s are not finite; the first is element %zu, %s; the "
+                     "file is damaged, or the training that wrote it had diverged: get it again, or use an older "
+                     "checkpoint",
+                     odd, parameter->count, parameter->name, where, first,
+                     isnan(values[first]) ? "nan"
+                     : values[first] < 0  ? "-inf"
+                                          : "inf");
+}
+
 weft_status pretrained_read(const struct pretrained *pretrained, const struct model_description *description,
                             float *parameters, struct error *error)
 {
@@ -305,6 +333,7 @@ weft_status pretrained_read(const struct pretrained *pretrained, const struct mo
     for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
         const struct model_parameter *parameter = &description->parameters[i];
         size_t behind = parameter->offset + parameter->count;
+        status = check_finite(pretrained, parameter, parameters, error);
         size_t next =
             i + 1 < description->parameter_count ? description->parameters[i + 1].offset : description->elements;
         memset(parameters + behind, 0, (next - behind) * sizeof *parameters);

@@ -33,8 +33,9 @@ uint64_t pretrained_step(const struct pretrained *pretrained);
 
 /**
  * Fill the flat array of f32 `parameters`, gaps included. Errors: DATA, with the first tensor that is missing, of
- * another shape (expected and found), of a type that is no f32, f16 or bf16, or not the model's; everything is compared
- * before anything is written.
+ * another shape (expected and found), of a type that is no f32, f16 or bf16, or not the model's; all this is compared
+ * before anything is written. DATA, too, with tensor and file, for an element that is infinite or NaN; `parameters` are
+ * then undefined.
  */
 weft_status pretrained_read(const struct pretrained *pretrained, const struct model_description *description,
                             float *parameters, struct error *error);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Public weights in memory: every bit of f32 comes back, zeros' signs and NaNs among them; halves are widened; gaps are
- * 0; nothing is written unless all is right. tests/integration/public_weights_test has the files that people find. */
+/* Public weights in memory: every bit of f32 comes back, zeros' signs among them; halves are widened; gaps are 0;
+ * nothing is written unless all is right; what is infinite or NaN is refused. tests/integration/public_weights_test has
+ * the files that people find. */
 #include "train/pretrained.h"
 
+#include "base/float_bits.h"
 #include "base/random.h"
 #include "checkpoint/convert.h"
 #include "checkpoint/safetensors.h"
 #include "model/public_config.h"
 #include "temporary.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <unistd.h>
@@ -49,14 +52,17 @@ static int tear_down(void **state)
     return file_remove_tree(folder, NULL);
 }
 
+/* Finite floats of all magnitudes. */
 static void fill(void)
 {
-    static const uint32_t odd[] = {0x80000000, 0x7fc12345, 0xff800000, 0x00000001, 0x7f7fffff};
+    static const uint32_t odd[] = {0x80000000, 0x00000001, 0x807fffff, 0x7f7fffff};
     for (size_t i = 0; i < description->weights; i++) {
         uint32_t bits = (uint32_t)random_bits(4, i);
+        if ((bits & 0x7f800000) == 0x7f800000)
+            bits ^= 0x40000000;
         if (i % 7 == 0)
             bits = odd[i / 7 % (sizeof odd / sizeof *odd)];
-        memcpy(&memory[i], &bits, sizeof bits);
+        memory[i] = float_from_bits(bits);
     }
 }
 
@@ -116,6 +122,8 @@ static void halves_are_widened(void **state)
         struct pretrained *pretrained;
         float *parameters = old_parameters();
         fill();
+        for (size_t i = 0; i < description->weights; i++)
+            memory[i] = fmodf(memory[i], 60000); /* within f16 */
         for (size_t i = 0; i < description->parameter_count; i++)
             convert_narrow(types[t], tensors[i].count, tensors[i].data, tensors[i].data);
         assert_int_equal(pretrained_open(write_file(types[t], description->parameter_count), &pretrained, NULL),
@@ -149,6 +157,43 @@ static void nothing_is_written_unless_all_is_right(void **state)
     free(parameters);
 }
 
+/* The tensor, the file, how many and which; whatever the type. */
+static void what_is_not_finite_is_refused(void **state)
+{
+    static const struct {
+        weft_type type;
+        uint32_t bits;
+        const char *said;
+    } cases[] = {
+        {WEFT_F32, 0x7fc12345, "nan"},  {WEFT_F32, 0xffc00000, "nan"}, {WEFT_F32, 0x7f800001, "nan"},
+        {WEFT_F32, 0xff800000, "-inf"}, {WEFT_F16, 0x7f800000, "inf"}, {WEFT_BF16, 0x7fc00000, "nan"},
+    };
+    const struct named_tensor *spoilt = &tensors[description->parameter_count - 1];
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct pretrained *pretrained;
+        struct error error = {0};
+        char count[64], first[64];
+        float *parameters = old_parameters();
+        for (size_t i = 0; i < description->weights; i++)
+            memory[i] = 0.5f;
+        for (size_t i = 1; i < 3; i++)
+            ((float *)spoilt->data)[i] = float_from_bits(cases[c].bits);
+        for (size_t i = 0; i < description->parameter_count; i++)
+            convert_narrow(cases[c].type, tensors[i].count, tensors[i].data, tensors[i].data);
+        const char *path = write_file(cases[c].type, description->parameter_count);
+        assert_int_equal(pretrained_open(path, &pretrained, NULL), WEFT_OK);
+        assert_int_equal(pretrained_read(pretrained, description, parameters, &error), WEFT_ERROR_DATA);
+        snprintf(count, sizeof count, "2 of the %zu elements", spoilt->count);
+        snprintf(first, sizeof first, "the first is element 1, %s;", cases[c].said);
+        const char *const said[] = {count, first, spoilt->name, path, "get it again, or use an older checkpoint"};
+        for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+            if (!strstr(error.text, said[i]))
+                fail_msg("case %zu lacks '%s': %s", c, said[i], error.text);
+        pretrained_close(pretrained);
+        free(parameters);
+    }
+}
+
 /* The config.json beside a file is its shape, wherever the file is named from. */
 static void the_shape_lies_beside(void **state)
 {
@@ -177,6 +222,7 @@ int main(void)
         cmocka_unit_test(every_bit_comes_back),
         cmocka_unit_test(halves_are_widened),
         cmocka_unit_test(nothing_is_written_unless_all_is_right),
+        cmocka_unit_test(what_is_not_finite_is_refused),
         cmocka_unit_test(the_shape_lies_beside),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
