@@ -18,9 +18,23 @@
  *
  * Every function that can fail returns a weft_status. WEFT_OK is 0; anything else is an error, and weft_message() holds
  * one sentence that says what failed, where, with which value and what to do. Output arguments are set only on success.
+ * NULL in place of a context, a communicator or an output argument is WEFT_ERROR_ARGUMENT with a message of its own,
+ * unless a function says that NULL is allowed; the queries that return a number or a name must not be given NULL.
  * After WEFT_ERROR_PEER, WEFT_ERROR_ABORTED, WEFT_ERROR_TIMEOUT or WEFT_ERROR_MISMATCH the context is broken: every
  * later operation on it returns the same status and sentence at once, and what output buffers hold is not defined. The
  * ranks that live can go on together with weft_shrink(); otherwise only weft_finalize() is of use.
+ *
+ * ## What is compared
+ *
+ * Each call carries a hash of itself (collective, algorithm, count, type, op, root; the counts of weft_allgatherv())
+ * and of all earlier calls on its communicator. A rank compares it with that of every rank that it takes data or a
+ * signal from during the call, so ranks that make different calls learn so as soon as one of them waits for another. In
+ * all-reduce, all-gather, reduce-scatter, all-to-all and barrier every rank waits for every other one, directly or
+ * through others. In broadcast, scatter, reduce and gather a rank that only gives may wait for nobody, as the root of a
+ * small broadcast: such a call can return WEFT_OK although another rank named another root. The disagreement is then
+ * found, and both calls are named, by the next operation in which one of the two waits for the other, in the world at
+ * the latest by weft_finalize(). weft_gatherv() and weft_alltoallv() compare counts and types between each two ranks
+ * that exchange elements.
  *
  * ## The same bits
  *
@@ -186,9 +200,19 @@ WEFT_API void weft_process_close(weft_process *process);
 WEFT_API weft_status weft_init(const weft_config *config, weft_context **context);
 
 /**
- * Leave. Collective over the ranks that are still well; frees every communicator, request and buffer of the context
- * (after a failure, buffers in the memory of a shared weft_process stay until weft_process_close(), since other ranks
- * may still look at them). Operations still in flight are an error, except after a failure. `context` may be NULL.
+ * Leave. Collective over the ranks that are still well. Whatever it returns, the context has ended: it, its
+ * communicators, requests and buffers are freed and must not be used again, not even by weft_message(). (After a
+ * failure, buffers in the memory of a shared weft_process stay until weft_process_close(), since other ranks may still
+ * read them.) If it returns an error, the message is weft_message(NULL), of the calling thread. `context` may be NULL.
+ *
+ * Wait for every request and end every group first: with operations in flight it returns WEFT_ERROR_STATE and ends the
+ * job, as this rank will never do its part in them; operations of the other ranks fail with the same status and
+ * message. A request whose operation has completed is freed without an error.
+ *
+ * After a failure it ends this rank's part only, and returns WEFT_OK: the failure has been reported.
+ *
+ * Errors: STATE as above; MISMATCH if the ranks' calls on the world differ and no operation has found it yet; PEER,
+ * TIMEOUT or ABORTED if the job fails meanwhile; SYSTEM if a trace that was asked for cannot be written.
  */
 WEFT_API weft_status weft_finalize(weft_context *context);
 
@@ -216,8 +240,16 @@ WEFT_API weft_status weft_shrink(weft_context *context);
  */
 WEFT_API void weft_abort(weft_context *context, const char *reason);
 
-/** The sentence of the last error of `context`, or for NULL of the calling thread's last failed call that has no context
- * (weft_init(), those of weft/report.h); "" if none. */
+/**
+ * The message of the last error of `context`; once the context is broken, of the error that broke it. "" if none.
+ *
+ * Some calls have no context: weft_init(), weft_process_open(), weft_finalize() (whose context has ended), those of
+ * weft/report.h, and calls that were given NULL in place of a context or communicator. Their message belongs to the
+ * calling thread: weft_message(NULL) returns that of the last of them that this thread made. For a call that was given
+ * NULL, weft_message(context) returns it too, until a later call of this thread fails, unless the context is broken.
+ *
+ * The text is the calling thread's own and stays as it is until the thread's next weft_message() or failed call.
+ */
 WEFT_API const char *weft_message(const weft_context *context);
 
 /**
@@ -252,6 +284,9 @@ WEFT_API weft_status weft_deregister(weft_context *context, void *pointer);
 
 /** All ranks of the job; owned by the context. */
 WEFT_API weft_comm *weft_world(weft_context *context);
+
+/** The context that `comm` belongs to, for weft_message() where only a communicator is at hand. NULL for NULL. */
+WEFT_API weft_context *weft_comm_context(const weft_comm *comm);
 
 WEFT_API int weft_comm_rank(const weft_comm *comm); /**< this rank's number in `comm`, from 0 */
 WEFT_API int weft_comm_first_rank(const weft_comm *comm,
@@ -358,13 +393,23 @@ WEFT_API weft_status weft_scatter(const void *input, void *output, size_t count,
 WEFT_API weft_status weft_allgatherv(const void *input, void *output, const size_t *counts, const size_t *displacements,
                                      weft_type type, weft_comm *comm);
 
-/** Gather of blocks of different sizes to `root`; as weft_allgatherv(). */
+/**
+ * Gather of blocks of different sizes to `root`. This rank gives counts[rank] elements. The root's `counts` has an
+ * entry for each rank; blocks land as in weft_allgatherv(). Other ranks need not know what the others give: there only
+ * counts[rank] is read, and `output` and `displacements` are ignored. In place at root: input == where its block lands.
+ *
+ * What a rank gives and what the root expects of it must be equal, and of one type unless it is nothing: otherwise
+ * WEFT_ERROR_MISMATCH, which says who gives how much and how much the root expects.
+ */
 WEFT_API weft_status weft_gatherv(const void *input, void *output, const size_t *counts, const size_t *displacements,
                                   weft_type type, int root, weft_comm *comm);
 
 /**
  * All-to-all with blocks of different sizes: this rank sends send_counts[j] elements at send_displacements[j] to rank j
  * and receives receive_counts[j] at receive_displacements[j] from it. Displacements may be NULL: packed.
+ *
+ * What rank i sends to j and what j expects of i must be equal, and of one type unless it is nothing: otherwise
+ * WEFT_ERROR_MISMATCH, which says who sends how much to whom. Ranks that exchange nothing may pass different types.
  */
 WEFT_API weft_status weft_alltoallv(const void *input, const size_t *send_counts, const size_t *send_displacements,
                                     void *output, const size_t *receive_counts, const size_t *receive_displacements,
@@ -422,8 +467,25 @@ WEFT_API weft_status weft_wait(weft_request **request);
 /** As weft_wait(), but returns at once; *done tells whether it has ended (and was freed). */
 WEFT_API weft_status weft_test(weft_request **request, bool *done);
 
-/** Wait for one of `count` requests; *index is which (freed, set to NULL), or -1 if all were NULL. */
+/**
+ * Whether `request` has ended, without freeing it: *done is true from then on, and the status is that of its operation.
+ * It must still be given to weft_wait() or weft_test(). Returns at once. A NULL request has ended.
+ */
+WEFT_API weft_status weft_request_done(weft_request *request, bool *done);
+
+/** Wait for one of `count` requests; *index is which (freed, set to NULL), or -1 if all were NULL. Requests that are
+ * waited for together are of one context. */
 WEFT_API weft_status weft_wait_any(weft_request **requests, int count, int *index);
+
+/**
+ * Wait until at least one of `count` requests has ended, and free all that have: indices[0..*ended) say which, in
+ * ascending order; each is set to NULL. `indices` has room for `count`. *ended is 0 only if all were NULL. Returns the
+ * first error of those that ended.
+ */
+WEFT_API weft_status weft_wait_some(weft_request **requests, int count, int *indices, int *ended);
+
+/** As weft_wait_some(), but returns at once: *ended is 0 if none has ended. */
+WEFT_API weft_status weft_test_some(weft_request **requests, int count, int *indices, int *ended);
 
 /** Wait for all; the first error is returned after all have ended. */
 WEFT_API weft_status weft_wait_all(weft_request **requests, int count);

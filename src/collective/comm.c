@@ -290,6 +290,11 @@ int weft_comm_rank(const weft_comm *comm)
     return (int)comm->rank;
 }
 
+weft_context *weft_comm_context(const weft_comm *comm)
+{
+    return comm ? comm->context : NULL;
+}
+
 int weft_comm_first_rank(const weft_comm *comm, int rank)
 {
     if (rank < 0 || (uint32_t)rank >= comm->size || comm->retired)
@@ -370,12 +375,16 @@ static weft_status make(weft_comm *comm, uint64_t exchange, const uint32_t *memb
 
 weft_status weft_comm_split(weft_comm *comm, int color, int key, weft_comm **result)
 {
+    if (!comm || !result)
+        return context_missing("weft_comm_split()", comm ? "place for the communicator" : "communicator");
     uint64_t exchange = hash_number(++comm->made, hash_number(comm->id, hash_text("split", 0)));
     return make(comm, exchange, comm->world, comm->size, color < 0 ? -1 : color, key, result);
 }
 
 weft_status weft_comm_duplicate(weft_comm *comm, weft_comm **result)
 {
+    if (!comm || !result)
+        return context_missing("weft_comm_duplicate()", comm ? "place for the communicator" : "communicator");
     return weft_comm_split(comm, 0, (int)comm->rank, result);
 }
 
@@ -423,6 +432,8 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
 {
     struct error error;
     error_clear(&error);
+    if (!comm || !result)
+        return context_missing("weft_comm_subset()", comm ? "place for the communicator" : "communicator");
     if (check_subset(comm, ranks, count, &error) != WEFT_OK)
         return context_note(comm->context, &error);
     uint32_t *members = malloc((size_t)count * sizeof *members);
@@ -505,6 +516,8 @@ weft_status weft_comm_free(weft_comm *comm)
 
 weft_status weft_comm_set_reproducible(weft_comm *comm, bool reproducible)
 {
+    if (!comm)
+        return context_missing("weft_comm_set_reproducible()", "communicator");
     progress_enter(comm->context);
     comm->reproducible = reproducible;
     comm->plans.last = NULL;
@@ -516,6 +529,8 @@ weft_status weft_comm_set_time_limit(weft_comm *comm, double seconds)
 {
     struct error error;
     error_clear(&error);
+    if (!comm)
+        return context_missing("weft_comm_set_time_limit()", "communicator");
     if (!(seconds >= 0)) {
         error_set(&error, WEFT_ERROR_ARGUMENT, "a time limit of %g seconds is not possible; 0 means the context's",
                   seconds);
@@ -534,6 +549,8 @@ weft_status weft_comm_set_algorithm(weft_comm *comm, const char *collective_text
     const struct algorithm *algorithm = NULL;
     error_clear(&error);
     weft_status status = WEFT_OK;
+    if (!comm)
+        return context_missing("weft_comm_set_algorithm()", "communicator");
     if (!collective_text)
         status = error_set(&error, WEFT_ERROR_ARGUMENT, "weft_comm_set_algorithm() was given no collective");
     else
@@ -572,6 +589,10 @@ const char *weft_comm_algorithm(weft_comm *comm, const char *collective_text, si
     uint64_t bytes = 0;
     error_clear(&error);
     weft_status status = WEFT_OK;
+    if (!comm) {
+        context_missing("weft_comm_algorithm()", "communicator");
+        return NULL;
+    }
     if (!collective_text)
         status = error_set(&error, WEFT_ERROR_ARGUMENT, "weft_comm_algorithm() was given no collective");
     else

@@ -14,68 +14,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* What weft_message() returns, so that no other thread can change it: the one thread-local of the library. */
-static _Thread_local char thread_message[ERROR_TEXT_BYTES];
-
-/* ---- messages ---- */
-
-static void keep_message(weft_context *context, const char *text)
-{
-    pthread_mutex_lock(&context->message_lock);
-    snprintf(context->message, sizeof context->message, "%s", text);
-    pthread_mutex_unlock(&context->message_lock);
-}
-
-weft_status context_note(weft_context *context, const struct error *error)
-{
-    if (context_status(context) == WEFT_OK)
-        keep_message(context, error->text);
-    return error->status;
-}
-
-void context_note_thread(const struct error *error)
-{
-    snprintf(thread_message, sizeof thread_message, "%s", error->text);
-}
-
-void context_break(weft_context *context, const struct error *error)
-{
-    if (context_status(context) != WEFT_OK)
-        return;
-    keep_message(context, error->text);
-    atomic_store_explicit(&context->broken, (int)error->status, memory_order_release);
-}
-
-void context_break_anew(weft_context *context, const struct error *error)
-{
-    keep_message(context, error->text);
-    atomic_store_explicit(&context->broken, (int)error->status, memory_order_release);
-}
-
-void context_mend(weft_context *context)
-{
-    keep_message(context, "");
-    atomic_store_explicit(&context->broken, WEFT_OK, memory_order_release);
-}
-
-weft_status weft_note_error(weft_context *context, weft_status status, const char *sentence)
-{
-    if (status != WEFT_OK && context_status(context) == WEFT_OK)
-        keep_message(context, sentence);
-    return status;
-}
-
-const char *weft_message(const weft_context *context)
-{
-    if (context) {
-        weft_context *locked = (weft_context *)(uintptr_t)context;
-        pthread_mutex_lock(&locked->message_lock);
-        memcpy(thread_message, context->message, sizeof thread_message);
-        pthread_mutex_unlock(&locked->message_lock);
-    }
-    return thread_message;
-}
-
 char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size)
 {
     if (world_rank < context->ranks)
@@ -107,7 +45,7 @@ weft_status weft_process_open(uint64_t heap_bytes, weft_process **result)
         process ? heap_open(heap_bytes, &process->heap, &error) : error_memory(&error, sizeof *process, "a process");
     if (status != WEFT_OK) {
         free(process);
-        snprintf(thread_message, sizeof thread_message, "%s", error.text);
+        context_note_thread(&error);
         return status;
     }
     *result = process;
@@ -473,17 +411,18 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     weft_config wanted;
     struct error error;
     error_clear(&error);
-    *thread_message = '\0';
+    context_note_thread(&error);
     weft_status complete =
         result ? configuration_complete(config, &wanted, &error)
                : error_set(&error, WEFT_ERROR_ARGUMENT, "weft_init() was given no place for the context");
     if (complete != WEFT_OK) {
-        snprintf(thread_message, sizeof thread_message, "%s", error.text);
+        context_note_thread(&error);
         return complete;
     }
     weft_context *context = aligned_alloc(64, (sizeof *context + 63) & ~(size_t)63);
     if (!context) {
-        snprintf(thread_message, sizeof thread_message, "no memory for a context");
+        error_memory(&error, sizeof *context, "a context");
+        context_note_thread(&error);
         return WEFT_ERROR_MEMORY;
     }
     memset(context, 0, sizeof *context);
@@ -500,7 +439,7 @@ weft_status weft_init(const weft_config *config, weft_context **result)
     if (status == WEFT_OK)
         status = open_all(context, &error);
     if (status != WEFT_OK) {
-        snprintf(thread_message, sizeof thread_message, "%s", error.text);
+        context_note_thread(&error);
         close_all(context);
         return status;
     }
@@ -512,21 +451,44 @@ weft_status weft_init(const weft_config *config, weft_context **result)
 
 /* ---- leaving ---- */
 
+/*
+ * Nothing is in flight at the end. Otherwise the job ends here: this rank's part in those operations will never be
+ * done, and others may wait for it.
+ */
+static weft_status end_operations(weft_context *context, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    progress_enter(context);
+    if (control_failed(context->control))
+        progress_round(context); /* ends what is in flight */
+    bool busy = atomic_load_explicit(&context->progress.operations, memory_order_relaxed) != 0;
+    if (context_status(context) == WEFT_OK && (busy || context->grouping)) {
+        const struct operation_entry *entry = operation_log_current(context->log);
+        char name[128], call[OPERATION_TEXT_BYTES] = "operations";
+        if (entry)
+            call_describe(entry, call, sizeof call);
+        status = error_set(error, WEFT_ERROR_STATE, "%s called weft_finalize() with %s%s before weft_finalize()",
+                           context_rank_name(context, context->rank, name, sizeof name),
+                           context->grouping ? "a group of calls open" : call,
+                           context->grouping ? "; call weft_group_end()" : " in flight; wait for every request");
+        control_abort(context->control, status, error->text);
+        progress_round(context);
+    }
+    progress_leave(context);
+    return status;
+}
+
 weft_status weft_finalize(weft_context *context)
 {
     struct error error;
     error_clear(&error);
     if (!context)
         return WEFT_OK;
-    progress_enter(context);
-    uint32_t operations = atomic_load_explicit(&context->progress.operations, memory_order_relaxed);
-    progress_leave(context);
-    if (context_status(context) == WEFT_OK && (operations || context->grouping)) {
-        error_set(&error, WEFT_ERROR_STATE, "weft_finalize() was called with %s; wait for them first",
-                  context->grouping ? "a group of calls open" : "operations in flight");
-        return context_note(context, &error);
+    weft_status status = end_operations(context, &error);
+    if (context->trace) {
+        weft_status written = trace_write(context, &error);
+        status = status == WEFT_OK ? written : status;
     }
-    weft_status status = context->trace ? trace_write(context, &error) : WEFT_OK;
     if (context_status(context) == WEFT_OK && !control_failed(context->control)) {
         /* Nobody's memory goes before everybody is done with it. */
         uint8_t nothing = 0;
@@ -535,7 +497,7 @@ weft_status weft_finalize(weft_context *context)
         status = status == WEFT_OK ? told : status;
         free(all);
     }
-    snprintf(thread_message, sizeof thread_message, "%s", error.text);
+    context_note_thread(&error);
     close_all(context);
     return status;
 }
@@ -552,6 +514,10 @@ void weft_abort(weft_context *context, const char *reason)
 
 weft_comm *weft_world(weft_context *context)
 {
+    if (!context) {
+        context_missing("weft_world()", "context");
+        return NULL;
+    }
     return context->world;
 }
 
@@ -562,6 +528,10 @@ void *weft_alloc(weft_context *context, size_t bytes)
     struct error error;
     void *pointer = NULL;
     error_clear(&error);
+    if (!context) {
+        context_missing("weft_alloc()", "context");
+        return NULL;
+    }
     if (heap_alloc(context->heap, bytes, &pointer, &error) != WEFT_OK) {
         context_note(context, &error);
         return NULL;
@@ -579,6 +549,8 @@ weft_status weft_register(weft_context *context, void *pointer, size_t bytes)
 {
     struct error error;
     error_clear(&error);
+    if (!context)
+        return context_missing("weft_register()", "context");
     if (!context->fabric)
         return WEFT_OK; /* local ranks copy it anyhow */
     progress_enter(context);
@@ -591,6 +563,8 @@ weft_status weft_deregister(weft_context *context, void *pointer)
 {
     struct error error;
     error_clear(&error);
+    if (!context)
+        return context_missing("weft_deregister()", "context");
     if (!context->fabric)
         return WEFT_OK;
     progress_enter(context);

@@ -83,10 +83,20 @@ struct weft_context {
     char message[ERROR_TEXT_BYTES];
 };
 
-/** The sentence of `error` becomes weft_message(NULL) of the calling thread: for calls that have no context. */
-void context_note_thread(const struct error *error);
+/* ---- messages (message.c) ---- */
 
-/** Keep the sentence of `error` for weft_message(), unless the context is broken already; returns its status. */
+/** The message of `error` becomes weft_message(NULL) of the calling thread: for calls that have no context. Returns its
+ * status. */
+weft_status context_note_thread(const struct error *error);
+
+/**
+ * `function` was given NULL as its `what` ("communicator"). There is no context to keep the message, so the thread
+ * keeps it: until a later call of the thread fails, weft_message() returns it for every context that is not broken.
+ * Returns WEFT_ERROR_ARGUMENT.
+ */
+weft_status context_missing(const char *function, const char *what);
+
+/** Keep the message of `error` for weft_message(), unless the context is broken already; returns its status. */
 weft_status context_note(weft_context *context, const struct error *error);
 
 /** Keep `error` for good: every later operation fails with it. */

@@ -76,10 +76,17 @@ static weft_status run(weft_comm *comm, const struct call *call)
     return WEFT_OK;
 }
 
+static weft_status missing_communicator(const struct call *call)
+{
+    return context_missing(call->collective == COLLECTIVE_SENDRECEIVE ? "send or receive"
+                                                                      : collective_name(call->collective),
+                           "communicator");
+}
+
 weft_status request_run(weft_comm *comm, const struct call *call)
 {
     if (!comm)
-        return WEFT_ERROR_ARGUMENT;
+        return missing_communicator(call);
     execution_near_expect(comm);
     progress_enter(comm->context);
     weft_status status = run(comm, call);
@@ -91,7 +98,7 @@ weft_status request_start(weft_comm *comm, const struct call *call, weft_request
 {
     struct weft_request *request = NULL;
     if (!comm)
-        return WEFT_ERROR_ARGUMENT;
+        return missing_communicator(call);
     struct error error;
     error_clear(&error);
     if (!result) {
@@ -136,33 +143,50 @@ weft_status weft_wait(weft_request **request)
     return status;
 }
 
-weft_status weft_test(weft_request **request, bool *done)
+weft_status weft_request_done(weft_request *request, bool *done)
 {
-    *done = true;
-    if (!request || !*request)
+    if (!done)
+        return context_missing("weft_request_done()", "place for the answer");
+    *done = !request;
+    if (!request)
         return WEFT_OK;
-    weft_context *context = (*request)->comm->context;
-    weft_status status = check_begun(*request);
+    weft_context *context = request->comm->context;
+    weft_status status = check_begun(request);
     if (status != WEFT_OK)
         return status;
     progress_enter(context);
-    if ((*request)->state != EXECUTION_DONE)
+    if (request->state != EXECUTION_DONE)
         progress_round(context);
-    *done = (*request)->state == EXECUTION_DONE;
-    if (*done) {
-        status = finish(*request);
-        *request = NULL;
-    }
+    *done = request->state == EXECUTION_DONE;
+    if (*done)
+        status = request->status;
     progress_leave(context);
     return status;
 }
 
-weft_status weft_wait_any(weft_request **requests, int count, int *index)
+weft_status weft_test(weft_request **request, bool *done)
+{
+    if (!done)
+        return context_missing("weft_test()", "place for the answer");
+    weft_status status = weft_request_done(request ? *request : NULL, done);
+    return *done ? weft_wait(request) : status;
+}
+
+/* The first of requests[first..count) that has ended; `count`: none. With the baton. */
+static int next_done(weft_request *const *requests, int first, int count)
+{
+    while (first < count && !(requests[first] && requests[first]->state == EXECUTION_DONE))
+        first++;
+    return first;
+}
+
+/* Free those that have ended, up to `most` of them, and wait for one first if `waits`. */
+static weft_status take_done(weft_request **requests, int count, bool waits, int most, int *indices, int *ended)
 {
     int first = 0;
     while (first < count && !requests[first])
         first++;
-    *index = -1;
+    *ended = 0;
     if (first >= count)
         return WEFT_OK;
     weft_context *context = requests[first]->comm->context;
@@ -171,18 +195,45 @@ weft_status weft_wait_any(weft_request **requests, int count, int *index)
         return status;
     struct progress_idle idle = {0};
     progress_enter(context);
-    for (;;) {
-        for (int i = first; i < count && *index < 0; i++)
-            if (requests[i] && requests[i]->state == EXECUTION_DONE)
-                *index = i;
-        if (*index >= 0)
-            break;
-        progress_turn(context, &idle, NULL);
+    int i = next_done(requests, first, count);
+    if (!waits && i >= count) {
+        progress_round(context);
+        i = next_done(requests, first, count);
     }
-    status = finish(requests[*index]);
+    for (; waits && i >= count; i = next_done(requests, first, count))
+        progress_turn(context, &idle, NULL);
+    for (; i < count && *ended < most; i = next_done(requests, i + 1, count)) {
+        weft_status own = finish(requests[i]);
+        requests[i] = NULL;
+        indices[(*ended)++] = i;
+        if (status == WEFT_OK)
+            status = own;
+    }
     progress_leave(context);
-    requests[*index] = NULL;
     return status;
+}
+
+weft_status weft_wait_any(weft_request **requests, int count, int *index)
+{
+    int ended = 0;
+    if (!index)
+        return context_missing("weft_wait_any()", "place for the index");
+    *index = -1;
+    return take_done(requests, count, true, 1, index, &ended);
+}
+
+weft_status weft_wait_some(weft_request **requests, int count, int *indices, int *ended)
+{
+    if (!indices || !ended)
+        return context_missing("weft_wait_some()", indices ? "place for their number" : "room for the indices");
+    return take_done(requests, count, true, count, indices, ended);
+}
+
+weft_status weft_test_some(weft_request **requests, int count, int *indices, int *ended)
+{
+    if (!indices || !ended)
+        return context_missing("weft_test_some()", indices ? "place for their number" : "room for the indices");
+    return take_done(requests, count, false, count, indices, ended);
 }
 
 weft_status weft_wait_all(weft_request **requests, int count)
@@ -202,6 +253,8 @@ weft_status weft_group_start(weft_context *context)
 {
     struct error error;
     error_clear(&error);
+    if (!context)
+        return context_missing("weft_group_start()", "context");
     if (context->grouping) {
         error_set(&error, WEFT_ERROR_STATE, "weft_group_start() was called within a group; groups do not nest");
         return context_note(context, &error);
@@ -214,6 +267,8 @@ weft_status weft_group_end(weft_context *context)
 {
     struct error error;
     error_clear(&error);
+    if (!context)
+        return context_missing("weft_group_end()", "context");
     if (!context->grouping) {
         error_set(&error, WEFT_ERROR_STATE, "weft_group_end() was called without weft_group_start()");
         return context_note(context, &error);

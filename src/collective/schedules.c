@@ -88,6 +88,8 @@ weft_status weft_comm_load_schedule(weft_comm *comm, const char *path)
 {
     struct error error;
     error_clear(&error);
+    if (!comm)
+        return context_missing("weft_comm_load_schedule()", "communicator");
     struct written *written = NULL;
     struct schedule *schedule = calloc(1, sizeof *schedule);
     weft_status status = schedule ? WEFT_OK : error_memory(&error, sizeof *schedule, "a schedule");

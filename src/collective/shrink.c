@@ -156,6 +156,8 @@ weft_status weft_shrink(weft_context *context)
 {
     struct error error;
     error_clear(&error);
+    if (!context)
+        return context_missing("weft_shrink()", "context");
     weft_status status = come_to_rest(context, &error);
     if (status != WEFT_OK)
         return context_note(context, &error);
