@@ -135,30 +135,67 @@ ssize_t file_read_small(int folder, const char *path, char *text, size_t size)
     return length;
 }
 
+weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct error *error)
+{
+    struct stat status;
+    const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0)
+        return error_system(error, "cannot open '%s'", path);
+    weft_status result = WEFT_OK;
+    if (fstat(opened, &status) != 0)
+        result = error_system(error, "cannot look at '%s'", path);
+    else if (!S_ISREG(status.st_mode))
+        result = error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is %s, not a file%s", path,
+                           S_ISDIR(status.st_mode)    ? "a folder"
+                           : S_ISFIFO(status.st_mode) ? "a pipe"
+                                                      : "a device",
+                           S_ISFIFO(status.st_mode) ? "; write what it carries to a file first" : "");
+    if (result != WEFT_OK) {
+        close(opened);
+        return result;
+    }
+    *descriptor = opened;
+    *size = (uint64_t)status.st_size;
+    return WEFT_OK;
+}
+
+weft_status file_read_at(int descriptor, const char *path, uint64_t opened_size, uint64_t offset, void *bytes,
+                         uint64_t size, struct error *error)
+{
+    uint64_t done = 0;
+    while (done < size) {
+        ssize_t n = pread(descriptor, (char *)bytes + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_system(error, "cannot read '%s' at byte %" PRIu64, path, offset + done);
+        if (n == 0) {
+            struct stat now;
+            const uint64_t left = fstat(descriptor, &now) == 0 ? (uint64_t)now.st_size : offset + done;
+            return error_set(error, WEFT_ERROR_DATA,
+                             "'%s' ends after %" PRIu64 " bytes, but had %" PRIu64
+                             " when it was opened: it was truncated meanwhile; restore it and start again",
+                             path, left, opened_size);
+        }
+        done += (uint64_t)n;
+    }
+    return WEFT_OK;
+}
+
 weft_status file_map(const char *path, struct file_map *map, struct error *error)
 {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0)
-        return error_system(error, "cannot open '%s'", path);
-    struct stat status;
-    weft_status result = WEFT_OK;
+    int descriptor = -1;
+    uint64_t size = 0;
     void *bytes = NULL;
-    if (fstat(descriptor, &status) != 0) {
-        result = error_system(error, "cannot look at '%s'", path);
-    } else if (!S_ISREG(status.st_mode)) {
-        result = error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is %s, not a file", path,
-                           S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe");
-    } else if (status.st_size > 0) {
-        bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
-        if (bytes == MAP_FAILED)
-            result = error_system(error, "cannot map the %" PRId64 " bytes of '%s'", (int64_t)status.st_size, path);
-    }
+    weft_status status = file_open(path, &descriptor, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    if (size > 0 && (bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0)) == MAP_FAILED)
+        status = error_system(error, "cannot map the %" PRIu64 " bytes of '%s'", size, path);
     close(descriptor);
-    if (result != WEFT_OK)
-        return result;
-    map->bytes = bytes;
-    map->size = (uint64_t)status.st_size;
-    return WEFT_OK;
+    if (status == WEFT_OK)
+        *map = (struct file_map){bytes, size};
+    return status;
 }
 
 void file_map_let_go(const void *bytes, uint64_t size)

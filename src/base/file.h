@@ -52,6 +52,19 @@ weft_status file_read(const char *path, size_t most, char **content, size_t *siz
  */
 ssize_t file_read_small(int folder, const char *path, char *text, size_t size);
 
+/**
+ * Open the regular file at `path` for reading; `*size` receives its bytes. Anything else is refused without waiting for
+ * it: a named pipe would block until somebody writes into it. Errors: SYSTEM; ARGUMENT for what is no regular file.
+ */
+weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct error *error);
+
+/**
+ * Read bytes [offset, offset + size) of an open file. `path` and `opened_size`, its bytes when it was opened, are for
+ * messages. Errors: SYSTEM; DATA if it has become shorter and does not have them any more.
+ */
+weft_status file_read_at(int descriptor, const char *path, uint64_t opened_size, uint64_t offset, void *bytes,
+                         uint64_t size, struct error *error);
+
 /** A file mapped read-only. `bytes` is NULL when the file is empty. */
 struct file_map {
     const uint8_t *bytes;

@@ -27,15 +27,19 @@ static void print_bytes(FILE *output, const uint8_t *bytes, size_t size)
 }
 
 /* The first tokens of a file, as text where it is known what they stand for. */
-static void print_first(FILE *output, const struct shard *shard, const struct tokenizer *tokenizer)
+static weft_status print_first(FILE *output, const struct shard *shard, const struct tokenizer *tokenizer,
+                               struct error *error)
 {
     int32_t tokens[FIRST_MOST];
     uint64_t count = (uint64_t)chosen.tokens;
     if (count > shard->layout.count)
         count = shard->layout.count;
+    uint32_t highest;
     if (count == 0)
-        return;
-    shard_read(shard, 0, count, tokens);
+        return WEFT_OK;
+    weft_status status = shard_read(shard, 0, count, tokens, &highest, error);
+    if (status != WEFT_OK)
+        return status;
     fprintf(output, "the first %" PRIu64 " tokens of '%s':\n", count, shard->path);
     for (uint64_t i = 0; i < count; i++) {
         uint8_t byte = (uint8_t)tokens[i];
@@ -49,6 +53,7 @@ static void print_first(FILE *output, const struct shard *shard, const struct to
             fprintf(output, "%s%" PRId32, i ? " " : "", tokens[i]);
     }
     fputc('\n', output);
+    return WEFT_OK;
 }
 
 static void print_packed(FILE *output, const struct packed *packed)
@@ -77,9 +82,9 @@ static weft_status show_files(FILE *output, const struct data_files *files, cons
     weft_status status = shard_open(files->paths[0], &shard, error);
     if (status != WEFT_OK)
         return status;
-    print_first(output, &shard, tokenizer);
+    status = print_first(output, &shard, tokenizer, error);
     shard_close(&shard);
-    return WEFT_OK;
+    return status;
 }
 
 /* What lies beside token shards. */

@@ -178,9 +178,8 @@ static const struct command list_secrets = {
 static const struct command set = {
     .name = "set",
     .summary = "keep a secret, or change its value",
-    .description =
-        "The value is read from standard input, without being shown on a terminal, or from --file; a final "
-        "newline is removed. It must have 8 to 65536 bytes. Secrets of a project are set by its managers.",
+    .description = "The value is read from standard input, without being shown on a terminal, or from --file; a final "
+                   "newline is removed. It must have 8 to 65536 bytes. Secrets of a project are set by its managers.",
     .examples = "weft secret set HF_TOKEN\nweft secret set WANDB_API_KEY --project vision --file key.txt\n",
     .words = "NAME",
     .least_words = 1,

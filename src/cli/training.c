@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <sys/resource.h>
 
 const char *const training_precisions[] = {"f32", "bf16", NULL};
 
@@ -74,4 +75,13 @@ weft_status training_leave(struct command_call *call, weft_context *context, wef
         return WEFT_OK;
     }
     return status;
+}
+
+void training_raise_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }

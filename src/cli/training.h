@@ -56,4 +56,10 @@ weft_status training_shape_of(const char *from, const char *name, const struct m
 weft_status training_leave(struct command_call *call, weft_context *context, weft_status status, bool speaks,
                            struct error *error);
 
+/**
+ * Let this process open as many files as its user may have open: a dataset keeps its shards open, and there can be more
+ * of them than the soft limit of 1024.
+ */
+void training_raise_files(void);
+
 #endif

@@ -308,8 +308,13 @@ static weft_status token_too_high(const struct dataset *dataset, const struct sh
                                   struct error *error)
 {
     int32_t token;
-    while (shard_read(shard, first, 1, &token) < dataset->options.vocabulary)
+    uint32_t highest;
+    weft_status status;
+    while ((status = shard_read(shard, first, 1, &token, &highest, error)) == WEFT_OK &&
+           highest < dataset->options.vocabulary)
         first++;
+    if (status != WEFT_OK)
+        return status;
     return error_set(error, WEFT_ERROR_DATA,
                      "token %" PRIu64 " of '%s' is %" PRIu32 ", but the vocabulary has %" PRIu64
                      " tokens; give the model a larger one, or check what tokenizer and format the file is in",
@@ -338,8 +343,12 @@ weft_status dataset_batch(const struct dataset *dataset, enum dataset_split spli
             continue;
         }
         const struct shard *shard = find_sample(dataset, split, first + i, &place);
-        uint32_t highest = shard_read(shard, place, sequence, tokens + i * sequence);
-        uint32_t highest_target = shard_read(shard, place + 1, sequence, targets + i * sequence);
+        uint32_t highest, highest_target;
+        weft_status status = shard_read(shard, place, sequence, tokens + i * sequence, &highest, error);
+        if (status == WEFT_OK)
+            status = shard_read(shard, place + 1, sequence, targets + i * sequence, &highest_target, error);
+        if (status != WEFT_OK)
+            return status;
         if (highest >= dataset->options.vocabulary || highest_target >= dataset->options.vocabulary)
             return token_too_high(dataset, shard, place, error);
     }

@@ -8,7 +8,7 @@
  *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
  *   - any other file: bytes, each a token, vocabulary 256.
  * A dataset is one file, several files of one format, or folders of them (their .bin files, or if there are none their
- * .txt files, by name). Files are mapped, not copied; they must not shrink while open.
+ * .txt files, by name). Files are read as samples are asked for, and stay open.
  *
  * The split: files whose name has the word "val" are held out (a single "train.bin" brings the "val.bin" beside it).
  * Where no name says so the last tenth of all tokens is held out, and at least one sample.
@@ -78,7 +78,8 @@ uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split
 
 /**
  * Samples first to first + samples - 1 of a split, counted over all epochs: `tokens` and `targets` receive samples x
- * sequence token numbers each, row by row. Errors: DATA for a token outside the vocabulary, named with file and place.
+ * sequence token numbers each, row by row. Errors: DATA for a token outside the vocabulary, named with file and place,
+ * and for a file that was truncated since it was opened; SYSTEM for one that cannot be read.
  */
 weft_status dataset_batch(const struct dataset *dataset, enum dataset_split split, uint64_t first, uint64_t samples,
                           int32_t *tokens, int32_t *targets, struct error *error);

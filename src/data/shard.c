@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LLMC_MAGIC        20240520u
 #define LLMC_VERSION      1u
@@ -113,14 +114,18 @@ void shard_header_write(uint8_t header[SHARD_HEADER_BYTES], enum shard_format fo
 weft_status shard_open(const char *path, struct shard *shard, struct error *error)
 {
     struct shard opened = {0};
-    weft_status status = file_map(path, &opened.map, error);
+    uint8_t header[SHARD_HEADER_BYTES];
+    uint64_t size;
+    weft_status status = file_open(path, &opened.descriptor, &size, error);
     if (status != WEFT_OK)
         return status;
-    status = shard_recognise(path, opened.map.bytes, opened.map.size, &opened.layout, error);
+    status = file_read_at(opened.descriptor, path, size, 0, header, size < sizeof header ? size : sizeof header, error);
+    if (status == WEFT_OK)
+        status = shard_recognise(path, header, size, &opened.layout, error);
     if (status == WEFT_OK && !(opened.path = strdup(path)))
         status = error_memory(error, strlen(path) + 1, "a path");
     if (status != WEFT_OK) {
-        file_unmap(&opened.map);
+        close(opened.descriptor);
         return status;
     }
     *shard = opened;
@@ -129,34 +134,47 @@ weft_status shard_open(const char *path, struct shard *shard, struct error *erro
 
 void shard_close(struct shard *shard)
 {
-    file_unmap(&shard->map);
+    if (shard->path)
+        close(shard->descriptor);
     free(shard->path);
     shard->path = NULL;
 }
 
-uint32_t shard_read(const struct shard *shard, uint64_t first, uint64_t count, int32_t *output)
+/* `from` may be the end of `output`: what is written never overtakes what is read. */
+static uint32_t widen(const uint8_t *from, unsigned width, uint64_t count, int32_t *output)
 {
-    const uint8_t *from = shard->map.bytes + shard->layout.offset + first * shard->layout.width;
-    uint32_t highest = 0;
-    if (shard->layout.width == 1) {
-        for (uint64_t i = 0; i < count; i++) {
-            output[i] = from[i];
-            highest = from[i] > highest ? from[i] : highest;
+    uint32_t highest = 0, token;
+    uint16_t half;
+    for (uint64_t i = 0; i < count; i++) {
+        if (width == 1) {
+            token = from[i];
+        } else if (width == 2) {
+            memcpy(&half, from + 2 * i, sizeof half);
+            token = le16toh(half);
+        } else {
+            memcpy(&token, from + 4 * i, sizeof token);
+            token = le32toh(token);
         }
-    } else if (shard->layout.width == 2) {
-        const uint16_t *tokens = (const uint16_t *)(const void *)from;
-        for (uint64_t i = 0; i < count; i++) {
-            uint32_t token = le16toh(tokens[i]);
-            output[i] = (int32_t)token;
-            highest = token > highest ? token : highest;
-        }
-    } else {
-        const uint32_t *tokens = (const uint32_t *)(const void *)from;
-        for (uint64_t i = 0; i < count; i++) {
-            uint32_t token = le32toh(tokens[i]);
-            output[i] = (int32_t)token;
-            highest = token > highest ? token : highest;
-        }
+        output[i] = (int32_t)token;
+        highest = token > highest ? token : highest;
     }
     return highest;
+}
+
+weft_status shard_read(const struct shard *shard, uint64_t first, uint64_t count, int32_t *output, uint32_t *highest,
+                       struct error *error)
+{
+    const struct shard_layout *layout = &shard->layout;
+    const uint64_t offset = layout->offset + first * layout->width, bytes = count * layout->width;
+    const uint8_t *from = shard->bytes ? shard->bytes + offset : NULL;
+    if (!from) {
+        uint8_t *end = (uint8_t *)(output + count) - bytes;
+        weft_status status = file_read_at(shard->descriptor, shard->path,
+                                          layout->offset + layout->count * layout->width, offset, end, bytes, error);
+        if (status != WEFT_OK)
+            return status;
+        from = end;
+    }
+    *highest = widen(from, layout->width, count, output);
+    return WEFT_OK;
 }

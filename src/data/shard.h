@@ -26,7 +26,8 @@ struct shard_layout {
 };
 
 /**
- * Recognise the format of a file with these `size` bytes. Errors: DATA for an empty file, a magic number with another
+ * Recognise the format of a file of `size` bytes, of which `bytes` are the first, SHARD_HEADER_BYTES of them or all.
+ * Errors: DATA for an empty file, a magic number with another
  * version, a count that is not what the file holds, an odd size of 16-bit tokens.
  */
 weft_status shard_recognise(const char *path, const uint8_t *bytes, uint64_t size, struct shard_layout *layout,
@@ -42,17 +43,22 @@ const char *shard_format_reason(enum shard_format format);
 /** Different tokens that the format's usual tokenizer has: 256, 50257 (GPT-2) or 128256 (Llama 3). */
 uint64_t shard_format_vocabulary(enum shard_format format);
 
-/** A file of tokens, mapped. */
+/** A file of tokens, open; it may have become shorter meanwhile. */
 struct shard {
     char *path;
-    struct file_map map;
+    int descriptor;       /**< of the file; not used where `bytes` are */
+    const uint8_t *bytes; /**< the whole content in memory; NULL: it is read from the file */
     struct shard_layout layout;
 };
 
 weft_status shard_open(const char *path, struct shard *shard, struct error *error);
 void shard_close(struct shard *shard);
 
-/** Copy tokens [first, first + count) to `output`, and return the highest of them. */
-uint32_t shard_read(const struct shard *shard, uint64_t first, uint64_t count, int32_t *output);
+/**
+ * Copy tokens [first, first + count) to `output`; `*highest` receives the highest of them. Any number of threads may
+ * read. Errors: SYSTEM; DATA if the file was truncated since it was opened.
+ */
+weft_status shard_read(const struct shard *shard, uint64_t first, uint64_t count, int32_t *output, uint32_t *highest,
+                       struct error *error);
 
 #endif

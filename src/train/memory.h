@@ -19,8 +19,8 @@
  *     first rank      the larger of what rank 0 has for a while: the whole optimiser state when a checkpoint
  *                     is read with --zero 1 (8 E, or 4 E), and the model that samples
  *
- * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is mapped from its files:
- * the system takes those pages back when it needs them, so they are not counted.
+ * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is read from its
+ * files when it is needed: what the system caches of it is not counted.
  */
 #ifndef WEFT_TRAIN_MEMORY_H
 #define WEFT_TRAIN_MEMORY_H

@@ -22,14 +22,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(bytes, data + 1, 12);
         memcpy(bytes + 1024, data + 13, given - 12);
     }
-    struct shard shard = {.path = NULL, .map = {bytes, stretched}};
+    struct shard shard = {.path = NULL, .bytes = bytes};
     struct error error = {0};
     if (shard_recognise(name, bytes, stretched, &shard.layout, &error) != WEFT_OK) {
         if (error.text[0] == '\0')
             abort();
     } else {
         int32_t *tokens = malloc((shard.layout.count + 1) * sizeof *tokens);
-        shard_read(&shard, 0, shard.layout.count, tokens);
+        uint32_t highest;
+        if (shard_read(&shard, 0, shard.layout.count, tokens, &highest, NULL) != WEFT_OK)
+            abort();
         free(tokens);
     }
     free(bytes);
