@@ -280,10 +280,12 @@ bool control_left(struct control *control, uint32_t rank)
 static void fail_dead(struct control *control, const struct link *link, const char *how)
 {
     const struct card *card = &control->cards[link->rank];
-    char sentence[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 64] = "";
+    char sentence[ERROR_TEXT_BYTES], doing[OPERATION_TEXT_BYTES + 128] = "";
     if (link->told)
-        snprintf(doing, sizeof doing, "; %.1f s before, it %s%s", (clock_now() - link->told) * 1e-9,
-                 *link->doing ? "was " : "had not begun any operation", link->doing);
+        snprintf(doing, sizeof doing, "; by its last heartbeat, %.2f s before, it %s%s",
+                 (double)(clock_now() - link->told) * 1e-9,
+                 *link->doing ? "was " : "had not begun any operation; what it did after that is not known",
+                 link->doing);
     snprintf(sentence, sizeof sentence, "rank %u on host %s (process %d) %s%s", link->rank, card->host, card->process,
              how, doing);
     plane_fail(control, WEFT_ERROR_PEER, sentence, NULL);

@@ -312,6 +312,46 @@ static void a_malformed_frame_ends_the_connection_with_a_sentence(void **state)
     }
 }
 
+static const char *doing; /* of the rank that dies */
+
+static char *describe(const struct operation_log *log, char *text, size_t size)
+{
+    snprintf(text, size, "%s", doing);
+    return text;
+}
+
+/* What a rank did after its last heartbeat nobody knows: in a short job perhaps all that it did. */
+static void a_death_tells_what_the_last_heartbeat_told(void **state)
+{
+    static const char *const cases[][2] = {
+        {"", " s before, it had not begun any operation; what it did after that is not known"},
+        {"blocked in barrier()", " s before, it was blocked in barrier()"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct card cards[2];
+        struct rank ranks[2] = {{.number = 0}, {.number = 1}};
+        struct error error = {0};
+        doing = cases[i][0];
+        open_by_hand(ranks, cards);
+        control_publish_log(ranks[1].control, &ranks[1].log, describe);
+        run_by_hand(ranks, connect_by_hand);
+        for (int k = 0; k < 20000 && !ranks[0].control->links[0].told; k++) {
+            control_progress(ranks[1].control);
+            control_progress(ranks[0].control);
+            usleep(1000);
+        }
+        control_abandon(ranks[1].control);
+        for (int k = 0; k < 20000 && !control_failed(ranks[0].control); k++) {
+            control_progress(ranks[0].control);
+            usleep(1000);
+        }
+        assert_int_equal(control_failure(ranks[0].control, &error), WEFT_ERROR_PEER);
+        assert_non_null(strstr(error.text, "; by its last heartbeat, "));
+        if (!strstr(error.text, cases[i][1]))
+            fail_msg("'%s' is not in: %s", cases[i][1], error.text);
+        control_close(ranks[0].control);
+    }
+}
+
 struct flood {
     int descriptor;
     atomic_bool stop;
@@ -362,6 +402,7 @@ int main(void)
         cmocka_unit_test(logs_can_be_read_by_others),
         cmocka_unit_test(half_open_connections_block_nobody),
         cmocka_unit_test(a_malformed_frame_ends_the_connection_with_a_sentence),
+        cmocka_unit_test(a_death_tells_what_the_last_heartbeat_told),
         cmocka_unit_test(who_never_stops_sending_is_not_listened_to_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
