@@ -155,9 +155,23 @@ static weft_status check_vector(const struct call *call, const size_t *counts, c
     return WEFT_OK;
 }
 
+/* What a rank that is not the root gives to a gatherv: of the counts it looks at its own only. */
+static weft_status check_given(const struct call *call, uint32_t rank, struct error *error)
+{
+    const size_t *counts = call->vectors->output_counts;
+    uint64_t bytes = 0;
+    size_t displacement = 0;
+    weft_status status = counts ? WEFT_OK : check_vector(call, NULL, NULL, 0, "output", &bytes, error);
+    if (status == WEFT_OK)
+        status = check_vector(call, &counts[rank], &displacement, 1, "input", &bytes, error);
+    return status == WEFT_OK ? check_buffer(call, call->input, bytes, "input", error) : status;
+}
+
 static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error)
 {
     uint64_t input_bytes, output_bytes, size = weft_type_size(call->type);
+    if (call->collective == COLLECTIVE_GATHERV && rank != call->root)
+        return check_given(call, rank, error);
     weft_status status = check_vector(call, call->vectors->output_counts, call->vectors->output_displacements, ranks,
                                       "output", &output_bytes, error);
     if (status != WEFT_OK)
@@ -167,8 +181,11 @@ static weft_status check_vectors(const struct call *call, uint32_t rank, uint32_
                               &input_bytes, error);
     else
         input_bytes = call->vectors->output_counts[rank] * size;
-    if (call->collective == COLLECTIVE_GATHERV && rank != call->root)
-        output_bytes = 0;
+    if (status == WEFT_OK && call->collective == COLLECTIVE_ALLTOALLV &&
+        call->vectors->input_counts[rank] != call->vectors->output_counts[rank])
+        status = error_set(error, WEFT_ERROR_ARGUMENT,
+                           "alltoallv was told that rank %u sends %zu elements to itself and receives %zu from itself",
+                           rank, call->vectors->input_counts[rank], call->vectors->output_counts[rank]);
     if (status == WEFT_OK)
         status = check_buffer(call, call->input, input_bytes, "input", error);
     if (status == WEFT_OK && output_bytes)
@@ -224,11 +241,23 @@ weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, s
 uint64_t call_block_bytes(const struct call *call, uint32_t ranks)
 {
     uint64_t count = call->count;
-    if (call->collective == COLLECTIVE_ALLGATHERV || call->collective == COLLECTIVE_GATHERV)
+    if (call->collective == COLLECTIVE_ALLGATHERV)
         for (uint32_t i = 0; i < ranks; i++)
             if (call->vectors->output_counts[i] > count)
                 count = call->vectors->output_counts[i];
     return count * weft_type_size(call->type);
+}
+
+uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks)
+{
+    uint64_t count = 0;
+    if (!call->vectors)
+        return call->count;
+    if (call->collective != COLLECTIVE_ALLTOALLV)
+        return call->vectors->output_counts[rank];
+    for (uint32_t i = 0; i < ranks; i++)
+        count += call->vectors->input_counts[i];
+    return count;
 }
 
 /* ---- for people ---- */
@@ -237,6 +266,9 @@ char *call_describe(const struct operation_entry *entry, char *text, size_t size
 {
     enum collective collective = entry->collective;
     const char *type = weft_type_name((weft_type)entry->type);
+    const char *count = !collective_is_vector(collective)    ? "count"
+                        : collective == COLLECTIVE_ALLTOALLV ? "total sent"
+                                                             : "own count";
     if ((unsigned)collective >= COLLECTIVES)
         snprintf(text, size, "an unknown operation");
     else if (collective == COLLECTIVE_BARRIER)
@@ -251,9 +283,9 @@ char *call_describe(const struct operation_entry *entry, char *text, size_t size
         snprintf(text, size, "%s(count %" PRIu64 ", %s, %s)", collective_name(collective), entry->count, type,
                  weft_op_name((weft_op_kind)entry->op));
     else if (collective_is_rooted(collective))
-        snprintf(text, size, "%s(count %" PRIu64 ", %s, root %u)", collective_name(collective), entry->count, type,
+        snprintf(text, size, "%s(%s %" PRIu64 ", %s, root %u)", collective_name(collective), count, entry->count, type,
                  entry->root);
     else
-        snprintf(text, size, "%s(count %" PRIu64 ", %s)", collective_name(collective), entry->count, type);
+        snprintf(text, size, "%s(%s %" PRIu64 ", %s)", collective_name(collective), count, entry->count, type);
     return text;
 }

@@ -14,8 +14,8 @@
 
 /** Counts and displacements of the v-forms, in elements; displacements may be NULL: packed. */
 struct call_vectors {
-    const size_t *input_counts, *input_displacements; /**< alltoallv */
-    const size_t *output_counts, *output_displacements;
+    const size_t *input_counts, *input_displacements;   /**< alltoallv */
+    const size_t *output_counts, *output_displacements; /**< gatherv: only the root's are complete; call_check() */
 };
 
 /** One call. Buffers and vectors are the caller's. A cache line, so that filling it in costs nothing. */
@@ -37,8 +37,13 @@ struct call {
  */
 weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, struct error *error);
 
-/** Bytes of the largest block of a call that was checked, among `ranks` ranks. */
+/** Bytes of the largest block of a call that was checked, among `ranks` ranks; 0 where no rank knows the sizes of all
+ * blocks (collective_hides_sizes()). */
 uint64_t call_block_bytes(const struct call *call, uint32_t ranks);
+
+/** What the operation log has as its count: `count`, or of the v-forms the elements that rank `rank` of `ranks` gives.
+ */
+uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks);
 
 /** The call as an entry of the operation log has it: "allreduce(count 1024, f32, sum)"; returns `text`. */
 char *call_describe(const struct operation_entry *entry, char *text, size_t size);

@@ -14,6 +14,8 @@
 #define STUCK_SECONDS  1.0
 #define LOOK_INTERVAL  500000000u  /* ns between looks at a standstill */
 #define ANSWER_LIMIT   2000000000u /* ns to wait for a log */
+#define PATIENCE       1000000000u /* ns to wait for a rank that can say more about a mismatch */
+#define ASK_AGAIN      20000000u   /* ns between rounds of questions meanwhile */
 #define SENTENCE_BYTES ERROR_TEXT_BYTES
 
 /* ---- describing ---- */
@@ -25,6 +27,9 @@ static struct diagnosis_operation operation_of(uint32_t rank, const struct opera
                                             .sequence =
                                                 atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1,
                                             .hash = entry->hash,
+                                            .count = entry->count,
+                                            .collective = (enum collective)entry->collective,
+                                            .type = (weft_type)entry->type,
                                             .awaited = atomic_load_explicit(&entry->awaited, memory_order_relaxed)};
     call_describe(entry, operation.text, sizeof operation.text);
     return operation;
@@ -51,6 +56,20 @@ static void end_with_mismatch(weft_context *context, const struct diagnosis_oper
         "same order",
         context_rank_name(context, mine->rank, name, sizeof name), mine->text, place_name(mine, place, sizeof place),
         context_rank_name(context, theirs->rank, other, sizeof other), theirs->text);
+    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+}
+
+/* A rank gives other than what another one expects of it, in the operation `mine`; both are world ranks. */
+static void end_with_counts(weft_context *context, const struct diagnosis_operation *mine, uint32_t giver,
+                            uint64_t given, weft_type given_type, uint32_t taker, uint64_t taken, weft_type taken_type)
+{
+    char sentence[SENTENCE_BYTES], place[128], name[128], other[128];
+    snprintf(sentence, sizeof sentence,
+             "ranks disagree: in %s (%s) %s gives %" PRIu64 " %s to %s, which expects %" PRIu64
+             " %s of it; the counts and types of both must be equal",
+             collective_name(mine->collective), place_name(mine, place, sizeof place),
+             context_rank_name(context, giver, name, sizeof name), given, weft_type_name(given_type),
+             context_rank_name(context, taker, other, sizeof other), taken, weft_type_name(taken_type));
     end_job(context, WEFT_ERROR_MISMATCH, sentence);
 }
 
@@ -136,7 +155,7 @@ static struct diagnosis_operation operation_of_request(const struct weft_request
                                                     : sends              ? MESSAGE_SENT
                                                                          : MESSAGE_RECEIVED),
                                     .root = request->is_message && sends ? call->peer : call->root,
-                                    .count = call->count,
+                                    .count = call_given_count(call, comm->rank, comm->size),
                                     .hash = request->tag,
                                     .awaited = request->awaited,
                                     .sequence = request->sequence + 1};
@@ -156,16 +175,26 @@ static void report(struct weft_request *request, enum diagnosis_kind kind, uint3
     const weft_comm *comm = request->comm;
     diagnosis->member_count = comm->size < DIAGNOSIS_LINKS ? comm->size : DIAGNOSIS_LINKS;
     memcpy(diagnosis->members, comm->world, diagnosis->member_count * sizeof *diagnosis->members);
+    diagnosis->patience = clock_now() + PATIENCE;
+    diagnosis->ask_after = 0;
+    for (uint32_t i = 0; request->call->collective == COLLECTIVE_ALLGATHERV && i < diagnosis->member_count; i++)
+        diagnosis->expected[i] = request->call->vectors->output_counts[i];
     atomic_store_explicit(&diagnosis->kind, kind, memory_order_release);
     progress_wake_helper(context);
 }
 
-void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, uint64_t peer_bytes)
+void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, const struct transfer *transfer)
 {
     struct diagnosis *diagnosis = &request->comm->context->diagnosis;
     request->awaited = request->comm->world[comm_rank] + 1;
-    if (atomic_load_explicit(&diagnosis->kind, memory_order_acquire) == DIAGNOSIS_NONE)
-        diagnosis->peer_bytes = peer_bytes;
+    if (atomic_load_explicit(&diagnosis->kind, memory_order_acquire) == DIAGNOSIS_NONE) {
+        diagnosis->message.known = transfer != NULL;
+        if (transfer) {
+            diagnosis->message.sends = transfer->is_send;
+            diagnosis->message.bytes = transfer->bytes;
+            diagnosis->message.peer_bytes = transfer->peer_bytes;
+        }
+    }
     report(request, DIAGNOSIS_MISMATCH, request->comm->world[comm_rank]);
 }
 
@@ -240,6 +269,50 @@ static bool first_disagreement(const weft_context *context, uint32_t rank, const
     return first <= mine->sequence;
 }
 
+static uint32_t unasked(const struct diagnosis *diagnosis);
+
+/*
+ * In an allgatherv all ranks know all counts, and some differ: the log of each member tells what it gives. `entry` is
+ * rank's (NULL: none is known). Whoever gives what this rank does not expect is named; otherwise the next is asked.
+ */
+static void compare_counts(weft_context *context, uint32_t rank, const struct operation_entry *entry)
+{
+    struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    for (uint32_t i = 0; entry && i < diagnosis->member_count; i++)
+        if (diagnosis->members[i] == rank && diagnosis->expected[i] != entry->count) {
+            end_with_counts(context, mine, rank, entry->count, (weft_type)entry->type, mine->rank,
+                            diagnosis->expected[i], mine->type);
+            return;
+        }
+    uint32_t next = 0;
+    if (diagnosis->link_count < DIAGNOSIS_LINKS) {
+        struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count++];
+        *link = (struct diagnosis_operation){.rank = rank};
+        if (entry)
+            *link = operation_of(rank, entry);
+        link->awaited = next = unasked(diagnosis);
+    }
+    if (next)
+        return;
+    struct diagnosis_operation theirs = diagnosis->links[1];
+    if (clock_now() < diagnosis->patience) {
+        /* What they give is what this rank expects: the other one can say what it expects, and of whom. */
+        diagnosis->link_count = 1;
+        diagnosis->ask_after = clock_now() + ASK_AGAIN;
+        return;
+    }
+    size_t used = strlen(theirs.text);
+    snprintf(theirs.text + used, sizeof theirs.text - used, " with other counts for other ranks");
+    end_with_mismatch(context, mine, &theirs);
+}
+
+static bool same_but_for_counts(const struct diagnosis_operation *mine, const struct operation_entry *entry)
+{
+    return mine->collective == COLLECTIVE_ALLGATHERV && entry->collective == COLLECTIVE_ALLGATHERV &&
+           entry->type == mine->type;
+}
+
 /* The log of the last link's awaited rank is here: one step further along the chain. */
 static void follow(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
@@ -250,7 +323,12 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
     if (same && same->hash != last.hash && !(last.communicator & COMM_MESSAGES)) {
         struct diagnosis_operation ours = last, theirs = operation_of(rank, same);
         first_disagreement(context, rank, log, &ours, &theirs);
-        end_with_mismatch(context, &ours, &theirs);
+        if (diagnosis->link_count == 1 && ours.sequence == last.sequence && same_but_for_counts(&last, same)) {
+            atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_MISMATCH, memory_order_release);
+            compare_counts(context, rank, same);
+        } else {
+            end_with_mismatch(context, &ours, &theirs);
+        }
         return;
     }
     if (!next || diagnosis->link_count == DIAGNOSIS_LINKS || !next->awaited) {
@@ -332,28 +410,52 @@ static bool pass_on(weft_context *context, uint32_t rank, const struct operation
     return true;
 }
 
+/* In gatherv and alltoallv a message has shown that two ranks disagree about what one gives to the other. */
+static void end_with_message(weft_context *context, const struct diagnosis_operation *theirs)
+{
+    const struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    uint64_t here = diagnosis->message.bytes / weft_type_size(mine->type);
+    uint64_t there = diagnosis->message.peer_bytes / weft_type_size(theirs->type);
+    if (diagnosis->message.sends)
+        end_with_counts(context, mine, mine->rank, here, mine->type, theirs->rank, there, theirs->type);
+    else
+        end_with_counts(context, mine, theirs->rank, there, theirs->type, mine->rank, here, mine->type);
+}
+
+static void conclude_mismatch(weft_context *context, uint32_t rank, const struct operation_log *log)
+{
+    const struct diagnosis *diagnosis = &context->diagnosis;
+    const struct diagnosis_operation *mine = &diagnosis->links[0];
+    const struct operation_entry *same = log ? counterpart(context, mine, log) : NULL;
+    struct diagnosis_operation ours = *mine, theirs = {.rank = rank};
+    const bool differ = log && first_disagreement(context, rank, log, &ours, &theirs);
+    if (diagnosis->link_count > 1 || (same && ours.sequence == mine->sequence && same_but_for_counts(mine, same))) {
+        compare_counts(context, rank, same);
+        return;
+    }
+    if (!differ && same)
+        theirs = operation_of(rank, same);
+    if (!differ && same && diagnosis->message.known && same->hash == mine->hash &&
+        collective_hides_sizes(mine->collective)) {
+        end_with_message(context, &theirs);
+        return;
+    }
+    if (!differ && !same && diagnosis->message.known)
+        snprintf(theirs.text, sizeof theirs.text, "something else (a message of %" PRIu64 " bytes came)",
+                 diagnosis->message.peer_bytes);
+    else if (!differ && !same)
+        snprintf(theirs.text, sizeof theirs.text, "something else, which it does not tell");
+    end_with_mismatch(context, &ours, &theirs);
+}
+
 static void conclude(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
-    const struct diagnosis_operation *mine = &diagnosis->links[0];
     switch ((enum diagnosis_kind)atomic_load_explicit(&diagnosis->kind, memory_order_acquire)) {
-    case DIAGNOSIS_MISMATCH: {
-        struct diagnosis_operation ours, theirs = {.rank = rank};
-        if (log && first_disagreement(context, rank, log, &ours, &theirs)) {
-            end_with_mismatch(context, &ours, &theirs);
-            break;
-        }
-        const struct operation_entry *same = log ? counterpart(context, mine, log) : NULL;
-        if (same)
-            theirs = operation_of(rank, same);
-        else if (diagnosis->peer_bytes)
-            snprintf(theirs.text, sizeof theirs.text, "something else (a message of %" PRIu64 " bytes came)",
-                     diagnosis->peer_bytes);
-        else
-            snprintf(theirs.text, sizeof theirs.text, "something else, which it does not tell");
-        end_with_mismatch(context, mine, &theirs);
+    case DIAGNOSIS_MISMATCH:
+        conclude_mismatch(context, rank, log);
         break;
-    }
     case DIAGNOSIS_LIMIT:
         if (!pass_on(context, rank, log))
             end_with_limit(context, log);
@@ -392,6 +494,8 @@ int diagnosis_progress(weft_context *context)
         atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_NONE, memory_order_release);
         return -1;
     }
+    if (!diagnosis->asking && clock_now() < diagnosis->ask_after)
+        return (int)(ASK_AGAIN / 1000000);
     if (!diagnosis->asking) {
         diagnosis->asking = true;
         diagnosis->asked = diagnosis->links[diagnosis->link_count - 1].awaited - 1;

@@ -2,7 +2,8 @@
 /**
  * Diagnosis: when ranks do not fit together, find out what each is doing and say it in one sentence.
  *
- *  - Two ranks meet in one operation with different calls: both calls are named.
+ *  - Two ranks meet in one operation with different calls: both calls are named. In the v-forms, where calls may look
+ *    alike: which rank gives how much to which, and what that one expects.
  *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs; calls that
  * cross (blocked in A while the others are blocked in B) are named as the cycle that they are.
  *  - An operation waits for long: who is late is named on standard error, and what that rank is doing; the operation
@@ -18,11 +19,13 @@
 #define WEFT_COLLECTIVE_DIAGNOSIS_H
 
 #include "control/control.h"
+#include "schedule/plan.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+struct transfer;
 struct weft_request;
 
 #define DIAGNOSIS_LINKS 64
@@ -40,7 +43,9 @@ struct diagnosis_operation {
     uint32_t rank; /**< world */
     uint32_t communicator;
     uint64_t sequence;
-    uint64_t hash;
+    uint64_t hash, count;
+    enum collective collective;
+    weft_type type;
     uint32_t awaited; /**< world rank + 1; 0: not known */
     char text[OPERATION_TEXT_BYTES];
 };
@@ -53,7 +58,15 @@ struct diagnosis {
     bool all_asked;                    /**< all members have come to the operation, and none is known to be the one */
     uint32_t members[DIAGNOSIS_LINKS]; /**< world ranks of the first operation's communicator, as many as have room */
     uint32_t member_count;
-    uint64_t peer_bytes;
+    uint64_t patience;                  /**< clock_now() until which another rank may say more than this one can */
+    uint64_t ask_after;                 /**< clock_now() before which nobody is asked */
+    uint64_t expected[DIAGNOSIS_LINKS]; /**< of allgatherv: elements that this rank expects of each of `members` */
+    struct {
+        bool known;          /**< a message's sizes differ */
+        bool sends;          /**< this rank sends it */
+        uint64_t bytes;      /**< that this rank sends or expects */
+        uint64_t peer_bytes; /**< that the other one expects or sends */
+    } message;
     double waited;              /**< seconds */
     uint64_t warned;            /**< tag of the operation that was last said to wait for a late rank */
     _Atomic uint64_t next_look; /**< clock_now() before which a standstill is not looked into again */
@@ -65,8 +78,9 @@ struct diagnosis {
     uint64_t seen;     /**< of the cycle found last: it must be found twice */
 };
 
-/** Rank `comm_rank` has made another call. With a message of another size: `peer_bytes`. With the baton. */
-void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, uint64_t peer_bytes);
+/** Rank `comm_rank` has made another call, as `transfer` has shown, a message to or from it; NULL: near memory has.
+ * With the baton. */
+void diagnosis_mismatch(struct weft_request *request, uint32_t comm_rank, const struct transfer *transfer);
 
 /** `request` has not moved for so many seconds. With the baton. */
 void diagnosis_watch(struct weft_request *request, double seconds);

@@ -2,6 +2,7 @@
 /* Steps that exchange messages, through whichever transport reaches the peer. */
 #include "collective/execution.h"
 
+#include "base/hash.h"
 #include "collective/context.h"
 
 /* The transport is done with the lane's message. */
@@ -16,6 +17,14 @@ static enum step_result fail(struct weft_request *request, struct error *error)
 {
     progress_fail(request->comm->context, error);
     return STEP_FAILED;
+}
+
+/* The operation's tag, with the type of what is sent where ranks that exchange nothing may differ in it. */
+static uint64_t message_tag(const struct weft_request *request, uint64_t bytes)
+{
+    if (!bytes || !collective_hides_sizes(request->plan->collective))
+        return request->tag;
+    return hash_number(request->call->type, request->tag);
 }
 
 /* Begin the message of a step. */
@@ -36,7 +45,7 @@ static enum step_result begin(struct weft_request *request, struct lane *lane, c
     transfer->data = step->kind == STEP_RECEIVE_REDUCE ? request->binding.arrivals[lane - request->lanes]
                      : transfer->is_send ? execution_chunk(request, lane, step->source, step->source_chunk)
                                          : execution_chunk(request, lane, step->target, step->target_chunk);
-    transfer->tag = request->tag;
+    transfer->tag = message_tag(request, transfer->bytes);
     transfer->state = TRANSFER_IDLE;
     if (!context->transports[way]) {
         error_set(&error, WEFT_ERROR_NETWORK, "no transport reaches rank %u", peer);
@@ -82,7 +91,7 @@ enum step_result execution_step_message(struct weft_request *request, struct lan
         return STEP_COMPLETE;
     case TRANSFER_MISMATCH:
         settle(request, lane);
-        diagnosis_mismatch(request, step->peer, transfer->peer_bytes);
+        diagnosis_mismatch(request, step->peer, transfer);
         return STEP_FAILED;
     case TRANSFER_FAILED: {
         struct error error;

@@ -168,7 +168,7 @@ bool execution_near_begin(struct weft_request *request, struct error *error)
         request->entry->exchanges ? exchange_ahead(exchange_room(request->plan, request->binding.block_bytes)) : 1;
     if (!execution_near_granted(comm, number, ahead, &request->awaited)) {
         if (comm->near_stranger)
-            diagnosis_mismatch(request, comm->near_stranger - 1, 0);
+            diagnosis_mismatch(request, comm->near_stranger - 1, NULL);
         return false;
     }
     request->near_number = number;
@@ -218,7 +218,7 @@ static bool agrees(struct weft_request *request, uint32_t rank)
     const struct near_line *line = line_of(request, rank);
     uint64_t begun = atomic_load_explicit(&line->counter, memory_order_acquire) >> NEAR_SIGNAL_BITS;
     if (begun == request->near_number && line->tag != request->tag) {
-        diagnosis_mismatch(request, rank, 0);
+        diagnosis_mismatch(request, rank, NULL);
         return false;
     }
     return true;
@@ -443,7 +443,7 @@ static enum step_result exchange(struct weft_request *request, struct lane *lane
     }
     const uint32_t awaited = plan->members[plan->groups[step->peer].first + lane->looked];
     if (sight == EXCHANGE_MISMATCH) {
-        diagnosis_mismatch(request, awaited, 0);
+        diagnosis_mismatch(request, awaited, NULL);
         return STEP_FAILED;
     }
     request->awaited = comm->world[awaited] + 1;

@@ -315,8 +315,9 @@ void plan_entry_use(struct plan_entry *entry, const struct call *call)
     usage->op = (uint8_t)call->op.kind;
     usage->factor = call->op.factor;
     usage->hash = hash_number(call->count, plan->hash);
-    usage->hash =
-        hash_number(((uint64_t)entry->key.collective << 16) | (uint64_t)usage->type << 8 | usage->op, usage->hash);
+    /* Where types matter only between ranks that exchange something, each message carries its own. */
+    const uint64_t type = collective_hides_sizes(call->collective) ? 0 : usage->type;
+    usage->hash = hash_number(((uint64_t)entry->key.collective << 16) | type << 8 | usage->op, usage->hash);
     usage->hash = hash_bytes(&usage->factor, sizeof usage->factor, usage->hash);
     usage->block_bytes = call->count * weft_type_size(call->type);
     usage->input_bytes = plan->input_blocks * usage->block_bytes;
@@ -332,7 +333,7 @@ uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint6
 {
     plan_entry_use(entry, call);
     uint64_t hash = entry->usage.hash;
-    if (call->collective == COLLECTIVE_ALLGATHERV || call->collective == COLLECTIVE_GATHERV)
+    if (call->collective == COLLECTIVE_ALLGATHERV)
         hash =
             hash_bytes(call->vectors->output_counts, entry->plan->ranks * sizeof *call->vectors->output_counts, hash);
     /* One round of multiplication spreads the sequence number over the word. */

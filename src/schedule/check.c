@@ -184,6 +184,8 @@ static const char *check_step(const struct plan *plan, const struct step *step)
     if (step->kind >= STEP_KINDS)
         return "is of a kind that does not exist";
     uint8_t uses = forms[step->kind].uses;
+    if (step->kind >= STEP_EXPOSE && collective_hides_sizes(plan->collective))
+        return "is about near memory, where a rank must know the sizes of others' blocks: send messages";
     if (!is_clean(step))
         return "has a field set that its kind does not use";
     const char *what = check_wait(plan, step);
@@ -217,6 +219,11 @@ static weft_status check_frame(const struct plan *plan, struct error *error)
         return error_set(error, WEFT_ERROR_PLAN,
                          "the plan's frame is corrupt: rank %u of %u, %u parts, %u slots, %u lanes", plan->rank,
                          plan->ranks, plan->parts, plan->slots, plan->lane_count);
+    if (plan->segment_bytes && collective_hides_sizes(plan->collective))
+        return error_set(error, WEFT_ERROR_PLAN,
+                         "%s by %s is segmented, but no rank knows the largest block, which decides how many segments "
+                         "there are",
+                         collective_name(plan->collective), plan->algorithm);
     for (uint32_t lane = 0; lane < plan->lane_count; lane++)
         if (plan->lane_first[lane] > plan->lane_first[lane + 1])
             return error_set(error, WEFT_ERROR_PLAN, "the plan's lane %u ends before it begins", lane);

@@ -30,7 +30,6 @@ void write_exchange(struct builder *builder)
         widest = plan->ranks;
         break;
     case COLLECTIVE_GATHER:
-    case COLLECTIVE_GATHERV:
         step.value = takes ? EXCHANGE_GATHER : EXCHANGE_NOTHING;
         break;
     case COLLECTIVE_BROADCAST:

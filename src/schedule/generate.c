@@ -306,7 +306,6 @@ static const struct algorithm allgatherv[] = {
 };
 
 static const struct algorithm gatherv[] = {
-    DIRECT(write_direct_gather),
     {"linear", "everybody to the root", canonical_always, refuses_many, write_linear_gather},
 };
 

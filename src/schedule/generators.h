@@ -31,7 +31,7 @@ void write_direct_allgather(struct builder *builder); /* and allgatherv */
 void write_direct_broadcast(struct builder *builder);
 void write_direct_reduce(struct builder *builder);
 void write_direct_alltoall(struct builder *builder);
-void write_direct_gather(struct builder *builder); /* and gatherv */
+void write_direct_gather(struct builder *builder);
 void write_direct_scatter(struct builder *builder);
 void write_direct_barrier(struct builder *builder);
 

@@ -78,6 +78,11 @@ bool collective_is_vector(enum collective collective)
            collective == COLLECTIVE_ALLTOALLV;
 }
 
+bool collective_hides_sizes(enum collective collective)
+{
+    return collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_ALLTOALLV;
+}
+
 const char *step_kind_name(enum step_kind kind)
 {
     return (unsigned)kind < STEP_KINDS ? step_names[kind] : "unknown";

@@ -47,8 +47,12 @@
  * every block, the bytes [s x segment_bytes, (s+1) x segment_bytes), and parts divide the *segment* (the last one is
  * shorter, and so are its parts). Lanes run ahead of each other by themselves; scratch and staging have `slots` copies,
  * iteration s using copy s mod slots, so a lane that reuses a copy says what it waits for with a `lag`. With
- * segment_bytes 0 there is one iteration. An empty buffer has one iteration too. In allgatherv and gatherv the largest
- * block decides how many there are; other blocks' segments may be empty. alltoallv is never segmented.
+ * segment_bytes 0 there is one iteration. An empty buffer has one iteration too. In allgatherv the largest block
+ * decides how many there are; other blocks' segments may be empty.
+ *
+ * In gatherv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): a gatherv's are known to
+ * the root, apart from them each rank knows that of its own. So their plans are the same for all sizes, are never
+ * segmented and consist of messages and copies.
  *
  * ## Lanes, waits, signals
  *
@@ -264,6 +268,9 @@ bool collective_is_rooted(enum collective collective);
 
 /** Whether blocks have sizes of their own (allgatherv, gatherv, alltoallv). */
 bool collective_is_vector(enum collective collective);
+
+/** Whether ranks know the sizes of their own blocks only (gatherv but for the root, alltoallv): see "Segments". */
+bool collective_hides_sizes(enum collective collective);
 
 /** Blocks that the fullest input of a rank has: `ranks` where every rank gives something else to each, else 1. */
 uint32_t collective_widest_input(enum collective collective, uint32_t ranks);

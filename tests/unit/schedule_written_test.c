@@ -210,13 +210,48 @@ static void a_wrong_plan_is_refused_with_the_step_and_the_reason(void **state)
         {"for k in 1..ranks-1", "for k in 1..ranks-2", "waits for ever (deadlock)"},
         {"into output[(rank-k)%ranks]", "into output[(rank-k+1)%ranks]", "without being ordered"},
         {"(rank-1)%ranks into", "(rank-2)%ranks into", "deadlock"},
-        {"send output[(rank-k)%ranks]", "send output[rank]", "rank 0 ends with 3 in block 1, part 0, iteration 0, where 1 belongs"},
+        {"send output[(rank-k)%ranks]", "send output[rank]",
+         "rank 0 ends with 3 in block 1, part 0, iteration 0, where 1 belongs"},
         {"to (rank+1)%ranks", "to rank", "names a peer that is no other rank"},
         {"copy input[0]", "copy input[1]", "reaches beyond the end of a buffer"},
     };
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         char *text = changed(ring, mistakes[i].from, mistakes[i].to);
         check_refusal(text, 4, mistakes[i].tells);
+        free(text);
+    }
+}
+
+/* Where a rank knows the sizes of its own blocks only, plans must not depend on others'. */
+static void plans_that_need_unknown_sizes_are_refused(void **state)
+{
+    static const char near[] = "weft schedule 1\ncollective gatherv\nalgorithm near\nranks 2\nroot 0\n"
+                               "rank 0\nlane 0\ncopy input[0] to output[0]\nawait signal 1 of 1, lane 0 of all\n"
+                               "read input[0] of 1 into output[1]\nsignal all\n"
+                               "rank 1\nlane 0\nexpose input[0]\nsignal all\nawait signal 1 of 1, lane 0 of all\n";
+    static const char segments[] = "weft schedule 1\ncollective gatherv\nalgorithm far\nranks 2\nroot 0\nsegment 64K\n"
+                                   "rank 0\nlane 0\ncopy input[0] to output[0]\nreceive from 1 into output[1]\n"
+                                   "rank 1\nlane 0\nsend input[0] to 0\n";
+    check_refusal(near, 2, "must know the sizes of others' blocks: send messages");
+    check_refusal(segments, 2, "gatherv by far is segmented, but no rank knows the largest block");
+    /* As a gather, which has blocks of one size, both are right; and so is a gatherv without segments. */
+    const struct {
+        const char *text, *from, *to;
+    } right[] = {{near, "gatherv", "gather"}, {segments, "gatherv", "gather"}, {segments, "segment 64K\n", ""}};
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        struct written *written = NULL;
+        struct plan **plans = NULL;
+        struct error error = {0};
+        char *text = changed(right[i].text, right[i].from, right[i].to);
+        assert_int_equal(written_parse(text, strlen(text), "test", &written, &error), WEFT_OK);
+        struct plan_shape shape = {
+            .collective = written_collective(written), .ranks = 2, .nodes = (uint32_t[]){0, 0}, .block_bytes = 4096};
+        if (written_prove(written, &shape, &plans, &error) != WEFT_OK)
+            fail_msg("%s", error.text);
+        for (int rank = 0; rank < 2; rank++)
+            plan_free(plans[rank]);
+        free(plans);
+        written_free(written);
         free(text);
     }
 }
@@ -273,6 +308,7 @@ int main(void)
         cmocka_unit_test(one_text_serves_any_number_of_ranks),
         cmocka_unit_test(what_cannot_be_read_is_told_with_its_line),
         cmocka_unit_test(a_wrong_plan_is_refused_with_the_step_and_the_reason),
+        cmocka_unit_test(plans_that_need_unknown_sizes_are_refused),
         cmocka_unit_test(shapes_that_a_text_is_not_for_are_refused),
         cmocka_unit_test(order_that_comes_about_through_another_rank_counts),
     };
