@@ -23,6 +23,8 @@ static const struct cli_option options[] = {
              "a checkpoint, or a directory of checkpoints, of which the newest is taken"),
     CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
              "public weights: a safetensors file, or a directory with config.json"),
+    CLI_TEXT("tokenizer", 0, "DIR", &chosen.config.tokenizer, NULL,
+             "encode a text with this tokenizer: vocab.json and merges.txt", .default_text = "that of the weights"),
     CLI_TEXT("model", 'm', "NAME", &chosen.model, NULL, "a model size by name, where there is no config.json"),
     CLI_INTEGER("sequences", 'n', "N", &chosen.config.sequences, "0", 0, 1e12,
                 "number of held-out sequences to evaluate, from the first", .default_text = "all"),
@@ -114,6 +116,7 @@ static weft_status evaluate(struct command_call *call, weft_context *context, bo
     *speaks = weft_comm_rank(world) == 0; /* a shape fails on all alike */
     status = training_shape_of(from, chosen.model, known ? &shape : NULL, &chosen.config.shape, error);
     chosen.config.pretrained = weights;
+    chosen.config.from = from;
     if (status == WEFT_OK)
         status = evaluator_run(&chosen.config, context, world, &result, speaks, error);
     if (status == WEFT_OK && weft_comm_rank(world) == 0) {

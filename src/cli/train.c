@@ -53,6 +53,9 @@ static const struct cli_option options[] = {
     CLI_GROUP("Data"),
     CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL,
              "a text file, a token shard, or a directory of shards (see weft data pack); random: only measure speed"),
+    CLI_TEXT("tokenizer", 0, "DIR", &chosen.config.tokenizer, NULL,
+             "encode a text with this tokenizer: vocab.json and merges.txt",
+             .default_text = "that of --from or --resume; without one, bytes are tokens"),
     INTEGER("batch", 'b', "N", config.batch, "32", 1, 1e9, "sequences in a global batch, over all ranks"),
     INTEGER("sequence", 0, "N", config.sequence, "0", 0, 1000000, "tokens in a sequence",
             .default_text = "the model's context"),
@@ -236,6 +239,7 @@ static weft_status begin_from(weft_context *context, struct pretrained **pretrai
     if (status != WEFT_OK)
         return status;
     chosen.config.pretrained = *pretrained;
+    chosen.config.from = chosen.from;
     *speaks = weft_comm_rank(world) == 0; /* what follows fails on all alike */
     return resolve_shape(known ? &shape : NULL, error);
 }
@@ -286,7 +290,9 @@ const struct command command_train = {
     .group = COMMAND_TRAIN,
     .summary = "train a language model",
     .description =
-        "Trains a GPT, a Llama or a multilayer perceptron on a text (tokens are bytes) or on token shards, "
+        "Trains a GPT, a Llama or a multilayer perceptron on a text (tokens are bytes, or those of --from's tokenizer "
+        "or "
+        "--tokenizer) or on token shards, "
         "data-parallel over the ranks that it "
         "was "
         "launched with: alone, under weft run, mpirun, srun or torchrun's variables.\n\n"

@@ -5,6 +5,7 @@
 #include "data/files.h"
 #include "data/permutation.h"
 #include "data/shard.h"
+#include "data/tokenizer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct dataset {
     struct shard *shards;
     size_t shard_count; /* 0: random tokens */
     struct split splits[2];
+    double bytes_per_token; /* of the held-out text; 0: not known */
     char description[1024];
 };
 
@@ -58,6 +60,52 @@ static weft_status open_shards(struct dataset *dataset, const struct data_files 
                              files->paths[0], shard_format_name(first), files->paths[i], shard_format_name(format));
     }
     return WEFT_OK;
+}
+
+/* Text becomes tokens. */
+static weft_status encode_shards(struct dataset *dataset, struct error *error)
+{
+    const struct tokenizer *tokenizer = dataset->options.tokenizer;
+    struct encoder *encoder;
+    dataset->options.tokenizer = NULL;
+    if (!tokenizer || dataset->shards[0].layout.format != SHARD_BYTES)
+        return WEFT_OK;
+    const uint32_t tokens = tokenizer_vocabulary(tokenizer);
+    if (dataset->options.vocabulary == 0)
+        dataset->options.vocabulary = tokens;
+    if (tokens > dataset->options.vocabulary)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "the tokenizer has %" PRIu32 " tokens, but the model has a vocabulary of %" PRIu64
+                         "; give the model's own tokenizer, or --vocabulary to a new model",
+                         tokens, dataset->options.vocabulary);
+    weft_status status = encoder_open(tokenizer, &encoder, error);
+    if (status != WEFT_OK)
+        return status;
+    for (size_t i = 0; status == WEFT_OK && i < dataset->shard_count; i++)
+        status = shard_encode(&dataset->shards[i], tokenizer, encoder, error);
+    encoder_close(encoder);
+    return status;
+}
+
+/* How many bytes of text the held-out tokens stand for, now that it is known which these are. */
+static weft_status measure_bytes(struct dataset *dataset, const struct tokenizer *tokenizer, struct error *error)
+{
+    const struct split *split = &dataset->splits[DATASET_HELD_OUT];
+    uint64_t tokens = 0, bytes = 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < split->count; i++) {
+        const struct segment *segment = &split->segments[i];
+        for (uint64_t n = 0; n < segment->count && status == WEFT_OK; n++, tokens++) {
+            int32_t token;
+            uint32_t highest;
+            size_t size;
+            status = shard_read(&dataset->shards[segment->shard], segment->first + n, 1, &token, &highest, error);
+            tokenizer_decode(tokenizer, token, &size);
+            bytes += token == tokenizer_end_of_text(tokenizer) ? 0 : size;
+        }
+    }
+    dataset->bytes_per_token = tokens ? (double)bytes / (double)tokens : 0;
+    return status;
 }
 
 /* Samples that an epoch takes from `count` tokens. Training leaves room to begin anywhere within the first sample. */
@@ -157,7 +205,10 @@ static void describe(struct dataset *dataset, bool by_name)
 
 static weft_status dataset_fill(struct dataset *dataset, const struct data_files *files, struct error *error)
 {
+    const struct tokenizer *tokenizer = dataset->options.tokenizer;
     weft_status status = open_shards(dataset, files, error);
+    if (status == WEFT_OK)
+        status = encode_shards(dataset, error);
     if (status != WEFT_OK)
         return status;
     if (dataset->options.vocabulary == 0)
@@ -173,7 +224,11 @@ static weft_status dataset_fill(struct dataset *dataset, const struct data_files
     else
         split_by_place(dataset);
     describe(dataset, by_name);
-    return check_samples(dataset, by_name, error);
+    if (dataset->shards[0].layout.format == SHARD_BYTES)
+        dataset->bytes_per_token = 1;
+    else if (dataset->shards[0].layout.format == SHARD_TEXT)
+        status = measure_bytes(dataset, tokenizer, error);
+    return status == WEFT_OK ? check_samples(dataset, by_name, error) : status;
 }
 
 static weft_status check_options(const struct dataset_options *options, struct error *error)
@@ -252,6 +307,11 @@ const char *dataset_describe(const struct dataset *dataset)
 uint64_t dataset_vocabulary(const struct dataset *dataset)
 {
     return dataset->options.vocabulary;
+}
+
+double dataset_bytes_per_token(const struct dataset *dataset)
+{
+    return dataset->bytes_per_token;
 }
 
 uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split)

@@ -6,7 +6,8 @@
  *   - llm.c shards: a header of 256 int32 (magic 20240520, version 1, number of tokens), then uint16 tokens; also its
  *     32-bit form (magic 20240801, version 7, uint32 tokens);
  *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
- *   - any other file: bytes, each a token, vocabulary 256.
+ *   - any other file: text. Its bytes are the tokens, vocabulary 256; or, where the options have a tokenizer, the text
+ *     is encoded when it is opened (document.h), into memory.
  * A dataset is one file, several files of one format, or folders of them (their .bin files, or if there are none their
  * .txt files, by name). Files are read as samples are asked for, and stay open.
  *
@@ -35,6 +36,7 @@
 #include <stdint.h>
 
 struct dataset;
+struct tokenizer;
 
 enum dataset_split {
     DATASET_TRAIN,
@@ -47,6 +49,7 @@ struct dataset_options {
     uint64_t seed;       /**< of the order */
     uint64_t vocabulary; /**< tokens must be below it; 0: 256 for bytes, 50257 (GPT-2's) for 16-bit shards, 128256 for
                             32-bit */
+    const struct tokenizer *tokenizer; /**< encodes text, until dataset_open() returns; NULL: bytes are tokens */
 };
 
 /**
@@ -71,6 +74,9 @@ const char *dataset_describe(const struct dataset *dataset);
 
 /** Number of different tokens: options' vocabulary, or the format's. */
 uint64_t dataset_vocabulary(const struct dataset *dataset);
+
+/** Bytes of text that a token of the held-out split stands for; 0: not known, as of token shards. */
+double dataset_bytes_per_token(const struct dataset *dataset);
 
 /** Tokens in a split; samples in one epoch of it. */
 uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split);

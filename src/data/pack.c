@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "data/pack.h"
+#include "data/document.h"
 #include "data/new_folder.h"
 #include "data/shard_writer.h"
-#include "data/text_pieces.h"
 #include "data/texts.h"
 #include "data/tokenizer.h"
 
@@ -17,41 +17,31 @@ struct packing {
     struct encoder *encoder;
     struct new_folder folder;
     struct shard_writer *writers; /* of the two splits */
-    struct token_list tokens;     /* of one piece */
     struct packed packed;
 };
 
-/* The end of text that stands before a document. */
-static weft_status begin_document(struct packing *packing, enum dataset_split split, struct error *error)
+/* Where the tokens of a part go. */
+struct pack_sink {
+    const struct pack_options *options;
+    struct shard_writer *writer;
+};
+
+static weft_status pack_append(void *context, const int32_t *tokens, size_t count, struct error *error)
 {
-    int32_t token = tokenizer_end_of_text(packing->tokenizer);
-    return token < 0 ? WEFT_OK : shard_writer_append(&packing->writers[split], &token, 1, error);
+    const struct pack_sink *sink = context;
+    if (sink->options->stop && *sink->options->stop)
+        return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked; '%s' was not written", sink->options->output);
+    return shard_writer_append(sink->writer, tokens, count, error);
 }
 
 /* Encode a part of a text into the shards of a split. */
 static weft_status pack_part(struct packing *packing, const uint8_t *text, uint64_t size, enum dataset_split split,
                              struct error *error)
 {
-    if (size == 0)
-        return WEFT_OK;
+    struct pack_sink to = {packing->options, &packing->writers[split]};
+    const struct token_sink sink = {pack_append, &to};
     packing->packed.splits[split].bytes += size;
-    struct text_pieces pieces = {.text = text, .size = size};
-    struct text_piece piece;
-    weft_status status = begin_document(packing, split, error);
-    while (status == WEFT_OK && text_pieces_next(&pieces, &piece)) {
-        if (packing->options->stop && *packing->options->stop)
-            return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked; '%s' was not written",
-                             packing->options->output);
-        packing->tokens.count = 0;
-        status = encoder_encode(packing->encoder, piece.bytes, piece.size, &packing->tokens, error);
-        if (status == WEFT_OK)
-            status =
-                shard_writer_append(&packing->writers[split], packing->tokens.tokens, packing->tokens.count, error);
-        /* A mark at the very end ends the last document, and begins none. */
-        if (status == WEFT_OK && piece.end_of_text && pieces.at < pieces.size)
-            status = begin_document(packing, split, error);
-    }
-    return status;
+    return document_encode(packing->tokenizer, packing->encoder, text, size, &sink, error);
 }
 
 /* ---- what is held out ------------------------------------------------------------------------------------------- */
@@ -142,6 +132,8 @@ static weft_status pack(struct packing *packing, const char *const *paths, size_
     if (status == WEFT_OK)
         status = tokenizer_open(options->tokenizer, &packing->tokenizer, error);
     if (status == WEFT_OK)
+        status = tokenizer_identify(packing->tokenizer, packing->packed.tokenizer, error);
+    if (status == WEFT_OK)
         status = encoder_open(packing->tokenizer, &packing->encoder, error);
     if (status == WEFT_OK && !(packing->writers = malloc(2 * sizeof *packing->writers)))
         status = error_memory(error, 2 * sizeof *packing->writers, "buffers of tokens");
@@ -166,7 +158,6 @@ weft_status data_pack(const char *const *paths, size_t count, const struct pack_
     weft_status status = pack(packing, paths, count, error);
     if (status == WEFT_OK)
         *packed = packing->packed;
-    token_list_free(&packing->tokens);
     free(packing->writers);
     encoder_close(packing->encoder);
     tokenizer_close(packing->tokenizer);

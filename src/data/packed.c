@@ -58,6 +58,19 @@ static weft_status read_split(const cJSON *root, const char *name, const char *w
     return status;
 }
 
+static weft_status read_identity(const cJSON *root, const char *where, char identity[TOKENIZER_IDENTITY_BYTES],
+                                 struct error *error)
+{
+    const char *text;
+    uint8_t digest[SHA256_BYTES];
+    weft_status status = json_get_text(root, "tokenizer", where, &text, error);
+    if (status == WEFT_OK && !sha256_parse(text, digest))
+        status = error_set(error, WEFT_ERROR_DATA, "the 'tokenizer' of %s is not 64 hexadecimal digits", where);
+    if (status == WEFT_OK)
+        sha256_text(digest, identity);
+    return status;
+}
+
 weft_status packed_read(const char *folder, struct packed *packed, struct error *error)
 {
     char path[FILE_PATH_BYTES], where[FILE_PATH_BYTES + 2];
@@ -70,6 +83,8 @@ weft_status packed_read(const char *folder, struct packed *packed, struct error 
         return status;
     snprintf(where, sizeof where, "'%s'", path);
     status = json_get_unsigned(root, "vocabulary", where, &read.vocabulary, error);
+    if (status == WEFT_OK && cJSON_GetObjectItemCaseSensitive(root, "tokenizer"))
+        status = read_identity(root, where, read.tokenizer, error);
     for (int i = 0; i < 2 && status == WEFT_OK; i++)
         status = read_split(root, split_names[i], where, &read.splits[i], error);
     cJSON_Delete(root);
@@ -86,6 +101,8 @@ weft_status packed_write(const char *folder, const struct packed *packed, struct
     json_open_object(&json, NULL);
     json_put_text(&json, "weft", weft_version());
     json_put_unsigned(&json, "vocabulary", packed->vocabulary);
+    if (*packed->tokenizer)
+        json_put_text(&json, "tokenizer", packed->tokenizer);
     for (int i = 0; i < 2; i++) {
         json_open_object(&json, split_names[i]);
         json_put_unsigned(&json, "tokens", packed->splits[i].tokens);

@@ -6,6 +6,7 @@
  *     {
  *       "weft": "0.1.0",
  *       "vocabulary": 8192,
+ *       "tokenizer": "4be0...", (tokenizer_identify(); shards of older versions of Weft lack it)
  *       "train": { "tokens": 1040224, "bytes": 3737883, "files": 1 },
  *       "held_out": { "tokens": 115900, "bytes": 415321, "files": 1 }
  *     }
@@ -18,6 +19,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "data/dataset.h"
+#include "data/tokenizer.h"
 
 #include <stdbool.h>
 
@@ -29,7 +31,8 @@ struct packed_split {
 
 struct packed {
     uint64_t vocabulary;
-    struct packed_split splits[2]; /**< by enum dataset_split */
+    char tokenizer[TOKENIZER_IDENTITY_BYTES]; /**< "": not known */
+    struct packed_split splits[2];            /**< by enum dataset_split */
 };
 
 /**

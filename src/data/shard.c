@@ -20,6 +20,7 @@ static const struct {
     [SHARD_BYTES] = {"bytes", "the name does not end in .bin and there is no shard header", 256},
     [SHARD_NANOGPT] = {"nanoGPT's 16-bit token shards", "the name ends in .bin and there is no shard header", 50257},
     [SHARD_LLMC] = {"llm.c's 16-bit token shards", "the header has magic number 20240520", 50257},
+    [SHARD_TEXT] = {"text", "it is encoded with the model's tokenizer", 0},
     [SHARD_LLMC_WIDE] = {"llm.c's 32-bit token shards", "the header has magic number 20240801", 128256},
 };
 
@@ -134,8 +135,10 @@ weft_status shard_open(const char *path, struct shard *shard, struct error *erro
 
 void shard_close(struct shard *shard)
 {
-    if (shard->path)
+    if (shard->path && shard->descriptor >= 0)
         close(shard->descriptor);
+    if (shard->layout.format == SHARD_TEXT)
+        free((void *)(uintptr_t)shard->bytes);
     free(shard->path);
     shard->path = NULL;
 }

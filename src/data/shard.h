@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "data/tokenizer.h"
 
 #include <stdint.h>
 
@@ -15,6 +16,7 @@ enum shard_format {
     SHARD_NANOGPT,
     SHARD_LLMC,
     SHARD_LLMC_WIDE,
+    SHARD_TEXT, /**< a text, encoded when it was opened: shard_encode() */
 };
 
 /** Where the tokens of a file lie. */
@@ -53,6 +55,15 @@ struct shard {
 
 weft_status shard_open(const char *path, struct shard *shard, struct error *error);
 void shard_close(struct shard *shard);
+
+#define SHARD_TEXT_MOST ((uint64_t)256 << 20) /**< bytes of a text that is encoded when it is opened */
+
+/**
+ * Make a shard of bytes one of the tokens that its text has (document.h), in memory: 2 bytes a token, or 4 where the
+ * vocabulary is larger than 65,536. Errors: MEMORY; SYSTEM; DATA for a text longer than SHARD_TEXT_MOST.
+ */
+weft_status shard_encode(struct shard *shard, const struct tokenizer *tokenizer, struct encoder *encoder,
+                         struct error *error);
 
 /**
  * Copy tokens [first, first + count) to `output`; `*highest` receives the highest of them. Any number of threads may

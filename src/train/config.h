@@ -20,6 +20,9 @@ struct train_config {
     const char *model;     /**< the shape's name, for people */
     const char *data;      /**< a text, a token shard, a folder of shards, or "random" */
 
+    const char *tokenizer; /**< directory of the tokenizer that a text is encoded with; NULL: the weights', or none */
+    const char *from;      /**< path of `pretrained`; NULL: none */
+
     const struct pretrained *pretrained; /**< weights to begin with, on rank 0, where the others have NULL; borrowed */
     struct parameter_rules rules;        /**< which parameters are trained, and how */
 

@@ -17,6 +17,7 @@ struct evaluator {
     weft_comm *comm;
     struct device *device;
     struct model_description *description;
+    struct text_sources sources;
     struct text text;
     struct dataset *dataset;
     struct model *model; /* for whole micro-batches */
@@ -45,7 +46,9 @@ static void evaluator_close(struct evaluator *evaluator)
 static weft_status open_data(struct evaluator *evaluator, struct error *error)
 {
     const struct evaluator_config *config = evaluator->config;
-    const struct dataset_options options = {.sequence = evaluator->sequence, .vocabulary = config->shape.vocabulary};
+    const struct dataset_options options = {.sequence = evaluator->sequence,
+                                            .vocabulary = config->shape.vocabulary,
+                                            .tokenizer = evaluator->text.tokenizer};
     const bool is_random = strcmp(config->data, "random") == 0;
     weft_status status = is_random ? dataset_open_random(&options, &evaluator->dataset, error)
                                    : dataset_open(&config->data, 1, &options, &evaluator->dataset, error);
@@ -55,6 +58,8 @@ static weft_status open_data(struct evaluator *evaluator, struct error *error)
         return error_set(error, WEFT_ERROR_ARGUMENT, "random data has no end; say with --sequences how much to take");
     const uint64_t all = dataset_samples(evaluator->dataset, DATASET_HELD_OUT);
     text_settle(&evaluator->text, config->shape.vocabulary);
+    if (dataset_bytes_per_token(evaluator->dataset) > 0)
+        evaluator->text.bytes_per_token = dataset_bytes_per_token(evaluator->dataset);
     evaluator->sequences = config->sequences ? (uint64_t)config->sequences : all;
     if (evaluator->sequences > all)
         return error_set(error, WEFT_ERROR_ARGUMENT,
@@ -86,7 +91,7 @@ static weft_status prepare(struct evaluator *evaluator, struct error *error)
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &evaluator->description, error);
     if (status == WEFT_OK)
-        status = text_open(config->data, &evaluator->text, error);
+        status = text_match_data(&evaluator->sources, &evaluator->text, error);
     if (status == WEFT_OK)
         status = open_data(evaluator, error);
     if (status != WEFT_OK)
@@ -150,7 +155,13 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     *speaks = true;
     struct evaluator evaluator = {.config = config, .context = context, .comm = comm};
     struct evaluator_result found = {0};
-    weft_status status = agreement_reach(context, comm, prepare(&evaluator, error), error, speaks);
+    evaluator.sources = (struct text_sources){.from = config->from,
+                                              .tokenizer = config->tokenizer,
+                                              .data = config->data,
+                                              .vocabulary = config->shape.vocabulary};
+    weft_status status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
+    if (status == WEFT_OK)
+        status = agreement_reach(context, comm, prepare(&evaluator, error), error, speaks);
     if (status != WEFT_OK)
         goto close;
     uint64_t begin = clock_now();

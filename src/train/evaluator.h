@@ -15,6 +15,8 @@
 struct evaluator_config {
     struct model_shape shape;
     const struct pretrained *pretrained; /**< on rank 0; NULL elsewhere */
+    const char *from;                    /**< path of `pretrained` */
+    const char *tokenizer;               /**< as in train_config */
     const char *data;
     int64_t sequence;    /**< tokens in a sequence; 0: the model's context */
     int64_t sequences;   /**< held-out sequences to look at; 0: all there are */

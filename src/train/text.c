@@ -4,8 +4,11 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "data/packed.h"
+#include "parallel/agreement.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define BYTES 256 /* the vocabulary of bytes */
@@ -13,6 +16,8 @@
 static weft_status open_tokenizer(const char *directory, struct text *text, struct error *error)
 {
     weft_status status = tokenizer_open(directory, &text->tokenizer, error);
+    if (status == WEFT_OK)
+        text->vocabulary = tokenizer_vocabulary(text->tokenizer);
     return status == WEFT_OK ? tokenizer_identify(text->tokenizer, text->identity, error) : status;
 }
 
@@ -41,6 +46,15 @@ weft_status text_open(const char *data, struct text *text, struct error *error)
         text_close(text);
         return status;
     }
+    if (*packed.tokenizer && *text->identity && strcmp(packed.tokenizer, text->identity) != 0) {
+        text_close(text);
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the tokenizer in '%s' is not the one that the shards there were encoded with: %s says %.12s; "
+                         "put that one back, or encode the text again with weft data pack",
+                         folder, PACKED_DESCRIPTION, packed.tokenizer);
+    }
+    strcpy(text->identity, *packed.tokenizer ? packed.tokenizer : text->identity);
+    text->vocabulary = packed.vocabulary;
     /* Where nothing was packed to be held out, the end of the training text is. */
     const struct packed_split *split =
         &packed.splits[packed.splits[DATASET_HELD_OUT].tokens ? DATASET_HELD_OUT : DATASET_TRAIN];
@@ -97,6 +111,168 @@ weft_status text_open_weights(const char *path, size_t vocabulary, struct text *
     if (text->is_bytes)
         strcpy(text->identity, TEXT_OF_BYTES);
     return WEFT_OK;
+}
+
+/* ---- of a run ---------------------------------------------------------------------------------------------------- */
+
+/* Rank 0: what the weights say, if there are any. */
+static weft_status open_known(const struct text_sources *sources, struct text *text, struct error *error)
+{
+    const char *const paths[] = {sources->resume, sources->from};
+    weft_status status = WEFT_OK;
+    *text = (struct text){0};
+    for (int i = 0; i < 2 && status == WEFT_OK && !*text->identity; i++)
+        if (paths[i] && file_exists(paths[i])) /* who reads the weights says that they are not there */
+            status = text_open_weights(paths[i], sources->vocabulary, text, error);
+    return status;
+}
+
+/* Rank 0: the same, and what the user says. */
+static weft_status open_model(const struct text_sources *sources, struct text *text, struct error *error)
+{
+    struct text named = {0};
+    weft_status status = open_known(sources, text, error);
+    if (status != WEFT_OK || !sources->tokenizer)
+        return status;
+    status = open_tokenizer(sources->tokenizer, &named, error);
+    if (status == WEFT_OK && *text->identity && strcmp(text->identity, named.identity) != 0)
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the weights in '%s' were trained on %s, not on tokens of the tokenizer in '%s'; leave out "
+                           "--tokenizer",
+                           sources->resume ? sources->resume : sources->from,
+                           text->is_bytes ? "bytes" : "tokens of the tokenizer that they bring", sources->tokenizer);
+    if (status != WEFT_OK) {
+        text_close(&named);
+        return status;
+    }
+    text_close(text);
+    *text = named;
+    return WEFT_OK;
+}
+
+/* A text on its way: the sizes of the tokenizer's files, which follow. */
+struct travelling_text {
+    struct text text;
+    uint64_t sizes[TOKENIZER_FILES]; /* 0: no tokenizer */
+};
+
+static weft_status give(void *bytes, uint64_t size, weft_context *context, weft_comm *comm, struct error *error)
+{
+    weft_status status = weft_broadcast(bytes, size, WEFT_U8, 0, comm);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
+}
+
+/* All ranks get rank 0's. */
+static weft_status share(struct text *text, weft_context *context, weft_comm *comm, bool *speaks, struct error *error)
+{
+    struct tokenizer_file files[TOKENIZER_FILES] = {{.path = TOKENIZER_VOCABULARY}, {.path = TOKENIZER_MERGES}};
+    const bool first = weft_comm_rank(comm) == 0;
+    struct travelling_text travelling = {.text = *text};
+    weft_status status = first && text->tokenizer ? tokenizer_format(text->tokenizer, files, error) : WEFT_OK;
+    for (int i = 0; i < TOKENIZER_FILES; i++)
+        travelling.sizes[i] = files[i].size;
+    status = agreement_reach(context, comm, status, error, speaks);
+    if (status == WEFT_OK)
+        status = give(&travelling, sizeof travelling, context, comm, error);
+    if (status != WEFT_OK || !travelling.sizes[0]) {
+        tokenizer_files_free(files);
+        if (!first)
+            *text = travelling.text;
+        return status;
+    }
+    for (int i = 0; i < TOKENIZER_FILES && !first && status == WEFT_OK; i++) {
+        files[i].size = travelling.sizes[i];
+        if (!(files[i].text = calloc(1, files[i].size + 1)))
+            status = error_memory(error, files[i].size, "a tokenizer");
+    }
+    status = agreement_reach(context, comm, status, error, speaks);
+    for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
+        status = give(files[i].text, files[i].size, context, comm, error);
+    if (status == WEFT_OK && !first) {
+        *text = travelling.text;
+        text->tokenizer = NULL;
+        status = tokenizer_parse(files, &text->tokenizer, error);
+    }
+    tokenizer_files_free(files);
+    return agreement_reach(context, comm, status, error, speaks);
+}
+
+weft_status text_open_together(const struct text_sources *sources, weft_context *context, weft_comm *comm,
+                               struct text *text, bool *speaks, struct error *error)
+{
+    *text = (struct text){0};
+    if (!sources->resume && !sources->from && !sources->tokenizer)
+        return WEFT_OK;
+    weft_status status = weft_comm_rank(comm) == 0 ? open_model(sources, text, error) : WEFT_OK;
+    status = agreement_reach(context, comm, status, error, speaks);
+    if (status == WEFT_OK && weft_comm_size(comm) > 1)
+        status = share(text, context, comm, speaks, error);
+    if (status != WEFT_OK)
+        text_close(text);
+    return status;
+}
+
+/* "50257 tokens, identity 9f2a6c11d0e4". */
+static const char *describe(const struct text *text, char buffer[64])
+{
+    if (text->is_bytes)
+        return "bytes";
+    snprintf(buffer, 64, "%" PRIu64 " tokens, identity %.12s", text->vocabulary, text->identity);
+    return buffer;
+}
+
+/* Vocabularies of models are rounded up, to multiples of 64 or 128 mostly. */
+static bool may_belong(uint64_t tokens, uint64_t vocabulary)
+{
+    return tokens <= vocabulary && vocabulary - tokens < 1024;
+}
+
+/* Tokens that were encoded before. */
+static weft_status match_tokens(const struct text_sources *sources, const struct text *text, const struct text *data,
+                                struct error *error)
+{
+    const char *model = sources->resume ? sources->resume : sources->from ? sources->from : sources->tokenizer;
+    char one[64], other[64];
+    if (*text->identity && *data->identity && strcmp(text->identity, data->identity) != 0)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the tokens in '%s' are those of another tokenizer (%s) than those of '%s' (%s); encode the "
+                         "text with that one: weft data pack TEXT --tokenizer DIR",
+                         sources->data, describe(data, one), model, describe(text, other));
+    if (sources->from && !*text->identity && data->vocabulary && !may_belong(data->vocabulary, sources->vocabulary))
+        return error_set(error, WEFT_ERROR_DATA,
+                         "the tokens in '%s' are those of a tokenizer of %" PRIu64 " tokens, but the weights in '%s' "
+                         "have a vocabulary of %zu; encode the text with the tokenizer of the weights: weft data pack "
+                         "TEXT --tokenizer DIR",
+                         sources->data, data->vocabulary, model, sources->vocabulary);
+    return WEFT_OK;
+}
+
+weft_status text_match_data(const struct text_sources *sources, struct text *text, struct error *error)
+{
+    struct text data;
+    weft_status status = text_open(sources->data, &data, error);
+    if (status != WEFT_OK || strcmp(sources->data, "random") == 0)
+        return status;
+    if (strcmp(data.identity, TEXT_OF_BYTES) != 0) {
+        status = match_tokens(sources, text, &data, error);
+        text->bytes_per_token = data.bytes_per_token;
+        if (status == WEFT_OK && !*text->identity) {
+            text_close(text);
+            *text = data;
+            return WEFT_OK;
+        }
+    } else if (!text->tokenizer && !text->is_bytes && sources->from && !sources->resume) {
+        status =
+            error_set(error, WEFT_ERROR_DATA,
+                      "'%s' is text, but nothing says with which tokenizer the weights in '%s' were trained, which "
+                      "have a vocabulary of %zu; put its vocab.json and merges.txt beside them, or name a directory "
+                      "that has both: --tokenizer DIR",
+                      sources->data, sources->from, sources->vocabulary);
+    } else if (!text->tokenizer) {
+        strcpy(text->identity, TEXT_OF_BYTES);
+    }
+    text_close(&data);
+    return status;
 }
 
 /* ---- use --------------------------------------------------------------------------------------------------------- */

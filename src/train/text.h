@@ -17,6 +17,8 @@
 
 #include "data/tokenizer.h"
 
+#include <weft/weft.h>
+
 #include <stdio.h>
 
 #define TEXT_OF_BYTES "bytes" /* an identity */
@@ -26,6 +28,16 @@ struct text {
     char identity[TOKENIZER_IDENTITY_BYTES]; /**< tokenizer_identify()'s, TEXT_OF_BYTES, or "": not known */
     double bytes_per_token;                  /**< of the held-out text; 0: not known */
     bool is_bytes;                           /**< a prompt's bytes are its tokens */
+    uint64_t vocabulary;                     /**< tokens of the tokenizer; 0: not known */
+};
+
+/** Where a run can learn what its tokens stand for. The same on all ranks. */
+struct text_sources {
+    const char *resume;    /**< the checkpoint that it goes on from; NULL: none */
+    const char *from;      /**< the weights that it begins with, or evaluates; NULL: none */
+    const char *tokenizer; /**< the directory that the user names; NULL: none */
+    const char *data;
+    size_t vocabulary; /**< of the weights */
 };
 
 /** Look what lies beside the data of a run. Errors: those of tokenizer_open() and packed_read(). */
@@ -39,6 +51,21 @@ weft_status text_open(const char *data, struct text *text, struct error *error);
  * SYSTEM or DATA for a checkpoint that is not there or whose manifest is malformed.
  */
 weft_status text_open_weights(const char *path, size_t vocabulary, struct text *text, struct error *error);
+
+/**
+ * The text of the tokens of a run's model, read by rank 0 and given to all: that of `resume`, else that of `from`, else
+ * the tokenizer that the user names, which must not be another one. Collective; fails on all ranks or on none (*speaks
+ * as in parallel/agreement.h).
+ */
+weft_status text_open_together(const struct text_sources *sources, weft_context *context, weft_comm *comm,
+                               struct text *text, bool *speaks, struct error *error);
+
+/**
+ * Compare `text`, of a run's model, with the run's data, and complete it: this is what the data's tokens stand for. A
+ * text is to be encoded with text->tokenizer; where that is NULL its bytes are tokens. Errors: DATA for a text where
+ * nothing says how it becomes tokens of the weights, and for tokens of another tokenizer; those of text_open().
+ */
+weft_status text_match_data(const struct text_sources *sources, struct text *text, struct error *error);
 
 void text_close(struct text *text);
 

@@ -65,6 +65,15 @@ static struct report_options report_options_of(const struct trainer *trainer)
                                    .collected = config->collected};
 }
 
+static struct text_sources sources_of(const struct train_config *config)
+{
+    return (struct text_sources){.resume = config->resume,
+                                 .from = config->from,
+                                 .tokenizer = config->tokenizer,
+                                 .data = config->data,
+                                 .vocabulary = config->shape.vocabulary};
+}
+
 /* What this rank can find out by itself, before it takes memory. */
 static weft_status prepare(struct trainer *trainer, struct error *error)
 {
@@ -79,7 +88,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
     if ((status = device_open(config->mixed ? "cpu-bf16" : "cpu", (int)config->threads, &trainer->device, error)) !=
         WEFT_OK)
         return status;
-    if ((status = text_open(config->data, &trainer->text, error)) != WEFT_OK)
+    const struct text_sources sources = sources_of(config);
+    if ((status = text_match_data(&sources, &trainer->text, error)) != WEFT_OK)
         return status;
     if (!config->vocabulary_chosen)
         config->shape.vocabulary = text_vocabulary(&trainer->text, config->shape.vocabulary);
@@ -95,9 +105,12 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
         .sequence = (uint64_t)config->sequence,
         .seed = (uint64_t)config->seed,
         .vocabulary = config->shape.vocabulary,
+        .tokenizer = trainer->text.tokenizer,
     };
     status = strcmp(config->data, "random") == 0 ? dataset_open_random(&options, &trainer->dataset, error)
                                                  : dataset_open(&config->data, 1, &options, &trainer->dataset, error);
+    if (status == WEFT_OK && trainer->text.tokenizer && dataset_bytes_per_token(trainer->dataset) > 0)
+        trainer->text.bytes_per_token = dataset_bytes_per_token(trainer->dataset);
     return status == WEFT_OK ? check_memory(trainer, error) : status;
 }
 
@@ -377,7 +390,10 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     trainer->ranks = (uint32_t)weft_comm_size(comm);
     trainer->out = trainer->rank == 0 ? out : NULL;
 
-    weft_status status = trainer_agree(trainer, prepare(trainer, error), speaks, error);
+    const struct text_sources sources = sources_of(config);
+    weft_status status = text_open_together(&sources, context, comm, &trainer->text, speaks, error);
+    if (status == WEFT_OK)
+        status = trainer_agree(trainer, prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)
         goto fail;
     status = trainer_agree(trainer, take_memory(trainer, error), speaks, error);

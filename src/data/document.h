@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A text as the tokens that training reads: the tokenizer's end of text stands before it, and where the text has the
+ * letters "<|endoftext|>" a document ends and the next begins, as in llm.c's data. `weft data pack` and training on a
+ * text give the same tokens.
+ */
+#ifndef WEFT_DATA_DOCUMENT_H
+#define WEFT_DATA_DOCUMENT_H
+
+#include "data/tokenizer.h"
+
+/** Where tokens go; an error ends the encoding. */
+struct token_sink {
+    weft_status (*append)(void *context, const int32_t *tokens, size_t count, struct error *error);
+    void *context;
+};
+
+/** Encode `size` bytes, piece by piece (text_pieces.h); of nothing there are no tokens. Errors: MEMORY; the sink's. */
+weft_status document_encode(const struct tokenizer *tokenizer, struct encoder *encoder, const uint8_t *text,
+                            uint64_t size, const struct token_sink *sink, struct error *error);
+
+#endif
