@@ -136,6 +136,13 @@ weft_status checkpoint_commit(const char *run, const struct checkpoint_state *st
                               const struct checkpoint_record *records, size_t count, unsigned keep,
                               struct error *error);
 
+/**
+ * Replace, in one move, the manifest of a checkpoint that has its name: `state` differs from what was committed in
+ * `training` and `best` alone, the records are those of the commit. Marks and removes as checkpoint_commit() does.
+ */
+weft_status checkpoint_amend(const char *run, const struct checkpoint_state *state,
+                             const struct checkpoint_record *records, size_t count, unsigned keep, struct error *error);
+
 /** Remove what was begun. */
 void checkpoint_abandon(const char *run, uint64_t step);
 

@@ -134,11 +134,11 @@ static weft_status find_files(const char *run, uint64_t step, const struct check
 }
 
 /* The manifest is written last, once every file is on the disk. */
-static weft_status write_manifest(const char *partial, const struct checkpoint_state *state,
+static weft_status write_manifest(const char *folder, const struct checkpoint_state *state,
                                   const struct checkpoint_record *records, size_t count, struct error *error)
 {
     char path[FILE_PATH_BYTES], *text;
-    weft_status status = file_join(path, partial, CHECKPOINT_MANIFEST, error);
+    weft_status status = file_join(path, folder, CHECKPOINT_MANIFEST, error);
     if (status == WEFT_OK)
         status = manifest_format(state, records, count, &text, error);
     if (status != WEFT_OK)
@@ -146,6 +146,13 @@ static weft_status write_manifest(const char *partial, const struct checkpoint_s
     status = file_write(path, text, strlen(text), error);
     free(text);
     return status;
+}
+
+static weft_status mark_and_prune(const char *run, const struct checkpoint_state *state, unsigned keep,
+                                  struct error *error)
+{
+    weft_status status = state->best ? folder_mark_best(run, state->step, error) : WEFT_OK;
+    return status == WEFT_OK && keep > 0 ? folder_prune(run, state->step, keep, error) : status;
 }
 
 weft_status checkpoint_commit(const char *run, const struct checkpoint_state *state,
@@ -159,11 +166,17 @@ weft_status checkpoint_commit(const char *run, const struct checkpoint_state *st
         status = write_manifest(partial, state, records, count, error);
     if (status == WEFT_OK)
         status = folder_publish(run, state->step, error);
-    if (status == WEFT_OK && state->best)
-        status = folder_mark_best(run, state->step, error);
-    if (status == WEFT_OK && keep > 0)
-        status = folder_prune(run, state->step, keep, error);
-    return status;
+    return status == WEFT_OK ? mark_and_prune(run, state, keep, error) : status;
+}
+
+weft_status checkpoint_amend(const char *run, const struct checkpoint_state *state,
+                             const struct checkpoint_record *records, size_t count, unsigned keep, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    weft_status status = folder_of_step(run, state->step, folder, error);
+    if (status == WEFT_OK)
+        status = write_manifest(folder, state, records, count, error);
+    return status == WEFT_OK ? mark_and_prune(run, state, keep, error) : status;
 }
 
 void checkpoint_abandon(const char *run, uint64_t step)

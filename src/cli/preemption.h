@@ -2,11 +2,10 @@
 /**
  * The preemption contract, from the side of a program that trains (docs/tutorials/preemption.md):
  *
- *     SIGTERM, SIGUSR1      write a checkpoint at the next step's end, then exit with EX_TEMPFAIL (75): "run me again"
- *     SIGINT                the same for a person at a terminal; exit with 130
- *     a second signal       end at once
- *     WEFT_GRACE            seconds that this may take; then the process ends by itself, with the same code
- *     WEFT_CHECKPOINT_DIR   where checkpoints go, and where a run goes on from if one is there
+ *     SIGTERM, SIGUSR1      write a checkpoint at the next step's end, or in an evaluation at the next micro-batch's,
+ * then exit with EX_TEMPFAIL (75): "run me again" SIGINT                the same for a person at a terminal; exit with
+ * 130 a second signal       end at once WEFT_GRACE            seconds that this may take; then the process ends by
+ * itself, with the same code WEFT_CHECKPOINT_DIR   where checkpoints go, and where a run goes on from if one is there
  *
  * A scheduler and a launcher between it and the process may both send SIGTERM: what comes within a second of the first
  * SIGTERM or SIGUSR1 is part of it.

@@ -27,6 +27,7 @@ struct checkpoint_writer {
     uint32_t rank, ranks;
     bool *sees;                        /* by rank: whether it can write into the folder */
     struct checkpoint_record *records; /* by rank and kind, then without gaps; then the index's, the tokenizer's */
+    size_t record_count;               /* of the newest checkpoint, once it is complete */
     struct lending *lending;
 
     /* Of the checkpoint under way. */
@@ -111,6 +112,7 @@ static void commit(struct checkpoint_writer *writer)
                                                 &writer->records[count++], &writer->error);
     if (writer->status == WEFT_OK)
         writer->status = write_tokenizer(writer, &count);
+    writer->record_count = count;
     if (writer->status == WEFT_OK)
         writer->status = checkpoint_commit(config->checkpoint_dir, &writer->described, writer->records, count,
                                            (unsigned)config->checkpoint_keep, &writer->error);
@@ -348,6 +350,23 @@ void checkpoint_writer_release(struct checkpoint_writer *writer)
     const uint64_t called = clock_now();
     lending_withdraw(writer->lending);
     writer->pause += (double)(clock_now() - called) * 1e-9;
+}
+
+/* ---- after the end of one ---------------------------------------------------------------------------------------- */
+
+static weft_status amend(struct checkpoint_writer *writer, struct error *error)
+{
+    const struct train_config *config = writer->setup.config;
+    training_state_describe(writer->setup.state, config, &writer->described);
+    weft_status status = checkpoint_amend(config->checkpoint_dir, &writer->described, writer->records,
+                                          writer->record_count, (unsigned)config->checkpoint_keep, error);
+    free_checkpoint(writer);
+    return status;
+}
+
+weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    return agree(writer, writer->rank == 0 ? amend(writer, error) : WEFT_OK, speaks, error);
 }
 
 /* ---- opening and closing ---------------------------------------------------------------------------------------- */

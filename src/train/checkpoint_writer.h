@@ -57,6 +57,12 @@ weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speak
 /** All ranks: wait until nothing is under way. A checkpoint that failed is an error here, whatever `go_on` says. */
 weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *speaks, struct error *error);
 
+/**
+ * All ranks: let the newest checkpoint, which is whole and of the step that the state is at, say what the state
+ * remembers of evaluations by now. Its tensors are not written again.
+ */
+weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error);
+
 /** This rank: give up what is under way, wait for the thread, free. NULL is harmless. */
 void checkpoint_writer_close(struct checkpoint_writer *writer);
 

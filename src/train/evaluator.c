@@ -137,12 +137,12 @@ static weft_status evaluate(const struct evaluator *evaluator, double *loss, str
     double of_whole = 0, of_rest = 0;
     weft_status status = WEFT_OK;
     if (evaluator->model)
-        status = evaluation_run(&evaluation, evaluator->parameters, &of_whole, error);
+        status = evaluation_run(&evaluation, evaluator->parameters, &of_whole, NULL, error);
     if (status == WEFT_OK && evaluator->last) {
         evaluation.model = evaluator->last;
         evaluation.first = evaluator->sequences - rest;
         evaluation.micro_batches = 1;
-        status = evaluation_run(&evaluation, evaluator->parameters, &of_rest, error);
+        status = evaluation_run(&evaluation, evaluator->parameters, &of_rest, NULL, error);
     }
     const double whole = (double)(evaluator->sequences - rest);
     *loss = (of_whole * whole + of_rest * (double)rest) / (double)evaluator->sequences;

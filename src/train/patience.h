@@ -13,7 +13,7 @@
 struct patience {
     uint64_t evaluations; /**< so far */
     uint64_t since_best;  /**< evaluations after the best one */
-    uint64_t last_step;   /**< steps taken at the last one */
+    uint64_t last_step;   /**< steps taken at the last one, which counts here even without a limit; 0: there is none */
     uint64_t best_step;   /**< steps taken at the best one; 0: there is none */
     double best_loss;
 };
@@ -27,8 +27,8 @@ bool patience_note(struct patience *patience, uint64_t step, double loss);
 /** Whether `limit` evaluations (0: no limit) have brought nothing. */
 bool patience_is_over(const struct patience *patience, uint64_t limit);
 
-/** Into the keys "evaluations" to "best_loss" of a checkpoint's training
- * configuration; nothing before the first evaluation. */
+/** Into the keys "last_evaluation" and "evaluations" to "best_loss" of a checkpoint's training configuration; nothing
+ * before the first evaluation. */
 void patience_put(const struct patience *patience, cJSON *training);
 
 /** Back out of it; where it says nothing, nothing is remembered. Errors: DATA for values that cannot be. */

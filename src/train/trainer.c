@@ -114,12 +114,28 @@ static weft_status take_step(struct trainer *trainer, bool *stopping, bool *spea
     return WEFT_OK;
 }
 
-/* *is_best, under --patience: no evaluation before was better. */
-static weft_status evaluate(struct trainer *trainer, bool *is_best, struct error *error)
+/* How far a run has come, besides its state. */
+struct course {
+    uint64_t begin, end;       /* steps taken when it began or went on; step after which it ends this time */
+    uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
+    bool stopping;             /* some rank was told to stop, and all know */
+    bool is_best;              /* under --patience: the last evaluation was the best, which no checkpoint says yet */
+};
+
+/* Whether the run evaluates after `step` steps, wherever it is interrupted. */
+static bool is_scheduled(const struct train_config *config, uint64_t step)
+{
+    return step == (uint64_t)config->steps ||
+           (config->evaluate_every && step && step % (uint64_t)config->evaluate_every == 0);
+}
+
+/* An evaluation that a stop cuts short leaves no trace: the run that goes on makes it again. */
+static weft_status evaluate(struct trainer *trainer, struct course *course, struct error *error)
 {
     const struct train_config *config = &trainer->config;
+    struct patience *patience = &trainer->state.patience;
+    const uint64_t step = trainer->state.step;
     int64_t count = (config->evaluate_sequences + config->micro_batch - 1) / config->micro_batch;
-    *is_best = false;
     if (!count)
         return WEFT_OK;
     const struct evaluation evaluation = {
@@ -130,16 +146,20 @@ static weft_status evaluate(struct trainer *trainer, bool *is_best, struct error
         .micro_batches = (uint32_t)count,
         .tokens = trainer->tokens,
         .targets = trainer->targets,
+        .stop = trainer->stop,
     };
     double loss;
-    weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, error);
-    if (status != WEFT_OK)
+    weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, &course->stopping, error);
+    if (status != WEFT_OK || course->stopping)
         return status;
-    report_evaluation(&trainer->report, trainer->state.step, loss);
-    /* Where a run is stopped in between it evaluates too, but that is none that the whole run would have had. */
-    const uint64_t step = trainer->state.step;
-    if (config->patience && (step % (uint64_t)config->evaluate_every == 0 || step == (uint64_t)config->steps))
-        *is_best = patience_note(&trainer->state.patience, step, loss);
+    course->evaluated = step;
+    report_evaluation(&trainer->report, step, loss);
+    /* A run that ends at --stop-at evaluates there, too, but the whole run would not have. */
+    if (!is_scheduled(config, step))
+        return WEFT_OK;
+    if (config->patience)
+        course->is_best = patience_note(patience, step, loss);
+    patience->last_step = step;
     return WEFT_OK;
 }
 
@@ -218,49 +238,83 @@ static void tell_best(struct trainer *trainer)
                kept ? ", kept as " : "", kept ? best : "");
 }
 
+static bool has_lost_patience(const struct trainer *trainer)
+{
+    return patience_is_over(&trainer->state.patience, (uint64_t)trainer->config.patience);
+}
+
+static weft_status save(struct trainer *trainer, struct course *course, bool last, bool *speaks, struct error *error)
+{
+    course->saved = trainer->state.step;
+    course->is_best = false;
+    return heard(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error));
+}
+
+/* What is due before the next step. A run that was stopped in an evaluation goes on with it. */
+static weft_status pause_between_steps(struct trainer *trainer, struct course *course, bool *speaks,
+                                       struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    const uint64_t step = trainer->state.step;
+    weft_status status = WEFT_OK;
+    if (is_scheduled(config, step) && trainer->state.patience.last_step != step)
+        status = evaluate(trainer, course, error);
+    if (status != WEFT_OK || course->stopping || !config->checkpoint_dir)
+        return status;
+    const bool due =
+        step != course->begin && config->checkpoint_every && step % (uint64_t)config->checkpoint_every == 0;
+    return due || course->is_best ? save(trainer, course, has_lost_patience(trainer), speaks, error) : WEFT_OK;
+}
+
+/* The last checkpoint is whole before the last evaluation begins, which may take long. */
+static weft_status save_and_evaluate(struct trainer *trainer, struct course *course, bool *speaks, struct error *error)
+{
+    const struct training_state *state = &trainer->state;
+    const uint64_t before = state->patience.last_step;
+    weft_status status = WEFT_OK;
+    if (trainer->writer && (course->saved != state->step || course->is_best))
+        status = save(trainer, course, true, speaks, error);
+    if (status == WEFT_OK)
+        status = heard(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
+    if (status == WEFT_OK && !course->stopping && course->evaluated != state->step)
+        status = evaluate(trainer, course, error);
+    if (status != WEFT_OK)
+        return status;
+    if (trainer->writer && state->patience.last_step != before)
+        status = heard(trainer, checkpoint_writer_amend(trainer->writer, speaks, error));
+    return status;
+}
+
 static weft_status run(struct trainer *trainer, bool *speaks, struct error *error)
 {
     const struct train_config *config = &trainer->config;
     struct training_state *state = &trainer->state;
-    uint64_t end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps);
-    uint64_t saved = UINT64_MAX, evaluated = UINT64_MAX;
-    bool stopping = false, is_best = false;
-    const uint64_t patience = (uint64_t)config->patience;
+    struct course course = {
+        .begin = state->step,
+        .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps),
+        .saved = UINT64_MAX,
+        .evaluated = UINT64_MAX,
+    };
     weft_status status = WEFT_OK;
-    while (state->step < end && !stopping && !patience_is_over(&state->patience, patience)) {
-        if ((status = take_step(trainer, &stopping, speaks, error)) != WEFT_OK)
+    while (state->step < course.end && !course.stopping && !has_lost_patience(trainer)) {
+        if ((status = pause_between_steps(trainer, &course, speaks, error)) != WEFT_OK)
+            return status;
+        if (course.stopping || has_lost_patience(trainer))
+            break;
+        if ((status = take_step(trainer, &course.stopping, speaks, error)) != WEFT_OK)
             return status;
         if ((status = heard(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
             return status;
-        if (config->evaluate_every && state->step % (uint64_t)config->evaluate_every == 0) {
-            if ((status = evaluate(trainer, &is_best, error)) != WEFT_OK)
-                return status;
-            evaluated = state->step;
-        }
-        if (config->checkpoint_dir &&
-            (is_best || (config->checkpoint_every && state->step % (uint64_t)config->checkpoint_every == 0))) {
-            const bool last =
-                stopping || state->step == end || patience_is_over(&state->patience, (uint64_t)config->patience);
-            if ((status = heard(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error))) != WEFT_OK)
-                return status;
-            saved = state->step;
-            is_best = false;
-        }
     }
-    if (!stopping && evaluated != state->step && (status = evaluate(trainer, &is_best, error)) != WEFT_OK)
-        return status;
-    if (config->checkpoint_dir && (saved != state->step || is_best))
-        status = heard(trainer, checkpoint_writer_begin(trainer->writer, true, speaks, error));
-    if (status == WEFT_OK)
-        status = heard(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
-    if (status != WEFT_OK)
+    if ((status = save_and_evaluate(trainer, &course, speaks, error)) != WEFT_OK)
         return status;
     if (config->patience && trainer->out)
         tell_best(trainer);
-    if (stopping)
+    if (course.stopping)
         status = tell_stopped(trainer, error);
-    report_end(&trainer->report, state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
-    if (!stopping)
+    report_end(&trainer->report,
+               course.stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
+    if (!course.stopping)
         status = trainer_agree(trainer, sample(trainer, error), speaks, error);
     return status;
 }

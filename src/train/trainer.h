@@ -20,12 +20,14 @@ struct trainer;
 /**
  * Prepare: data, model, weights (initial, or from a checkpoint), all given to every rank. `out` gets what people read,
  * on rank 0 (NULL: nothing). `*stop`, when it becomes non-zero on any rank (the number of a signal), ends the run after
- * the step under way, with a checkpoint.
+ * the step or the evaluation's micro-batch under way, with a checkpoint. An evaluation that is cut short leaves no
+ * record; the run that goes on makes it again.
  */
 weft_status trainer_open(const struct train_config *config, weft_context *context, weft_comm *comm, FILE *out,
                          const atomic_int *stop, struct trainer **trainer, bool *speaks, struct error *error);
 
-/** Take all steps that remain, evaluate, write checkpoints, sample. */
+/** Take all steps that remain, evaluate, write checkpoints, sample. The last checkpoint is whole before the last
+ * evaluation begins. */
 weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error);
 
 /** The greatest `*stop` of all ranks, where it ended the run; 0 on all ranks otherwise. */

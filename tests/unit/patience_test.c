@@ -53,6 +53,13 @@ static void a_checkpoint_remembers(void **state)
     assert_int_equal(patience_get(NULL, "it", &read, NULL), WEFT_OK);
     patience_put(&read, training);
     assert_null(training->child); /* nothing before the first */
+    cJSON *uncounted = cJSON_CreateObject();
+    patience_put(&(struct patience){.last_step = 30}, uncounted);
+    assert_int_equal(cJSON_GetArraySize(uncounted), 1);
+    assert_int_equal(patience_get(uncounted, "it", &read, NULL), WEFT_OK);
+    assert_memory_equal(&read, &(struct patience){.last_step = 30}, sizeof read);
+    cJSON_Delete(uncounted);
+    read = (struct patience){0};
     patience_put(&written, training);
     struct json_writer writer;
     json_begin(&writer, JSON_LINE);
