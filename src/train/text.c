@@ -301,34 +301,37 @@ bool text_is_known(const struct text *text)
     return text->is_bytes || text->tokenizer;
 }
 
-weft_status text_encode(const struct text *text, const char *prompt, struct token_list *tokens, struct error *error)
+weft_status text_encode(const struct text *text, const char *prompt, size_t size, struct token_list *tokens,
+                        struct error *error)
 {
     weft_status status = WEFT_OK;
     if (!text->tokenizer) {
-        for (; *prompt && status == WEFT_OK; prompt++) {
-            int32_t token = (unsigned char)*prompt;
-            status = token_list_add(tokens, &token, 1, error);
-        }
+        for (size_t i = 0; i < size && status == WEFT_OK; i++)
+            status = token_list_add(tokens, &(int32_t){(unsigned char)prompt[i]}, 1, error);
         return status;
     }
     struct encoder *encoder;
     status = encoder_open(text->tokenizer, &encoder, error);
     if (status != WEFT_OK)
         return status;
-    status = encoder_encode(encoder, prompt, strlen(prompt), tokens, error);
+    status = encoder_encode(encoder, prompt, size, tokens, error);
     encoder_close(encoder);
     return status;
 }
 
-void text_print(const struct text *text, const int32_t *tokens, size_t count, FILE *output)
+size_t text_tokens(const struct text *text)
 {
-    for (size_t i = 0; i < count; i++) {
-        size_t size;
-        if (text->tokenizer) {
-            const uint8_t *bytes = tokenizer_decode(text->tokenizer, tokens[i], &size);
-            fwrite(bytes, 1, size, output);
-        } else if (tokens[i] < BYTES) {
-            fputc(tokens[i], output);
-        }
-    }
+    return text->tokenizer ? tokenizer_vocabulary(text->tokenizer) : BYTES;
+}
+
+const uint8_t *text_decode(const struct text *text, int32_t token, size_t *size)
+{
+#define FOUR(n)    n, n + 1, n + 2, n + 3
+#define SIXTEEN(n) FOUR(n), FOUR(n + 4), FOUR(n + 8), FOUR(n + 12)
+#define QUARTER(n) SIXTEEN(n), SIXTEEN(n + 16), SIXTEEN(n + 32), SIXTEEN(n + 48)
+    static const uint8_t bytes[BYTES] = {QUARTER(0), QUARTER(64), QUARTER(128), QUARTER(192)};
+    if (text->tokenizer)
+        return tokenizer_decode(text->tokenizer, token, size);
+    *size = 1;
+    return &bytes[token];
 }

@@ -9,7 +9,7 @@
  *
  *     struct text text;
  *     text_open_weights(path, shape.vocabulary, &text, error);
- *     if (text_is_known(&text)) { text_encode(&text, prompt, ...); ... text_print(&text, tokens, ...); }
+ *     if (text_is_known(&text)) { text_encode(&text, prompt, size, ...); ... text_decode(&text, token, &size); }
  *     text_close(&text);
  */
 #ifndef WEFT_TRAIN_TEXT_H
@@ -18,8 +18,6 @@
 #include "data/tokenizer.h"
 
 #include <weft/weft.h>
-
-#include <stdio.h>
 
 #define TEXT_OF_BYTES "bytes" /* an identity */
 
@@ -81,8 +79,14 @@ void text_settle(struct text *text, size_t vocabulary);
 /** Whether a prompt can be encoded and a sample printed. */
 bool text_is_known(const struct text *text);
 
-/** Encode a prompt. Print tokens; those that stand for nothing are left out. */
-weft_status text_encode(const struct text *text, const char *prompt, struct token_list *tokens, struct error *error);
-void text_print(const struct text *text, const int32_t *tokens, size_t count, FILE *output);
+/** Encode the `size` bytes of a prompt. */
+weft_status text_encode(const struct text *text, const char *prompt, size_t size, struct token_list *tokens,
+                        struct error *error);
+
+/** Tokens that stand for something, numbered from 0: a model may have more. */
+size_t text_tokens(const struct text *text);
+
+/** The bytes that `token`, below text_tokens(), stands for. They live as long as the text. */
+const uint8_t *text_decode(const struct text *text, int32_t token, size_t *size);
 
 #endif

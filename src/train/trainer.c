@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The training loop: steps, evaluations, checkpoints, the end. */
 #include "base/clock.h"
-#include "model/sample.h"
 #include "parallel/training.h"
+#include "train/continuation.h"
 #include "train/divergence.h"
 #include "train/evaluation.h"
 #include "train/memory.h"
@@ -11,6 +11,8 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* What travels with the gradients: see weft_training_note(). */
 enum note {
@@ -170,41 +172,30 @@ static weft_status heard(struct trainer *trainer, weft_status status)
     return status;
 }
 
-/* The prompt and its continuation, as text. */
-static weft_status sample_tokens(struct trainer *trainer, struct token_list *tokens, struct error *error)
-{
-    const struct train_config *config = &trainer->config;
-    size_t count = (size_t)config->sample, prompt_count;
-    const struct sample_options options = {.temperature = config->temperature, .seed = (uint64_t)config->seed};
-    weft_status status = text_encode(&trainer->text, config->prompt, tokens, error);
-    prompt_count = tokens->count;
-    if (status == WEFT_OK)
-        status = token_list_extend(tokens, count, error);
-    struct model *reader;
-    if (status == WEFT_OK)
-        status = model_open(trainer->description, trainer->device,
-                            &(struct model_options){.batch = 1, .sequence = config->shape.context}, &reader, error);
-    if (status != WEFT_OK)
-        return status;
-    status = sample_generate(reader, trainer->state.parameters, tokens->tokens, prompt_count, &options, count,
-                             tokens->tokens + prompt_count, NULL, NULL, error);
-    model_close(reader);
-    return status;
-}
-
+/* The prompt and what the model writes after it. */
 static weft_status sample(struct trainer *trainer, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    if (!config->sample || trainer->rank != 0 || !text_is_known(&trainer->text))
+    if (!config->sample || trainer->rank != 0 || !trainer->out || !text_is_known(&trainer->text))
         return WEFT_OK;
-    struct token_list tokens = {0};
-    weft_status status = sample_tokens(trainer, &tokens, error);
-    if (status == WEFT_OK && trainer->out) {
-        fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
-        text_print(&trainer->text, tokens.tokens, tokens.count, trainer->out);
-        fputc('\n', trainer->out);
-    }
-    token_list_free(&tokens);
+    const struct continuation_options options = {
+        .prompt = config->prompt,
+        .prompt_size = strlen(config->prompt),
+        .tokens = (size_t)config->sample,
+        .window = config->shape.context,
+        .echo = true,
+        .sampling = {.temperature = config->temperature, .seed = (uint64_t)config->seed},
+    };
+    struct continuation *continuation;
+    struct continuation_result result;
+    weft_status status = continuation_open(trainer->description, trainer->device, trainer->state.parameters,
+                                           &trainer->text, &options, &continuation, error);
+    if (status != WEFT_OK)
+        return status;
+    fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
+    status = continuation_write(continuation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
+    fputc('\n', trainer->out);
+    continuation_close(continuation);
     return status;
 }
 

@@ -3,7 +3,6 @@
 #include "model/model.h"
 #include "model/not_finite.h"
 #include "model/optimiser.h"
-#include "model/sample.h"
 
 #include "tensor_support.h"
 
@@ -420,56 +419,6 @@ static void an_update_in_pieces_is_the_update_in_one(void **state)
             device->release(device, arrays[run][i]);
 }
 
-/* ---- sampling -------------------------------------------------------------------------------- */
-
-static void draws_follow_the_distribution(void **state)
-{
-    static const double logits[] = {0, 1, 2, -INFINITY};
-    double scratch[8], counts[4] = {0}, total = 1 + exp(1) + exp(2);
-    struct sample_options options = {.temperature = 1, .seed = 3};
-    for (uint64_t i = 0; i < 20000; i++)
-        counts[sample_draw(logits, 4, &options, i, scratch)] += 1.0 / 20000;
-    for (size_t i = 0; i < 4; i++)
-        assert_true(fabs(counts[i] - exp(logits[i]) / total) < 0.02);
-    assert_true(counts[3] == 0);
-    options.top = 2;
-    for (uint64_t i = 0; i < 1000; i++)
-        assert_true(sample_draw(logits, 4, &options, i, scratch) >= 1);
-    options.top = 1;
-    assert_int_equal(sample_draw(logits, 4, &options, 1, scratch), 2);
-    options = (struct sample_options){.temperature = 0};
-    assert_int_equal(sample_draw(logits, 4, &options, 1, scratch), 2);
-    options = (struct sample_options){.temperature = 1e-300};
-    assert_int_equal(sample_draw(logits, 4, &options, 1, scratch), 2);
-}
-
-static void sampling_goes_on_beyond_the_window_and_repeats_by_seed(void **state)
-{
-    struct fixture *fixture = *state;
-    struct model *reader;
-    assert_int_equal(model_open(fixture->description, fixture->device,
-                                &(struct model_options){.batch = 1, .sequence = shape->context}, &reader, NULL),
-                     WEFT_OK);
-    struct sample_options options = {.temperature = 1, .top = 10, .seed = 4};
-    int32_t first[50], second[50], other[50];
-    assert_int_equal(
-        sample_generate(reader, fixture->parameters, fixture->tokens, 3, &options, 50, first, NULL, NULL, NULL),
-        WEFT_OK);
-    assert_int_equal(
-        sample_generate(reader, fixture->parameters, fixture->tokens, 3, &options, 50, second, NULL, NULL, NULL),
-        WEFT_OK);
-    assert_memory_equal(first, second, sizeof first);
-    options.seed = 5;
-    assert_int_equal(
-        sample_generate(reader, fixture->parameters, fixture->tokens, TOKENS, &options, 50, other, NULL, NULL, NULL),
-        WEFT_OK);
-    assert_memory_not_equal(first, other, sizeof first);
-    struct error error = {0};
-    assert_int_equal(sample_generate(reader, fixture->parameters, NULL, 0, &options, 5, other, NULL, NULL, &error),
-                     WEFT_ERROR_ARGUMENT);
-    model_close(reader);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -485,8 +434,6 @@ int main(void)
         cmocka_unit_test(evaluation_gives_the_loss_of_forward),
         cmocka_unit_test(extension_gives_the_logits_of_forward),
         cmocka_unit_test(an_update_in_pieces_is_the_update_in_one),
-        cmocka_unit_test(draws_follow_the_distribution),
-        cmocka_unit_test(sampling_goes_on_beyond_the_window_and_repeats_by_seed),
     };
     static const struct model_shape *const shapes[] = {&gpt, &llama, &mlp};
     int failed = 0;
