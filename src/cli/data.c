@@ -2,22 +2,6 @@
 /* `weft data`: texts to tokens, before training. */
 #include "cli/data.h"
 
-static volatile sig_atomic_t stop_asked;
-
-static void ask_to_stop(int signal_number)
-{
-    stop_asked = 1;
-    signal(signal_number, SIG_DFL);
-}
-
-const volatile sig_atomic_t *data_catch_interrupts(void)
-{
-    signal(SIGINT, ask_to_stop);
-    signal(SIGTERM, ask_to_stop);
-    signal(SIGHUP, ask_to_stop);
-    return &stop_asked;
-}
-
 static const struct command *const subcommands[] = {
     &command_data_pack,
     &command_data_show,

@@ -5,15 +5,10 @@
 
 #include "cli/command.h"
 
-#include <signal.h>
-
 extern const struct command command_data_pack;
 extern const struct command command_data_show;
 extern const struct command command_data_tokenizer;
 
 #define DATA_TEXTS_MOST 4096 /* words of a command line that name texts */
-
-/** From now on an interrupt asks to stop: the returned number becomes non-zero, and a second one ends the program. */
-const volatile sig_atomic_t *data_catch_interrupts(void);
 
 #endif

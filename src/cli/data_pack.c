@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/data.h"
+#include "cli/interrupts.h"
 #include "data/pack.h"
 #include "data/shard_writer.h"
 
@@ -44,7 +45,7 @@ static weft_status run(struct command_call *call, struct error *error)
         .output = chosen.output,
         .held_out = chosen.held_out,
         .shard_tokens = (uint64_t)chosen.shard,
-        .stop = data_catch_interrupts(),
+        .stop = interrupts_catch(),
     };
     struct packed packed;
     uint64_t begin = clock_now();

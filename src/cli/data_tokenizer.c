@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "cli/data.h"
+#include "cli/interrupts.h"
 #include "data/new_folder.h"
 #include "data/text_pieces.h"
 #include "data/texts.h"
@@ -62,7 +63,7 @@ static weft_status run(struct command_call *call, struct error *error)
 {
     if (!chosen.output)
         return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the folder to make", call->name);
-    const volatile sig_atomic_t *stop = data_catch_interrupts();
+    const volatile sig_atomic_t *stop = interrupts_catch();
     uint64_t begin = clock_now();
     struct texts texts;
     struct tokenizer *tokenizer = NULL;
