@@ -13,7 +13,7 @@
 
 static struct {
     struct evaluator_config config;
-    const char *checkpoint, *from, *model, *precision;
+    const char *checkpoint, *from, *model, *precision, *kernels;
     bool json;
 } chosen;
 
@@ -34,6 +34,9 @@ static const struct cli_option options[] = {
     CLI_INTEGER("threads", 't', "N", &chosen.config.threads, "1", 1, 1024, "compute threads per rank"),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "type of products and activations"),
+    CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
+               "instruction set that all ranks compute with; common: the highest that all can use; same: refuse ranks "
+               "that differ"),
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
 };
 
@@ -46,6 +49,7 @@ static weft_status check(struct error *error)
         return error_set(error, WEFT_ERROR_ARGUMENT, "weft eval needs --checkpoint DIR or --from PATH%s",
                          chosen.from ? ", not both" : "");
     chosen.config.mixed = training_is_mixed(chosen.precision);
+    chosen.config.kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     return WEFT_OK;
 }
 
@@ -68,6 +72,7 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
         json_put_unsigned(&writer, "step", pretrained_step(weights));
         json_put_unsigned(&writer, "parameters", result->weights);
         json_put_integer(&writer, "ranks", ranks);
+        json_put_text(&writer, "kernels", result->kernels);
         json_put_number(&writer, "load_seconds", result->load_seconds);
         json_put_number(&writer, "seconds", result->seconds);
         json_close(&writer);
@@ -82,9 +87,9 @@ static weft_status print_result(FILE *output, const struct pretrained *weights, 
     fprintf(output, "held-out text: loss %.6f, perplexity %.3f", result->loss, exp(result->loss));
     if (has_bytes)
         fprintf(output, ", %.4f bit/byte", bits);
-    fprintf(output, "\n%" PRIu64 " sequences of %" PRIu64 " tokens in %s on %d rank%s, %.0f tokens/s\n",
+    fprintf(output, "\n%" PRIu64 " sequences of %" PRIu64 " tokens in %s on %d rank%s (%s), %.0f tokens/s\n",
             result->sequences, result->sequence, text_seconds(result->seconds, seconds, sizeof seconds), ranks,
-            ranks == 1 ? "" : "s", each_second);
+            ranks == 1 ? "" : "s", result->kernels, each_second);
     return WEFT_OK;
 }
 

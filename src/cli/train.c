@@ -17,7 +17,7 @@ static const char *const failures[] = {"stop", "continue", NULL};
 static struct {
     struct train_config config;
     int64_t layers, heads, kv_heads, width, hidden, window, context, vocabulary;
-    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *gradients, *recompute, *failure, *from;
+    const char *scaling, *rate_shape, *optimiser, *trace, *precision, *kernels, *gradients, *recompute, *failure, *from;
     struct cli_list rates;
     double grace;
     bool quiet, fresh;
@@ -103,6 +103,10 @@ static const struct cli_option options[] = {
     INTEGER("threads", 't', "N", config.threads, "1", 1, 1024, "compute threads per rank"),
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "type of products and activations; weights and sums are always f32"),
+    CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
+               "instruction set that all ranks compute with; common: the highest that all can use; same: refuse ranks "
+               "that differ",
+               .advanced = true),
     INTEGER("zero", 0, "LEVEL", config.zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)",
             .advanced = true),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
@@ -182,6 +186,7 @@ static weft_status resolve(struct error *error)
     config->rate_shape = (enum learning_rate_shape)cli_choice_index(chosen.rate_shape, learning_rate_shapes);
     config->optimiser.kind = (enum optimiser_kind)cli_choice_index(chosen.optimiser, optimiser_names);
     config->mixed = training_is_mixed(chosen.precision);
+    config->kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
     config->gradients = training_is_mixed(chosen.gradients) ? WEFT_BF16 : WEFT_F32;
     config->recompute = (enum model_recompute)cli_choice_index(chosen.recompute, training_recomputes);
     config->checkpoint_go_on = strcmp(chosen.failure, "continue") == 0;

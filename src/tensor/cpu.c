@@ -124,7 +124,8 @@ static weft_status check_threads(int threads, struct error *error)
                      threads, given, given);
 }
 
-weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error)
+static weft_status open_table(const struct kernels *kernels, enum kernel_set set, int threads, struct device **device,
+                              struct error *error)
 {
     weft_status status = check_threads(threads, error);
     if (status != WEFT_OK)
@@ -138,7 +139,7 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
         .type = WEFT_F32,
         .activations = kernels->activations,
         .threads = threads,
-        .kernels = cpu->kernels->name,
+        .kernels = set < KERNEL_SETS ? kernel_set_names[set] : kernels->name,
         .peak = cpu_peak,
         .close = cpu_close,
         .finish = cpu_finish,
@@ -150,7 +151,7 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
     };
     cpu_vectors_put(&cpu->device);
     cpu_layers_put(&cpu->device);
-    status = cpu_matmuls_open(kernels->activations, threads, &cpu->matmuls, error);
+    status = cpu_matmuls_open(kernels->activations, set, threads, &cpu->matmuls, error);
     if (status != WEFT_OK) {
         free(cpu);
         return status;
@@ -159,19 +160,17 @@ weft_status cpu_open_with(const struct kernels *kernels, int threads, struct dev
     return WEFT_OK;
 }
 
-static weft_status open_fastest(weft_type activations, int threads, struct device **device, struct error *error)
+weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error)
 {
-    size_t count;
-    const struct kernels *const *tables = kernels_supported(activations, &count);
-    return cpu_open_with(tables[count - 1], threads, device, error);
+    return open_table(kernels, KERNEL_SETS, threads, device, error);
 }
 
-weft_status cpu_open(int threads, struct device **device, struct error *error)
+weft_status cpu_open(enum kernel_set set, int threads, struct device **device, struct error *error)
 {
-    return open_fastest(WEFT_F32, threads, device, error);
+    return open_table(kernels_of(WEFT_F32, set), set, threads, device, error);
 }
 
-weft_status cpu_bf16_open(int threads, struct device **device, struct error *error)
+weft_status cpu_bf16_open(enum kernel_set set, int threads, struct device **device, struct error *error)
 {
-    return open_fastest(WEFT_BF16, threads, device, error);
+    return open_table(kernels_of(WEFT_BF16, set), set, threads, device, error);
 }

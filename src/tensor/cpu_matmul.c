@@ -27,6 +27,7 @@ struct entry {
 
 struct cpu_matmuls {
     dnnl_data_type_t operands; /* of a and b, and of c unless it is wide */
+    enum kernel_set set;       /* KERNEL_SETS: whichever oneDNN uses, or it has been seen to use this one */
     int threads;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -48,12 +49,14 @@ static weft_status onednn_failed(struct error *error, dnnl_data_type_t operands,
                      (unsigned long long)key->columns, (int)status);
 }
 
-weft_status cpu_matmuls_open(weft_type activations, int threads, struct cpu_matmuls **result, struct error *error)
+weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int threads, struct cpu_matmuls **result,
+                             struct error *error)
 {
     struct cpu_matmuls *matmuls = calloc(1, sizeof *matmuls);
     if (!matmuls)
         return error_memory(error, sizeof *matmuls, "matrix products");
     matmuls->operands = activations == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
+    matmuls->set = set;
     matmuls->threads = threads;
     matmuls->places = 64;
     matmuls->entries = calloc(matmuls->places, sizeof *matmuls->entries);
@@ -100,6 +103,49 @@ void cpu_matmuls_close(struct cpu_matmuls *matmuls)
     free(matmuls->scratchpads);
     free(matmuls);
 }
+
+/* ---- the kernel set ---------------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* What oneDNN uses in this process; what f32 makes no use of does not count. */
+static enum kernel_set set_of_library(weft_type activations)
+{
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned isas[] = {[KERNEL_SET_AVX2] = dnnl_cpu_isa_avx2,
+                             [KERNEL_SET_AVX512] = dnnl_cpu_isa_avx512_core,
+                             [KERNEL_SET_AVX512BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                             [KERNEL_SET_AMX] = dnnl_cpu_isa_avx512_core_amx};
+    enum kernel_set set = kernel_set_highest(activations); /* of two sets the lower one's bits are among the higher's */
+    while (set > KERNEL_SET_BASELINE && (isa & isas[set]) != isas[set])
+        set--;
+    return set;
+}
+
+/* Before the first product: oneDNN listens once in a process, and only before it has looked at the processor. */
+static weft_status hold_library_to(weft_type activations, enum kernel_set set, struct error *error)
+{
+    static const dnnl_cpu_isa_t isas[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
+                                          dnnl_cpu_isa_avx512_core_bf16};
+    if (set < kernel_set_highest(activations))
+        (void)dnnl_set_max_cpu_isa(isas[set]); /* where it is too late, the next line sees it */
+    const enum kernel_set used = set_of_library(activations);
+    if (used == set)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_STATE,
+                     "oneDNN uses the kernels %s in this process, but %s were chosen; start the process with "
+                     "ONEDNN_MAX_CPU_ISA unset, or choose these for all devices of the process",
+                     kernel_set_names[used], kernel_set_names[set]);
+}
+
+#else
+
+static weft_status hold_library_to(weft_type activations, enum kernel_set set, struct error *error)
+{
+    return WEFT_OK;
+}
+
+#endif
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
@@ -342,6 +388,12 @@ static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *k
     struct entry *entry = table_place(matmuls->entries, matmuls->places, key);
     if (is_used(entry))
         return entry;
+    if (matmuls->set != KERNEL_SETS) {
+        const weft_type activations = matmuls->operands == dnnl_bf16 ? WEFT_BF16 : WEFT_F32;
+        if (hold_library_to(activations, matmuls->set, error) != WEFT_OK)
+            return NULL;
+        matmuls->set = KERNEL_SETS;
+    }
     struct entry made = {0};
     dnnl_status_t status = entry_make(matmuls, key, &made);
     if (status != dnnl_success) {

@@ -31,9 +31,9 @@
  *
  * ## Same bits
  *
- * The same kernel with the same shape, values and instruction set gives the same bits, wherever the arrays lie and on
- * any number of threads. Kernels marked "elementwise" give each element the same bits however a range is cut into calls
- * and threads.
+ * The same kernel with the same shape, values and kernel set (tensor/kernel_set.h) gives the same bits, wherever the
+ * arrays lie and on any number of threads. Kernels marked "elementwise" give each element the same bits however a range
+ * is cut into calls and threads.
  *
  * ## Threads
  *
@@ -44,6 +44,7 @@
 #define WEFT_TENSOR_DEVICE_H
 
 #include "base/error.h"
+#include "tensor/kernel_set.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -152,7 +153,7 @@ struct device {
     weft_type type;        /**< of elements: WEFT_F32 or WEFT_F64 */
     weft_type activations; /**< `type`, or WEFT_BF16 */
     int threads;           /**< compute threads of one kernel */
-    const char *kernels;   /**< which instruction set the kernels use ("avx512"), for people */
+    const char *kernels;   /**< name of the kernel set ("avx512") */
 
     /** Floating-point operations a second that the device's threads do, each with a core to itself, in fused
      * multiply-adds of activations that wait for nothing: what no kernel can exceed. Takes some tens of milliseconds.
@@ -311,5 +312,15 @@ extern const char *const device_names[];
  * An unknown name is WEFT_ERROR_ARGUMENT and the sentence lists the names.
  */
 weft_status device_open(const char *name, int threads, struct device **device, struct error *error);
+
+/**
+ * As device_open(), with the kernels of `set`, or of the highest below it of which the device's type makes use; the
+ * reference devices have one set. A set that this process cannot use (see kernel_set_best()) is WEFT_ERROR_ARGUMENT.
+ *
+ * The devices of a process should all use the same set: oneDNN can be held to a lower one only before its first
+ * product in the process. Where it is too late, the first product fails: finish() returns WEFT_ERROR_STATE.
+ */
+weft_status device_open_with(const char *name, enum kernel_set set, int threads, struct device **device,
+                             struct error *error);
 
 #endif

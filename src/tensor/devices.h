@@ -9,12 +9,12 @@
 
 struct kernels;
 
-/** The processor with one of the tables of kernels_supported(). */
+/** The processor with one of the tables of kernels_supported(), and whatever oneDNN uses: for comparisons of tables. */
 weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error);
-/** The processor with the fastest one. */
-weft_status cpu_open(int threads, struct device **device, struct error *error);
-weft_status cpu_bf16_open(int threads, struct device **device, struct error *error);
-weft_status reference_f32_open(int threads, struct device **device, struct error *error);
-weft_status reference_f64_open(int threads, struct device **device, struct error *error);
+
+weft_status cpu_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+weft_status cpu_bf16_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+weft_status reference_f32_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+weft_status reference_f64_open(enum kernel_set set, int threads, struct device **device, struct error *error);
 
 #endif

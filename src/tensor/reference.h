@@ -537,7 +537,7 @@ static void reference_cross_entropy(struct device *device, size_t rows, size_t c
     }
 }
 
-weft_status REFERENCE_OPEN(int threads, struct device **device, struct error *error)
+weft_status REFERENCE_OPEN(enum kernel_set set, int threads, struct device **device, struct error *error)
 {
     struct device *reference = malloc(sizeof *reference);
     if (!reference)

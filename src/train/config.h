@@ -5,6 +5,7 @@
 
 #include "model/model.h"
 #include "model/optimiser.h"
+#include "parallel/kernel_choice.h"
 #include "train/learning_rate.h"
 #include "train/pretrained.h"
 #include "train/report.h"
@@ -61,6 +62,7 @@ struct train_config {
     int64_t threads;       /**< compute threads a rank */
     weft_type gradients;   /**< as they are summed: WEFT_F32 or WEFT_BF16 */
     bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
+    int kernels;           /**< how the instruction set is chosen: see enum kernel_rule */
     enum model_recompute recompute;
     double label_smoothing;
     double dropout;                       /**< share of elements, in training */

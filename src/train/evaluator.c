@@ -15,6 +15,7 @@ struct evaluator {
     const struct evaluator_config *config;
     weft_context *context;
     weft_comm *comm;
+    struct kernel_choice kernels; /* of all ranks */
     struct device *device;
     struct model_description *description;
     struct text_sources sources;
@@ -86,8 +87,8 @@ static weft_status prepare(struct evaluator *evaluator, struct error *error)
                          "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
                          config->shape.context);
     evaluator->sequence = config->sequence ? (uint64_t)config->sequence : config->shape.context;
-    weft_status status =
-        device_open(config->mixed ? "cpu-bf16" : "cpu", (int)config->threads, &evaluator->device, error);
+    weft_status status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", evaluator->kernels.set,
+                                          (int)config->threads, &evaluator->device, error);
     if (status == WEFT_OK)
         status = model_describe(&config->shape, &evaluator->description, error);
     if (status == WEFT_OK)
@@ -159,7 +160,10 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
                                               .tokenizer = config->tokenizer,
                                               .data = config->data,
                                               .vocabulary = config->shape.vocabulary};
-    weft_status status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
+    weft_status status = kernel_choice_reach(context, comm, config->kernels, config->mixed ? WEFT_BF16 : WEFT_F32,
+                                             &evaluator.kernels, speaks, error);
+    if (status == WEFT_OK)
+        status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
     if (status == WEFT_OK)
         status = agreement_reach(context, comm, prepare(&evaluator, error), error, speaks);
     if (status != WEFT_OK)
@@ -193,6 +197,7 @@ weft_status evaluator_run(const struct evaluator_config *config, weft_context *c
     found.tokens = evaluator.sequences * evaluator.sequence;
     found.bytes_per_token = evaluator.text.bytes_per_token;
     found.weights = evaluator.description->weights;
+    found.kernels = kernel_set_names[evaluator.kernels.set];
     snprintf(found.data, sizeof found.data, "%s", dataset_describe(evaluator.dataset));
     *result = found;
 close:

@@ -7,6 +7,7 @@
 #define WEFT_TRAIN_EVALUATOR_H
 
 #include "data/dataset.h"
+#include "parallel/kernel_choice.h"
 #include "train/pretrained.h"
 
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct evaluator_config {
     int64_t micro_batch; /**< sequences in one forward pass */
     int64_t threads;     /**< compute threads a rank */
     bool mixed;          /**< activations and products in bf16 */
+    int kernels;         /**< how the instruction set is chosen: see enum kernel_rule */
 };
 
 struct evaluator_result {
@@ -33,6 +35,7 @@ struct evaluator_result {
     size_t weights;         /**< of the model */
     double load_seconds;    /**< to read the weights and give them to all ranks */
     double seconds;         /**< of the evaluation */
+    const char *kernels;    /**< name of the kernel set */
     char data[256];         /**< what the data is, as dataset_describe() says */
 };
 

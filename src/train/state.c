@@ -50,6 +50,8 @@ void training_state_describe(const struct training_state *state, const struct tr
     cJSON *training = training_configuration(config);
     if (state->text && *state->text->identity)
         cJSON_AddStringToObject(training, "tokenizer", state->text->identity);
+    if (state->kernels)
+        cJSON_AddStringToObject(training, "kernels", state->kernels);
     patience_put(&state->patience, training);
     *written = (struct checkpoint_state){
         .step = state->step,
@@ -85,6 +87,22 @@ static weft_status match_run(const struct checkpoint *checkpoint, const struct t
     return WEFT_OK;
 }
 
+/* Other kernels go on as well, but not to the same bits. */
+static void warn_of_kernels(const struct checkpoint *checkpoint, const struct training_state *state,
+                            const struct train_config *config)
+{
+    const cJSON *training = checkpoint_get_state(checkpoint)->training;
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(training, "kernels"));
+    if (!name || !state->kernels || !config->warnings || strcmp(name, state->kernels) == 0)
+        return;
+    fprintf(
+        config->warnings,
+        "weft: the checkpoint '%s' was computed with the kernels %s, and this run goes on with %s: its weights will "
+        "not have the bits of an uninterrupted run; --kernels %s keeps them\n",
+        checkpoint_folder(checkpoint), name, state->kernels, name);
+    fflush(config->warnings);
+}
+
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
                                 struct error *error)
 {
@@ -109,6 +127,8 @@ weft_status training_state_load(struct training_state *state, const struct train
                               &state->patience, error);
     if (status == WEFT_OK)
         state->step = checkpoint_get_state(checkpoint)->step;
+    if (status == WEFT_OK)
+        warn_of_kernels(checkpoint, state, config);
     tensor_list_close(&weights);
     tensor_list_close(&moments);
     cJSON_Delete(model);

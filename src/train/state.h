@@ -20,6 +20,7 @@ struct training_state {
     float *second_moments;   /**< NULL: the optimiser has none */
     uint64_t step;           /**< steps taken */
     const struct text *text; /**< that the tokens stand for; borrowed */
+    const char *kernels;     /**< name of the kernel set that computes the steps; NULL: nobody knows */
     struct patience patience;
 };
 
@@ -40,7 +41,8 @@ void training_state_describe(const struct training_state *state, const struct tr
 
 /**
  * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.
- * WEFT_ERROR_DATA when it is damaged or of another model or optimiser; `state` is then unchanged.
+ * WEFT_ERROR_DATA when it is damaged or of another model or optimiser; `state` is then unchanged. A checkpoint that
+ * other kernels than state->kernels computed is taken, but config->warnings says that the bits will differ.
  */
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
                                 struct error *error);

@@ -74,6 +74,16 @@ static struct text_sources sources_of(const struct train_config *config)
                                  .vocabulary = config->shape.vocabulary};
 }
 
+/* The same kernels on all ranks, before any of them runs. */
+static weft_status choose_kernels(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const weft_type activations = trainer->config.mixed ? WEFT_BF16 : WEFT_F32;
+    weft_status status = kernel_choice_reach(trainer->context, trainer->comm, trainer->config.kernels, activations,
+                                             &trainer->kernels, speaks, error);
+    trainer->agreed = status != WEFT_OK;
+    return status;
+}
+
 /* What this rank can find out by itself, before it takes memory. */
 static weft_status prepare(struct trainer *trainer, struct error *error)
 {
@@ -85,8 +95,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
         status = checkpoint_claim(config->checkpoint_dir, &trainer->claim, error);
     if (status != WEFT_OK)
         return status;
-    if ((status = device_open(config->mixed ? "cpu-bf16" : "cpu", (int)config->threads, &trainer->device, error)) !=
-        WEFT_OK)
+    if ((status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", trainer->kernels.set, (int)config->threads,
+                                   &trainer->device, error)) != WEFT_OK)
         return status;
     const struct text_sources sources = sources_of(config);
     if ((status = text_match_data(&sources, &trainer->text, error)) != WEFT_OK)
@@ -187,6 +197,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
     weft_training_get_arrays(trainer->training, &arrays);
     trainer->gradients = arrays.gradients;
     trainer->state = (struct training_state){.description = description,
+                                             .kernels = kernel_set_names[trainer->kernels.set],
                                              .parameters = arrays.values,
                                              .text = &trainer->text,
                                              .first_moments = arrays.first_moments,
@@ -285,6 +296,9 @@ static void describe(const struct trainer *trainer)
         fprintf(trainer->out, "; optimiser state in %u shards", trainer->ranks);
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
+    char why[KERNEL_CHOICE_TEXT_BYTES];
+    if (*kernel_choice_describe(&trainer->kernels, trainer->comm, why))
+        fprintf(trainer->out, "kernels %s\n", why);
     char parts[MEMORY_TEXT_BYTES];
     const struct memory_plan memory =
         memory_plan_of(config, trainer->description, trainer->rank, trainer->ranks, (uint32_t)nodes);
@@ -391,7 +405,9 @@ weft_status trainer_open(const struct train_config *config, weft_context *contex
     trainer->out = trainer->rank == 0 ? out : NULL;
 
     const struct text_sources sources = sources_of(config);
-    weft_status status = text_open_together(&sources, context, comm, &trainer->text, speaks, error);
+    weft_status status = choose_kernels(trainer, speaks, error);
+    if (status == WEFT_OK)
+        status = text_open_together(&sources, context, comm, &trainer->text, speaks, error);
     if (status == WEFT_OK)
         status = trainer_agree(trainer, prepare(trainer, error), speaks, error);
     if (status != WEFT_OK)

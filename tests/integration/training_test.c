@@ -201,6 +201,43 @@ static void a_checkpoint_goes_on_anywhere(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* ---- other processors -------------------------------------------------------------------------------------------- */
+
+/* Rank 1's processor has nothing of what the others' may have. */
+static int train_on_another_processor(weft_context *context, int rank, void *argument)
+{
+    const struct plan plan = {.optimizer = WEFT_OPTIMIZER_ADAMW, .micro_batches = 2, .same_order = true};
+    int numbers[TENSORS];
+    if (rank == 1)
+        setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+    weft_training *training = open_training(context, rank, &plan, numbers);
+    CHECK(training);
+    for (int step = 0; step < 5; step++) {
+        const uint64_t number = weft_training_micro_batch(training);
+        for (int t = 0; t < TENSORS; t++) {
+            make_gradient(number, t, weft_training_values(training, numbers[t]),
+                          weft_training_gradient(training, numbers[t]));
+            CHECK(weft_training_ready(training, numbers[t]) == WEFT_OK);
+        }
+        CHECK(weft_training_step(training, 0.01, NULL) == WEFT_OK);
+    }
+    weft_training_arrays arrays;
+    CHECK(weft_training_get_arrays(training, &arrays) == WEFT_OK);
+    float *of_first = malloc(arrays.elements * sizeof *of_first);
+    memcpy(of_first, arrays.values, arrays.elements * sizeof *of_first);
+    CHECK(weft_broadcast(of_first, arrays.elements, WEFT_F32, 0, weft_world(context)) == WEFT_OK);
+    CHECK(memcmp(of_first, arrays.values, arrays.elements * sizeof *of_first) == 0);
+    free(of_first);
+    weft_training_close(training);
+    return 0;
+}
+
+static void ranks_on_other_processors_keep_the_same_values(void **state)
+{
+    const struct world world = {.ranks = 2, .processes = true};
+    assert_int_equal(world_run(&world, train_on_another_processor, NULL), 0);
+}
+
 static void a_checkpoint_of_another_program_has_no_public_form(void **state)
 {
     char folder[] = "/tmp/weft-training-XXXXXX", output[64], command[64];
@@ -495,6 +532,7 @@ int main(void)
         cmocka_unit_test(any_order_gives_the_bits_of_one_rank),
         cmocka_unit_test(rounded_gradients_do_not_depend_on_ranks),
         cmocka_unit_test(a_checkpoint_goes_on_anywhere),
+        cmocka_unit_test(ranks_on_other_processors_keep_the_same_values),
         cmocka_unit_test(a_checkpoint_of_another_program_has_no_public_form),
         cmocka_unit_test(a_rounded_copy_follows),
         cmocka_unit_test(ranks_agree_on_a_better_order),

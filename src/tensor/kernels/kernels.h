@@ -12,6 +12,7 @@
 #define WEFT_TENSOR_KERNELS_KERNELS_H
 
 #include "tensor/device.h"
+#include "tensor/kernel_set.h"
 
 struct kernels {
     const char *name;      /**< "avx512" */
@@ -81,12 +82,15 @@ extern const struct kernels kernels_baseline_bf16;
 #if defined(__x86_64__)
 extern const struct kernels kernels_avx2; /**< x86-64-v3: AVX2 with fused multiply-add */
 extern const struct kernels kernels_avx2_bf16;
-extern const struct kernels kernels_avx512; /**< x86-64-v4 */
-extern const struct kernels kernels_avx512_bf16;
+extern const struct kernels kernels_avx512;      /**< x86-64-v4 */
+extern const struct kernels kernels_avx512_bf16; /**< with AVX512_BF16 */
 #endif
 
-/** The tables for activations of this type (WEFT_F32 or WEFT_BF16) that this processor can run, the fastest last;
+/** The tables for activations of this type (WEFT_F32 or WEFT_BF16) that this process can run, the fastest last;
  * `count` receives how many. */
 const struct kernels *const *kernels_supported(weft_type activations, size_t *count);
+
+/** The table of a set. */
+const struct kernels *kernels_of(weft_type activations, enum kernel_set set);
 
 #endif
