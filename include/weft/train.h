@@ -45,9 +45,14 @@
  * ## The same bits
  *
  * A global batch is a number of micro-batches. Gradients of micro-batches are added in one canonical order
- * (weft/weft.h), so that the same micro-batches give the same weights, bit for bit, on any number of ranks, with the
- * optimizer sharded or not. A program has to do its part: micro-batch number weft_training_micro_batch() must have the
- * same samples whichever rank computes it.
+ * (weft/weft.h), so that the same micro-batches give the same weights, bit for bit, on any number of ranks, with any
+ * number of threads, and with the optimizer sharded or not. The number of micro-batches must be a multiple of the number
+ * of ranks, and the number of ranks or of micro-batches a rank a power of two; weft_training_start() refuses others.
+ *
+ * Weft's part (sums, clipping, optimizers) has the same bits on every x86-64 processor. A program has to do its own:
+ * micro-batch number weft_training_micro_batch() must have the same samples, and the same gradients, whichever rank
+ * computes it. Libraries that choose kernels by the processor (oneDNN, BLAS) give other gradients on ranks with another
+ * instruction set: hold them to one that all ranks have.
  *
  * ## Errors
  *

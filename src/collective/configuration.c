@@ -68,6 +68,10 @@ static const struct configuration_variable variables[] = {
     {"WEFT_TRACE_EVENTS", "64 to 67108864", "65536", "events of the timeline that a rank keeps, 64 bytes each"},
     {"WEFT_VERBOSE", "any text", "none",
      "tell on stderr how long each phase of the start took, and which network was chosen"},
+    {"ONEDNN_MAX_CPU_ISA", "SSE41, AVX2, AVX512_CORE, AVX512_CORE_BF16, AVX512_CORE_AMX or another name of oneDNN",
+     "what the processor has",
+     "highest instruction set that weft train and weft eval may use on this rank, as oneDNN calls it; so does "
+     "DNNL_MAX_CPU_ISA"},
     {"XDG_CACHE_HOME", "a folder", "HOME and .cache",
      "where measured links and sweeps are kept, in weft, and code that weft submit has sent, for a week"},
     {"XDG_CONFIG_HOME", "a folder", "HOME and .config", "where your token for a Weft server is, in weft"},

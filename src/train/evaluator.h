@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * What given weights are worth on held-out data, without training: `weft eval`. The sequences are divided over the
- * ranks; the loss is the same bits on any number of them.
+ * ranks; the loss is the same bits on any number of them, with micro-batches of the same size and the same kernel set.
  */
 #ifndef WEFT_TRAIN_EVALUATOR_H
 #define WEFT_TRAIN_EVALUATOR_H
