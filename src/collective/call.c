@@ -251,8 +251,6 @@ uint64_t call_block_bytes(const struct call *call, uint32_t ranks)
 uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks)
 {
     uint64_t count = 0;
-    if (!call->vectors)
-        return call->count;
     if (call->collective != COLLECTIVE_ALLTOALLV)
         return call->vectors->output_counts[rank];
     for (uint32_t i = 0; i < ranks; i++)

@@ -41,8 +41,7 @@ weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, s
  * blocks (collective_hides_sizes()). */
 uint64_t call_block_bytes(const struct call *call, uint32_t ranks);
 
-/** What the operation log has as its count: `count`, or of the v-forms the elements that rank `rank` of `ranks` gives.
- */
+/** Elements that rank `rank` of `ranks` gives in a call of the v-forms: the count that the operation log has. */
 uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks);
 
 /** The call as an entry of the operation log has it: "allreduce(count 1024, f32, sum)"; returns `text`. */

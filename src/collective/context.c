@@ -459,8 +459,7 @@ static weft_status end_operations(weft_context *context, struct error *error)
 {
     weft_status status = WEFT_OK;
     progress_enter(context);
-    if (control_failed(context->control))
-        progress_round(context); /* ends what is in flight */
+    progress_round(context); /* what is complete but for a last look, or has failed, is not in flight */
     bool busy = atomic_load_explicit(&context->progress.operations, memory_order_relaxed) != 0;
     if (context_status(context) == WEFT_OK && (busy || context->grouping)) {
         const struct operation_entry *entry = operation_log_current(context->log);

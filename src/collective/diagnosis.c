@@ -155,7 +155,8 @@ static struct diagnosis_operation operation_of_request(const struct weft_request
                                                     : sends              ? MESSAGE_SENT
                                                                          : MESSAGE_RECEIVED),
                                     .root = request->is_message && sends ? call->peer : call->root,
-                                    .count = call_given_count(call, comm->rank, comm->size),
+                                    .count =
+                                        call->vectors ? call_given_count(call, comm->rank, comm->size) : call->count,
                                     .hash = request->tag,
                                     .awaited = request->awaited,
                                     .sequence = request->sequence + 1};
