@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const scalings[] = {"none", "linear", "root", NULL};
-
 static const char *const failures[] = {"stop", "continue", NULL};
 
 static struct {
@@ -75,7 +73,7 @@ static const struct cli_option options[] = {
                "how the learning rate falls after warm-up; wsd: only at the end", .advanced = true),
     NUMBER("final-rate", config.floor_share, "0.1", 0, 1, "learning rate of the last step, as a share of the peak",
            .advanced = true),
-    CLI_CHOICE("scale-rate", 0, "HOW", &chosen.scaling, "none", scalings,
+    CLI_CHOICE("scale-rate", 0, "HOW", &chosen.scaling, "none", learning_rate_scalings,
                "how the learning rate follows the number of ranks", .advanced = true),
     CLI_LIST("rate-for", 0, "PATTERNS=X", &chosen.rates, "multiply the learning rate of these tensors ('wte,wpe=0.1')",
              .advanced = true),
@@ -123,6 +121,10 @@ static const struct cli_option options[] = {
             .default_text = "only at the end"),
     CLI_TEXT("resume", 'r', "DIR", &chosen.config.resume, NULL,
              "continue from the newest checkpoint in this directory; auto: in --checkpoint-dir, if there is one"),
+    CLI_TEXT("resume-change", 0, "NAMES", &chosen.config.resume_change, NULL,
+             "options that may differ from those of the run that is resumed ('learning-rate,data'); the bits then "
+             "differ from those of an uninterrupted run",
+             .default_text = "none but --steps", .advanced = true),
     INTEGER("checkpoint-keep", 0, "N", config.checkpoint_keep, "2", 0, 1e6,
             "number of newest checkpoints to keep; 0: all", .advanced = true),
     CLI_BYTES("checkpoint-part", 0, "BYTES", &chosen.config.checkpoint_part, "64M",
@@ -193,7 +195,7 @@ static weft_status resolve(struct error *error)
     config->warnings = stderr;
     const char *collected = getenv("WEFT_METRICS");
     config->collected = collected && *collected ? collected : NULL;
-    config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, scalings);
+    config->scaling = (weft_rate_scaling)cli_choice_index(chosen.scaling, learning_rate_scalings);
     if ((status = preemption_grace(chosen.grace, &chosen.grace, error)) != WEFT_OK)
         return status;
     return preemption_find_checkpoint(config, &chosen.fresh, error);

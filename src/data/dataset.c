@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "data/dataset.h"
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/text.h"
 #include "data/files.h"
@@ -17,6 +18,10 @@
 #define STREAM_ORDER  0x6f72646572u
 #define STREAM_OFFSET 0x6f6666736574u
 #define STREAM_TOKENS 0x746f6b656e73u
+
+/* What an identity looks at. */
+#define IDENTITY_BLOCK  4096 /* tokens */
+#define IDENTITY_BLOCKS 1024 /* of all files */
 
 /* Neighbouring tokens of one file that belong to one split. */
 struct segment {
@@ -413,4 +418,42 @@ weft_status dataset_batch(const struct dataset *dataset, enum dataset_split spli
             return token_too_high(dataset, shard, place, error);
     }
     return WEFT_OK;
+}
+
+/* ---- identity ---------------------------------------------------------------------------------------------------- */
+
+/* The hash of a file's tokens, or of `blocks` blocks of them from its first to its last. */
+static weft_status hash_tokens(const struct shard *shard, uint64_t blocks, uint64_t *hash, struct error *error)
+{
+    const uint64_t count = shard->layout.count, all = (count + IDENTITY_BLOCK - 1) / IDENTITY_BLOCK;
+    int32_t tokens[IDENTITY_BLOCK];
+    weft_status status = WEFT_OK;
+    if (blocks > all)
+        blocks = all;
+    for (uint64_t i = 0; i < blocks && status == WEFT_OK; i++) {
+        const uint64_t first = (blocks == all ? i : i * (all - 1) / (blocks - 1)) * IDENTITY_BLOCK,
+                       size = count - first < IDENTITY_BLOCK ? count - first : IDENTITY_BLOCK;
+        uint32_t highest;
+        status = shard_read(shard, first, size, tokens, &highest, error);
+        if (status == WEFT_OK)
+            *hash = hash_bytes(tokens, size * sizeof *tokens, *hash);
+    }
+    return status;
+}
+
+weft_status dataset_identify(const struct dataset *dataset, struct dataset_identity *identity, struct error *error)
+{
+    struct dataset_identity found = {0};
+    const uint64_t share = dataset->shard_count ? IDENTITY_BLOCKS / dataset->shard_count : 0;
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < dataset->shard_count && status == WEFT_OK; i++) {
+        const struct shard *shard = &dataset->shards[i];
+        found.tokens += shard->layout.count;
+        found.hash = hash_number(shard->layout.count, found.hash);
+        found.hash = hash_number(data_file_is_held_out(shard->path), found.hash);
+        status = hash_tokens(shard, share > 2 ? share : 2, &found.hash, error);
+    }
+    if (status == WEFT_OK)
+        *identity = found;
+    return status;
 }

@@ -82,6 +82,19 @@ double dataset_bytes_per_token(const struct dataset *dataset);
 uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split);
 uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split);
 
+/** What tells one dataset from another, wherever its files lie and in whichever format its tokens are stored. */
+struct dataset_identity {
+    uint64_t tokens; /**< of both splits; 0: random ones */
+    uint64_t hash;   /**< of the files' order and sizes, which are held out by name, and of their tokens */
+};
+
+/**
+ * Identify a dataset. Of up to 4 Mi tokens all are hashed; of more, evenly spread blocks of 4096, two of each file at
+ * least, so that a terabyte takes no longer: a change between them goes unnoticed. Errors: those of dataset_batch() for
+ * files.
+ */
+weft_status dataset_identify(const struct dataset *dataset, struct dataset_identity *identity, struct error *error);
+
 /**
  * Samples first to first + samples - 1 of a split, counted over all epochs: `tokens` and `targets` receive samples x
  * sequence token numbers each, row by row. Errors: DATA for a token outside the vocabulary, named with file and place,

@@ -53,6 +53,7 @@ struct train_config {
     uint64_t checkpoint_part;   /**< bytes that a file has at least; ranks divide what is larger */
     bool checkpoint_go_on;      /**< train on without a checkpoint that could not be written */
     const char *resume;         /**< folder of checkpoints to go on from; NULL: start afresh */
+    const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
 
     int64_t sample; /**< tokens to sample at the end; 0: none */
     const char *prompt;

@@ -10,7 +10,8 @@
 
 #define FIGURE_BYTES 64
 #define REMEDY                                                                                                         \
-    "; the step was not taken: lower --learning-rate, lengthen --warmup or lower --clip, and go on from a checkpoint"
+    "; the step was not taken: lower --learning-rate, lengthen --warmup or lower --clip, and go on from a checkpoint " \
+    "(--resume-change)"
 
 /* "the loss of step 13 is nan", of what is wrong first. */
 static void tell_figure(const struct divergence *divergence, char figure[FIGURE_BYTES])

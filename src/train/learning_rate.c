@@ -6,6 +6,8 @@
 
 const char *const learning_rate_shapes[] = {"cosine", "linear", "step", "wsd", NULL};
 
+const char *const learning_rate_scalings[] = {"none", "linear", "root", NULL};
+
 /* The rate when a share `progress` of the steps behind warm-up is over. */
 static double falling(const struct learning_rate *schedule, double progress)
 {

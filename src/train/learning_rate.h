@@ -18,6 +18,10 @@ enum learning_rate_shape {
 /** "cosine", "linear", "step", "wsd", in the enumeration's order; ends with NULL. */
 extern const char *const learning_rate_shapes[];
 
+/** "none", "linear", "root": how the rate follows the number of ranks, in the order of weft_rate_scaling; ends with
+ * NULL. */
+extern const char *const learning_rate_scalings[];
+
 struct learning_rate {
     enum learning_rate_shape shape;
     double peak;     /**< after warm-up */

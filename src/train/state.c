@@ -8,46 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which parameters are trained, and how: as they were said. */
-static void add_rules(cJSON *object, const struct parameter_rules *rules)
-{
-    if (rules->freeze)
-        cJSON_AddStringToObject(object, "freeze", rules->freeze);
-    if (rules->no_decay)
-        cJSON_AddStringToObject(object, "no_decay", rules->no_decay);
-    cJSON *rates = rules->rate_count ? cJSON_AddArrayToObject(object, "rate_for") : NULL;
-    for (size_t i = 0; i < rules->rate_count; i++)
-        cJSON_AddItemToArray(rates, cJSON_CreateString(rules->rates[i]));
-}
-
-static cJSON *training_configuration(const struct train_config *config)
-{
-    cJSON *object = cJSON_CreateObject();
-    cJSON_AddStringToObject(object, "optimizer", optimiser_names[config->optimiser.kind]);
-    cJSON_AddStringToObject(object, "data", config->data);
-    cJSON_AddNumberToObject(object, "steps", (double)config->steps);
-    cJSON_AddNumberToObject(object, "batch", (double)config->batch);
-    cJSON_AddNumberToObject(object, "micro_batch", (double)config->micro_batch);
-    cJSON_AddNumberToObject(object, "sequence", (double)config->sequence);
-    cJSON_AddNumberToObject(object, "learning_rate", config->rate);
-    cJSON_AddNumberToObject(object, "floor_share", config->floor_share);
-    cJSON_AddNumberToObject(object, "warmup", (double)config->warmup);
-    cJSON_AddNumberToObject(object, "beta1", config->optimiser.beta1);
-    cJSON_AddNumberToObject(object, "beta2", config->optimiser.beta2);
-    cJSON_AddNumberToObject(object, "epsilon", config->optimiser.epsilon);
-    cJSON_AddNumberToObject(object, "momentum", config->optimiser.momentum);
-    cJSON_AddNumberToObject(object, "trust", config->optimiser.trust);
-    cJSON_AddNumberToObject(object, "weight_decay", config->optimiser.weight_decay);
-    cJSON_AddNumberToObject(object, "clip", config->clip);
-    cJSON_AddNumberToObject(object, "dropout", config->dropout);
-    add_rules(object, &config->rules);
-    return object;
-}
-
 void training_state_describe(const struct training_state *state, const struct train_config *config,
                              struct checkpoint_state *written)
 {
-    cJSON *training = training_configuration(config);
+    cJSON *training = settings_describe(config, state->data);
     if (state->text && *state->text->identity)
         cJSON_AddStringToObject(training, "tokenizer", state->text->identity);
     if (state->kernels)
@@ -104,7 +68,7 @@ static void warn_of_kernels(const struct checkpoint *checkpoint, const struct tr
 }
 
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
-                                struct error *error)
+                                char changes[SETTINGS_TEXT_BYTES], struct error *error)
 {
     struct checkpoint *checkpoint;
     weft_status status = checkpoint_open(folder, &checkpoint, error);
@@ -116,6 +80,9 @@ weft_status training_state_load(struct training_state *state, const struct train
     status = checkpoint_match_model(checkpoint, model, error);
     if (status == WEFT_OK)
         status = match_run(checkpoint, config, error);
+    if (status == WEFT_OK)
+        status = settings_match(checkpoint_get_state(checkpoint)->training, config, state->data,
+                                checkpoint_folder(checkpoint), changes, error);
     if (status == WEFT_OK)
         status = tensor_lists_open(&weights, &moments, &arrays, error);
     if (status == WEFT_OK)

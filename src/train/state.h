@@ -11,16 +11,18 @@
 #include "parallel/tensor_list.h"
 #include "train/config.h"
 #include "train/patience.h"
+#include "train/settings.h"
 #include "train/text.h"
 
 struct training_state {
     const struct model_description *description;
-    float *parameters;       /**< description->elements; the training's, as the moments are */
-    float *first_moments;    /**< of this rank's shard */
-    float *second_moments;   /**< NULL: the optimiser has none */
-    uint64_t step;           /**< steps taken */
-    const struct text *text; /**< that the tokens stand for; borrowed */
-    const char *kernels;     /**< name of the kernel set that computes the steps; NULL: nobody knows */
+    float *parameters;                   /**< description->elements; the training's, as the moments are */
+    float *first_moments;                /**< of this rank's shard */
+    float *second_moments;               /**< NULL: the optimiser has none */
+    uint64_t step;                       /**< steps taken */
+    const struct text *text;             /**< that the tokens stand for; borrowed */
+    const char *kernels;                 /**< name of the kernel set that computes the steps; NULL: nobody knows */
+    const struct dataset_identity *data; /**< of what is trained on; borrowed; NULL: not known */
     struct patience patience;
 };
 
@@ -41,10 +43,11 @@ void training_state_describe(const struct training_state *state, const struct tr
 
 /**
  * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.
- * WEFT_ERROR_DATA when it is damaged or of another model or optimiser; `state` is then unchanged. A checkpoint that
- * other kernels than state->kernels computed is taken, but config->warnings says that the bits will differ.
+ * WEFT_ERROR_DATA when it is damaged, of another model or optimiser, or of a run with other settings; `state` is then
+ * unchanged. A checkpoint that other kernels than state->kernels computed is taken, but config->warnings says that the
+ * bits will differ. `changes` as of settings_match().
  */
 weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
-                                struct error *error);
+                                char changes[SETTINGS_TEXT_BYTES], struct error *error);
 
 #endif

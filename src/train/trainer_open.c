@@ -40,7 +40,7 @@ static weft_status check_config(const struct train_config *config, struct error 
     if (config->warmup > config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT, "--warmup %" PRId64 " is longer than the run of %" PRId64 " steps",
                          config->warmup, config->steps);
-    return WEFT_OK;
+    return settings_check_names(config->resume_change, error);
 }
 
 /* Whether this node has the memory that its ranks will want. */
@@ -121,6 +121,8 @@ static weft_status prepare(struct trainer *trainer, struct error *error)
                                                  : dataset_open(&config->data, 1, &options, &trainer->dataset, error);
     if (status == WEFT_OK && trainer->text.tokenizer && dataset_bytes_per_token(trainer->dataset) > 0)
         trainer->text.bytes_per_token = dataset_bytes_per_token(trainer->dataset);
+    if (status == WEFT_OK && trainer->rank == 0 && (config->checkpoint_dir || config->resume))
+        status = dataset_identify(trainer->dataset, &trainer->identity, error);
     return status == WEFT_OK ? check_memory(trainer, error) : status;
 }
 
@@ -200,6 +202,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
                                              .kernels = kernel_set_names[trainer->kernels.set],
                                              .parameters = arrays.values,
                                              .text = &trainer->text,
+                                             .data = &trainer->identity,
                                              .first_moments = arrays.first_moments,
                                              .second_moments = arrays.second_moments};
     return WEFT_OK;
@@ -209,7 +212,7 @@ static weft_status open_training(struct trainer *trainer, struct error *error)
 static weft_status read_state(struct trainer *trainer, struct training_state *state, struct error *error)
 {
     const struct train_config *config = &trainer->config;
-    weft_status status = training_state_load(state, config, config->resume, error);
+    weft_status status = training_state_load(state, config, config->resume, trainer->changes, error);
     if (status == WEFT_OK && state->step > (uint64_t)config->steps)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "the checkpoint in '%s' has taken %" PRIu64 " steps, more than --steps %" PRId64,
@@ -309,6 +312,8 @@ static void describe(const struct trainer *trainer)
         fprintf(trainer->out, "from   %s\n", pretrained_describe(config->pretrained));
     if (trainer->state.step)
         fprintf(trainer->out, "resume after step %" PRIu64 " from %s\n", trainer->state.step, config->resume);
+    if (*trainer->changes)
+        fprintf(trainer->out, "changes %s; an uninterrupted run ends in other bits\n", trainer->changes);
     fflush(trainer->out);
 }
 

@@ -29,6 +29,8 @@ struct trainer {
     struct text text; /* that the data's tokens stand for */
     struct parameter_groups groups;
     struct dataset *dataset;
+    struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
+    char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that the run goes on from, on rank 0 */
     struct model *model;
     weft_training *training; /* weights, gradients, moments, and steps of them */
     float *gradients;        /* the training's */

@@ -97,7 +97,8 @@ static weft_status spoil(const struct test *test, const struct train_config *con
                                    .parameters = arrays,
                                    .first_moments = arrays + description->elements,
                                    .second_moments = arrays + 2 * description->elements};
-    status = training_state_load(&state, config, test->folder, &error);
+    char changes[SETTINGS_TEXT_BYTES];
+    status = training_state_load(&state, config, test->folder, changes, &error);
     if (status == WEFT_OK) {
         test->spoil(description, state.parameters);
         state.step++;
