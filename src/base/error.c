@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const char *const status_names[] = {
     [WEFT_OK] = "ok",
@@ -67,6 +68,12 @@ weft_status error_system(struct error *error, const char *format, ...)
 
 weft_status error_memory(struct error *error, size_t bytes, const char *what)
 {
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        return error_set(error, WEFT_ERROR_MEMORY,
+                         "no memory for %s: %zu bytes were refused, where the address space is limited to %llu MiB; "
+                         "raise that (ulimit -v unlimited), free memory or use less",
+                         what, bytes, (unsigned long long)(space.rlim_cur >> 20));
     return error_set(error, WEFT_ERROR_MEMORY, "no memory for %s: %zu bytes were refused; free memory or use less",
                      what, bytes);
 }

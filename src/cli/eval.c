@@ -139,7 +139,7 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_status status = check(error);
     if (status != WEFT_OK)
         return status;
-    training_raise_files();
+    training_prepare_process();
     status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));

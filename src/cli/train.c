@@ -261,7 +261,7 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_context *context;
     if (chosen.trace)
         setenv("WEFT_TRACE", chosen.trace, 1);
-    training_raise_files();
+    training_prepare_process();
     const atomic_int *stop = preemption_watch(chosen.grace);
     status = weft_init(NULL, &context);
     if (status != WEFT_OK)

@@ -4,6 +4,7 @@
 #include "model/model_file.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -77,11 +78,13 @@ weft_status training_leave(struct command_call *call, weft_context *context, wef
     return status;
 }
 
-void training_raise_files(void)
+void training_prepare_process(void)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
+    struct rlimit files, space;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        mallopt(M_ARENA_MAX, 1);
 }

@@ -57,9 +57,10 @@ weft_status training_leave(struct command_call *call, weft_context *context, wef
                            struct error *error);
 
 /**
- * Let this process open as many files as its user may have open: a dataset keeps its shards open, and there can be more
- * of them than the soft limit of 1024.
+ * Set this process up for the limits it has. Its soft limit of open files becomes the hard one: a dataset keeps its
+ * shards open, and there can be more of them than 1024. Where the address space is limited (ulimit -v), malloc gets
+ * along with one arena: each further one takes 64 MiB of it for some small blocks.
  */
-void training_raise_files(void);
+void training_prepare_process(void);
 
 #endif

@@ -302,8 +302,11 @@ static weft_status open_memory(weft_context *context, struct error *error)
         context->heap = config->process->heap;
         return WEFT_OK;
     }
+    uint32_t here = 0; /* ranks that will map it */
+    for (uint32_t r = 0; r < context->ranks; r++)
+        here += strcmp(context->cards[r].machine, context->cards[context->rank].machine) == 0;
     context->heap_is_own = true;
-    return heap_open(config->heap_bytes, &context->heap, error);
+    return heap_open(config->heap_bytes ? config->heap_bytes : heap_default_bytes(here), &context->heap, error);
 }
 
 /* Only now: what has been done to open the context is not the user's. */
@@ -342,13 +345,13 @@ weft_status context_open_epoch(weft_context *context, const struct fabric *forme
 static weft_status open_all(weft_context *context, struct error *error)
 {
     startup_begin(&context->startup);
-    weft_status status = open_memory(context, error);
-    if (status == WEFT_OK)
-        status = meet(context, error);
+    weft_status status = meet(context, error);
     if (status != WEFT_OK)
         return status;
     startup_end(&context->startup, STARTUP_CONTROL);
-    status = context_open_epoch(context, NULL, error);
+    status = open_memory(context, error);
+    if (status == WEFT_OK)
+        status = context_open_epoch(context, NULL, error);
     if (status == WEFT_OK)
         status = tuner_open(&context->tuner, context, context->config.topology, error);
     startup_end(&context->startup, STARTUP_TUNER);

@@ -2,14 +2,20 @@
 /* The processor as a device: its life and memory. */
 #include "tensor/cpu.h"
 
+#include "base/address_space.h"
 #include "base/clock.h"
 #include "tensor/cpu_matmul.h"
 #include "tensor/devices.h"
 
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+#define STACK_USUAL ((uint64_t)8 << 20) /* of a thread, where no limit says it */
+#define STACK_GUARD ((uint64_t)1 << 20) /* its guard page, and what OpenMP keeps for it */
 
 /* ---- life and memory --------------------------------------------------------------------------------------------- */
 
@@ -106,12 +112,27 @@ float *scratch_reserve(struct cpu *cpu, int parts, size_t floats, size_t *stride
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
+/* OpenMP ends the process where there is no room for a thread's stack. */
+static weft_status check_stacks(int threads, struct error *error)
+{
+    struct rlimit stack;
+    char what[64];
+    uint64_t each = STACK_USUAL;
+    if (getrlimit(RLIMIT_STACK, &stack) == 0 && stack.rlim_cur != RLIM_INFINITY)
+        each = stack.rlim_cur;
+    snprintf(what, sizeof what, "a device with %d threads", threads);
+    return address_space_check((uint64_t)(threads - 1) * (each + STACK_GUARD), what, error);
+}
+
 /* oneDNN leaves parts of a product out, without a word, where OpenMP gives fewer threads than it says it will. */
 static weft_status check_threads(int threads, struct error *error)
 {
     int given = 1, dynamic = omp_get_dynamic();
     if (threads == 1)
         return WEFT_OK;
+    weft_status status = check_stacks(threads, error);
+    if (status != WEFT_OK)
+        return status;
     omp_set_dynamic(0);
 #pragma omp parallel num_threads(threads)
 #pragma omp single

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tensor/cpu_matmul.h"
 
+#include "base/address_space.h"
+
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,10 +46,14 @@ static weft_status onednn_failed(struct error *error, dnnl_data_type_t operands,
     if (status == dnnl_unimplemented && operands == dnnl_bf16)
         return error_set(error, WEFT_ERROR_ARGUMENT,
                          "this processor cannot multiply matrices of bf16 (that takes AVX-512); use f32");
+    char why[96];
+    snprintf(why, sizeof why, "status %d", (int)status);
+    if (status == dnnl_out_of_memory)
+        snprintf(why, sizeof why, "no memory; raise its limit (of the container, or ulimit -v) or use less");
     return error_set(error, status == dnnl_out_of_memory ? WEFT_ERROR_MEMORY : WEFT_ERROR_SYSTEM,
-                     "oneDNN could not %s a product of %llu x %llu by %llu x %llu: status %d", what,
+                     "oneDNN could not %s a product of %llu x %llu by %llu x %llu: %s", what,
                      (unsigned long long)key->rows, (unsigned long long)key->inner, (unsigned long long)key->inner,
-                     (unsigned long long)key->columns, (int)status);
+                     (unsigned long long)key->columns, why);
 }
 
 weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int threads, struct cpu_matmuls **result,
@@ -382,6 +389,12 @@ static size_t scratchpad_of(const struct entry *entry)
     return dnnl_memory_desc_get_size(description);
 }
 
+/*
+ * oneDNN 2.6 ends the process, by a signal or an exception, where it finds no room for the code that it generates when
+ * a product is made or first computed: a limited address space must have some. Up to 8 MiB were seen to be taken.
+ */
+#define MAKING_ROOM ((uint64_t)16 << 20)
+
 /* The entry for `key`, made if it is new; NULL with a sentence on failure. The next call may move it. */
 static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *key, struct error *error)
 {
@@ -395,6 +408,8 @@ static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *k
         matmuls->set = KERNEL_SETS;
     }
     struct entry made = {0};
+    if (address_space_check(MAKING_ROOM, "preparing a matrix product", error) != WEFT_OK)
+        return NULL;
     dnnl_status_t status = entry_make(matmuls, key, &made);
     if (status != dnnl_success) {
         onednn_failed(error, matmuls->operands, "prepare", key, status);

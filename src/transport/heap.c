@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -20,10 +21,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PAGE       4096u
-#define LEAST_HEAP (UINT64_C(1) << 20)
-#define LOOK_FROM  (UINT64_C(4) << 20)  /* growth from this size on asks the machine what is left */
-#define SPARE      (UINT64_C(64) << 20) /* left to the rest of the machine when growing */
+#define PAGE          4096u
+#define LEAST_HEAP    (UINT64_C(1) << 20)
+#define LOOK_FROM     (UINT64_C(4) << 20)   /* growth from this size on asks the machine what is left */
+#define SPARE         (UINT64_C(64) << 20)  /* left to the rest of the machine when growing */
+#define PRIVATE_USUAL (UINT64_C(256) << 20) /* address space that libraries, stacks and malloc's arenas take */
 
 struct attachment {
     uint64_t identity, bytes;
@@ -42,13 +44,18 @@ struct heap_books {
 
 static weft_status out_of_heap(const struct heap *heap, uint64_t bytes, struct error *error)
 {
-    char wanted[32], size[32], used[32];
-    return error_set(
-        error, WEFT_ERROR_MEMORY,
-        "cannot allocate %s of shared memory: %s of this process's %s are handed out and no free piece is large "
-        "enough; free some, or raise the heap's size (heap_bytes in weft_config)",
-        text_bytes(bytes, wanted, sizeof wanted), text_bytes(heap->books->blocks.in_use, used, sizeof used),
-        text_bytes(heap->size, size, sizeof size));
+    char wanted[32], size[32], used[32], space[32], why[160] = "";
+    struct limits limits;
+    if (limits_read(&limits, NULL) == WEFT_OK && limits.address_space_limit != LIMITS_NONE)
+        snprintf(why, sizeof why,
+                 "the heap is a part of the address space, which is limited to %s: raise that (ulimit -v), or ",
+                 text_bytes(limits.address_space_limit, space, sizeof space));
+    return error_set(error, WEFT_ERROR_MEMORY,
+                     "cannot allocate %s of shared memory: %s of this process's %s are handed out and no free piece is "
+                     "large enough; %suse less, or raise the heap's size (WEFT_HEAP, or heap_bytes in weft_config)",
+                     text_bytes(bytes, wanted, sizeof wanted),
+                     text_bytes(heap->books->blocks.in_use, used, sizeof used),
+                     text_bytes(heap->size, size, sizeof size), why);
 }
 
 /* Touch [offset, offset + bytes): a failure now is a sentence, a failure later would be SIGBUS. */
@@ -183,14 +190,23 @@ static uint64_t least_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The size for a heap whose user named none: all the memory that this process may have, an eighth of a limited
- * address space, and what the limit of file sizes allows. */
-static uint64_t default_size(const struct limits *limits)
+/* The part of `mappable` bytes that the heap of one of `processes` may take. */
+static uint64_t share_of(uint64_t mappable, uint32_t processes)
 {
-    uint64_t bytes = least_of(limits->memory_total, limits->group_limit);
-    if (limits->address_space_limit != LIMITS_NONE)
-        bytes = least_of(bytes, limits_mappable(limits) / 8);
+    const uint64_t parts = least_of(processes, HEAP_SHARERS_MOST) + 1, least = mappable / (HEAP_SHARERS_MOST + 1);
+    const uint64_t share = mappable > PRIVATE_USUAL ? (mappable - PRIVATE_USUAL) / parts : 0;
+    return share > least ? share : least;
+}
+
+uint64_t heap_default_bytes(uint32_t processes)
+{
+    struct limits limits;
     struct rlimit file;
+    if (limits_read(&limits, NULL) != WEFT_OK)
+        return 0;
+    uint64_t bytes = least_of(limits.memory_total, limits.group_limit);
+    if (limits.address_space_limit != LIMITS_NONE)
+        bytes = least_of(bytes, share_of(limits_mappable(&limits), processes));
     return getrlimit(RLIMIT_FSIZE, &file) == 0 ? least_of(bytes, file.rlim_max) : bytes;
 }
 
@@ -258,16 +274,16 @@ weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error)
 {
     char size[32], least[32];
     struct limits limits;
-    weft_status status = limits_read(&limits, error);
+    weft_status status = limits_read(&limits, error); /* says why there is no default */
     if (status != WEFT_OK)
         return status;
     if (bytes == 0)
-        bytes = default_size(&limits);
+        bytes = heap_default_bytes(HEAP_SHARERS_MOST);
     if (bytes < LEAST_HEAP)
         return error_set(
             error, WEFT_ERROR_MEMORY,
-            "a shared heap of %s is too small, at least %s are needed: raise heap_bytes in weft_config, the "
-            "control group's memory limit or the address-space limit (ulimit -v)",
+            "a shared heap of %s is too small, at least %s are needed: raise WEFT_HEAP or heap_bytes in weft_config, "
+            "the control group's memory limit or the address-space limit (ulimit -v)",
             text_bytes(bytes, size, sizeof size), text_bytes(LEAST_HEAP, least, sizeof least));
     if (bytes > (UINT64_C(1) << 46))
         return error_set(error, WEFT_ERROR_ARGUMENT,

@@ -31,8 +31,17 @@ struct heap {
 };
 
 /**
- * Open a heap that may hand out up to `bytes`. 0: from the machine's limits (physical memory, control group, address
- * space). WEFT_ERROR_MEMORY says which limit is too small and how to raise it.
+ * The bytes of a heap whose user named none: the memory that this process may have. A limited address space, without
+ * some for libraries and stacks, is divided evenly: a part for the heap of each of the `processes` on this machine that
+ * map each other's, and one for all else. It is an eighth at least.
+ */
+uint64_t heap_default_bytes(uint32_t processes);
+
+#define HEAP_SHARERS_MOST 7
+
+/**
+ * Open a heap that may hand out up to `bytes`. 0: heap_default_bytes() of many processes. WEFT_ERROR_MEMORY says which
+ * limit is too small and how to raise it.
  */
 weft_status heap_open(uint64_t bytes, struct heap **heap, struct error *error);
 

@@ -171,6 +171,27 @@ static void a_small_address_space_is_told(void **state)
     assert_int_equal(outcome, 0);
 }
 
+/* The fewer processes map each other's heaps, the more of a limited address space each can have; some is left to all
+ * else. */
+static void a_limited_address_space_is_shared(void **state)
+{
+    if (SANITIZED)
+        skip();
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        struct rlimit limit = {UINT64_C(2) << 30, UINT64_C(2) << 30};
+        setrlimit(RLIMIT_AS, &limit);
+        const uint64_t one = heap_default_bytes(1), two = heap_default_bytes(2), many = heap_default_bytes(100);
+        bool well = one > UINT64_C(700) << 20 && one < UINT64_C(1) << 30 && two < one && two > many;
+        well = well && 2 * two < UINT64_C(3) << 29 && many <= UINT64_C(1) << 28 && many > UINT64_C(200) << 20;
+        _exit(well ? 0 : 1);
+    }
+    int outcome = 0;
+    assert_int_equal(waitpid(child, &outcome, 0), child);
+    assert_int_equal(outcome, 0);
+}
+
 /* In a process of its own, as a run of the platform with a small disk quota. True if the heap opens, can be used, and
  * the limit is then as before. */
 static void a_limit_of_file_sizes_is_no_limit_of_memory(void **state)
@@ -314,6 +335,7 @@ int main(void)
         cmocka_unit_test(more_than_the_machine_has_is_a_sentence_not_a_kill),
         cmocka_unit_test(too_small_or_too_large_heaps_are_refused),
         cmocka_unit_test(a_small_address_space_is_told),
+        cmocka_unit_test(a_limited_address_space_is_shared),
         cmocka_unit_test(a_limit_of_file_sizes_is_no_limit_of_memory),
         cmocka_unit_test(default_size_opens),
         cmocka_unit_test(the_memory_is_shared_and_cannot_be_shrunk),
