@@ -59,7 +59,7 @@
  * All ranks of a communicator start the same operations on it in the same order. Operations on *different*
  * communicators may be started in different orders on different ranks as requests and will complete; blocking calls
  * that cross (one rank blocked in A then B, another in B then A) are a mistake, and are named as the cycle that they
- * are.
+ * are. Making a communicator is an operation of the communicator that it is made from.
  */
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
@@ -174,7 +174,8 @@ typedef struct weft_config {
     const char *fabric;    /**< libfabric provider to use ("net", "tcp;ofi_rxm"), or "none" */
     const char *interface; /**< network interface or address to bind to, or several with commas between */
     double meeting_limit;  /**< seconds to wait for all ranks to arrive, at the start or after a failure; default 60 */
-    double time_limit;     /**< seconds one operation may wait for a peer that is alive; default 600 */
+    double time_limit;     /**< seconds one operation, also one that makes a communicator, may wait for a peer that is
+                                alive; default 600 */
     uint64_t heap_bytes;   /**< most bytes weft_alloc() may hand out; default: from the machine's limits */
     weft_process *process; /**< shared by ranks that are threads of one process; NULL: this context has its own */
     double late_seconds;   /**< seconds after which a rank that others wait for is named on stderr; default 10 */
@@ -200,7 +201,13 @@ WEFT_API void weft_process_close(weft_process *process);
 WEFT_API weft_status weft_init(const weft_config *config, weft_context **context);
 
 /**
- * Leave. Collective over the ranks that are still well. Whatever it returns, the context has ended: it, its
+ * Leave. Collective over the ranks that are still well: it waits for all of them to call it, without a limit, since
+ * they may go on with operations that this rank has no part in any more. A rank that others wait for is named on stderr
+ * after late_seconds. A rank that comes here without its part in an operation is recognized by those who wait for it:
+ * within two seconds the job ends with WEFT_ERROR_MISMATCH and a message that names the rank and the operation. (Of
+ * send and receive, if this rank's last 64 operations tell; otherwise it is the limit that ends the wait.)
+ *
+ * Whatever it returns, the context has ended: it, its
  * communicators, requests and buffers are freed and must not be used again, not even by weft_message(). (After a
  * failure, buffers in the memory of a shared weft_process stay until weft_process_close(), since other ranks may still
  * read them.) If it returns an error, the message is weft_message(NULL), of the calling thread. `context` may be NULL.
@@ -299,6 +306,13 @@ WEFT_API int weft_comm_nodes(const weft_comm *comm);      /**< how many nodes `c
 WEFT_API int weft_comm_node_of(const weft_comm *comm, int rank); /**< the node of another rank; -1 if there is none */
 WEFT_API const char *weft_comm_host(const weft_comm *comm, int rank); /**< host name of a rank; NULL if there is none */
 
+/*
+ * Making a communicator is a blocking operation of `comm`, in one order with its other operations, with their time
+ * limit and their warning for late ranks, and compared among the ranks like them. All ranks get a communicator or none
+ * does: after WEFT_ERROR_TIMEOUT, MISMATCH or PEER the context is broken on every rank, and a rank that comes late gets
+ * the same error. Where one rank has no memory for it, all get WEFT_ERROR_MEMORY, and the context stays whole.
+ */
+
 /**
  * Divide `comm` into one communicator for each `color`, its ranks ordered by `key`, then by rank in `comm`. Collective.
  * A negative color takes part but gets NULL.
@@ -311,7 +325,16 @@ WEFT_API weft_status weft_comm_duplicate(weft_comm *comm, weft_comm **result);
 /** A communicator of `ranks[0..count)`, numbers in `comm`, in that order. Collective over those ranks only. */
 WEFT_API weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_comm **result);
 
-/** Free a communicator that split, duplicate or subset made. Collective over its ranks. NULL is allowed. */
+/**
+ * Free a communicator that split, duplicate or subset made. Local: it waits for nobody, so ranks may free communicators
+ * in any order and at any time. `comm` must not be used again on this rank. Every rank of it should free it: memory
+ * that other ranks of the same machine may still read (some 40 KiB, and what large operations were staged in) is given
+ * back when the last of those has freed it, by itself, and at the latest by weft_finalize(). A rank that goes on to use
+ * a communicator that another one has freed gets WEFT_ERROR_MISMATCH once it waits for that one. NULL is allowed.
+ *
+ * Errors: ARGUMENT for the world; STATE if a request of it was not given to weft_wait() yet, or in a group. Nothing is
+ * freed then.
+ */
 WEFT_API weft_status weft_comm_free(weft_comm *comm);
 
 /** Keep the canonical order of sums on any placement, at the price of bytes where nodes split its subtrees. All ranks

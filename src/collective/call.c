@@ -260,6 +260,16 @@ uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks
 
 /* ---- for people ---- */
 
+const char *call_name(uint8_t code)
+{
+    static const char *const names[CALL_PURPOSES] = {
+        [CALL_COLLECTIVE] = "unknown", [CALL_SPLIT] = "split", [CALL_DUPLICATE] = "duplicate",
+        [CALL_SUBSET] = "subset",      [CALL_FREE] = "free",   [CALL_FINALIZE] = "finalize"};
+    if (code < COLLECTIVES || code >= COLLECTIVES + CALL_PURPOSES)
+        return collective_name((enum collective)code);
+    return names[code - COLLECTIVES];
+}
+
 char *call_describe(const struct operation_entry *entry, char *text, size_t size)
 {
     enum collective collective = entry->collective;
@@ -268,7 +278,7 @@ char *call_describe(const struct operation_entry *entry, char *text, size_t size
                         : collective == COLLECTIVE_ALLTOALLV ? "total sent"
                                                              : "own count";
     if ((unsigned)collective >= COLLECTIVES)
-        snprintf(text, size, "an unknown operation");
+        snprintf(text, size, "%s()", call_name(entry->collective));
     else if (collective == COLLECTIVE_BARRIER)
         snprintf(text, size, "barrier()");
     else if (collective == COLLECTIVE_SENDRECEIVE)

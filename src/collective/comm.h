@@ -5,6 +5,10 @@
  * Who is near whom is agreed from the ranks' cards: equal machine identities have come near one another when the
  * context was opened. Everything here that changes is touched only by whoever holds the context's baton (progress.h);
  * making and freeing communicators happens while no other call is under way (weft.h).
+ *
+ * Making is an operation of the parent: split and duplicate are all-gathers, a subset is messages along a tree of its
+ * ranks, so that order, limits and diagnosis are those of all operations. Releasing is local: what near ranks may still
+ * read (control lines, staging) stays in context.released until each of them has counted itself in near_block.released.
  */
 #ifndef WEFT_COLLECTIVE_COMM_H
 #define WEFT_COLLECTIVE_COMM_H
@@ -20,8 +24,14 @@
 
 #define COMM_NAME_BYTES 48
 
-/** Transfers of single messages (send, receive) match apart from those of collectives. */
+/** The id of the world. */
+#define COMM_WORLD 1u
+
+/** Transfers of single messages (send, receive) match apart from those of collectives, and those of weft_comm_subset()
+ * apart from both. */
 #define COMM_MESSAGES 0x80000000u
+#define COMM_SUBSETS  0x40000000u
+#define COMM_IDS      0x3fffffffu /**< what is left: the id itself */
 
 /** How often the ranks whose hash is `members` have made a subset. */
 struct comm_subset {
@@ -74,14 +84,26 @@ struct weft_comm {
     bool (*advance_lanes)(struct weft_request *request);
     double time_limit; /**< seconds; 0: the context's */
 
-    struct weft_comm *next;      /**< context.comms */
-    uint64_t made;               /**< communicators made from this one, by all of its ranks together */
-    struct comm_subset *subsets; /**< and by some of its ranks: how often by which */
+    struct weft_comm *next;      /**< context.comms, or context.released */
+    struct comm_subset *subsets; /**< how often which of its ranks have made a subset */
     uint32_t subset_count;
 };
 
+/** What separates the messages of a call from those of other kinds on the same communicator: its id and flags. */
+static inline uint32_t comm_match_id(const struct weft_comm *comm, const struct call *call)
+{
+    return comm->id | (call->collective == COLLECTIVE_SENDRECEIVE ? COMM_MESSAGES : 0) |
+           (call->purpose == CALL_SUBSET ? COMM_SUBSETS : 0);
+}
+
 /** Open the world of `context`. Collective. */
 weft_status comm_open_world(weft_context *context, struct error *error);
+
+/**
+ * At the end of the job: an operation of the world, so that a rank that has skipped one is found out, and an entry for
+ * every other communicator in the log. Returns when all ranks have come; there is no limit. Collective.
+ */
+weft_status comm_leave_world(weft_context *context);
 
 /** Number the leaves and pods of its nodes, of which the context's tuner has learnt. Errors: MEMORY. */
 weft_status comm_number_units(struct weft_comm *comm, struct error *error);
@@ -100,5 +122,14 @@ weft_status comm_check_present(const struct weft_comm *comm, struct error *error
 
 /** Free without asking anybody: at the end of the context, or after a failure. */
 void comm_discard(struct weft_comm *comm);
+
+/**
+ * Free those of context.released whose near ranks have released them, too. With the baton; the helper thread calls it
+ * at every turn.
+ */
+void comm_reclaim(weft_context *context);
+
+/** Free all of them, after a failure or at the end. */
+void comm_discard_released(weft_context *context);
 
 #endif

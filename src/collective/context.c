@@ -368,6 +368,7 @@ static void close_all(weft_context *context)
         comm_discard(context->comms);
     tuner_close(&context->tuner);
     progress_close(context);
+    comm_discard_released(context);
     regroup_close(context->regroup);
     if (context->heap)
         execution_free_all(context);
@@ -487,6 +488,11 @@ weft_status weft_finalize(weft_context *context)
     if (!context)
         return WEFT_OK;
     weft_status status = end_operations(context, &error);
+    if (status == WEFT_OK && context_status(context) == WEFT_OK) {
+        status = comm_leave_world(context);
+        if (status != WEFT_OK)
+            error_set(&error, status, "%s", weft_message(context));
+    }
     if (context->trace) {
         weft_status written = trace_write(context, &error);
         status = status == WEFT_OK ? written : status;

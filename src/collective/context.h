@@ -58,8 +58,9 @@ struct weft_context {
     double meeting_limit, time_limit, late_seconds;
 
     struct weft_comm *world;
-    struct weft_comm *comms; /**< all of them */
-    uint32_t next_id;        /**< of a communicator: larger than any this rank is part of */
+    struct weft_comm *comms;              /**< all of them */
+    _Atomic(struct weft_comm *) released; /**< freed here, but near ranks may still look at their memory */
+    uint32_t next_id;                     /**< of a communicator: larger than any this rank is part of */
     struct tuner tuner;
 
     struct startup startup;

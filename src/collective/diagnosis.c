@@ -8,15 +8,17 @@
 #include "collective/execution.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define STUCK_SECONDS  1.0
-#define LOOK_INTERVAL  500000000u  /* ns between looks at a standstill */
-#define ANSWER_LIMIT   2000000000u /* ns to wait for a log */
-#define PATIENCE       1000000000u /* ns to wait for a rank that can say more about a mismatch */
-#define ASK_AGAIN      20000000u   /* ns between rounds of questions meanwhile */
-#define SENTENCE_BYTES ERROR_TEXT_BYTES
+#define STUCK_SECONDS   1.0
+#define LOOK_INTERVAL   500000000u  /* ns between looks at a standstill */
+#define SURVEY_INTERVAL 5000000000u /* ns to the next look after all ranks have been asked */
+#define ANSWER_LIMIT    2000000000u /* ns to wait for a log */
+#define PATIENCE        1000000000u /* ns to wait for a rank that can say more about a mismatch */
+#define ASK_AGAIN       20000000u   /* ns between rounds of questions meanwhile */
+#define SENTENCE_BYTES  ERROR_TEXT_BYTES
 
 /* ---- describing ---- */
 
@@ -70,6 +72,21 @@ static void end_with_counts(weft_context *context, const struct diagnosis_operat
              collective_name(mine->collective), place_name(mine, place, sizeof place),
              context_rank_name(context, giver, name, sizeof name), given, weft_type_name(given_type),
              context_rank_name(context, taker, other, sizeof other), taken, weft_type_name(taken_type));
+    end_job(context, WEFT_ERROR_MISMATCH, sentence);
+}
+
+/* It will never come to this operation. */
+static void end_with_departure(weft_context *context, const struct diagnosis_operation *waits, uint32_t rank,
+                               const struct operation_entry *departure)
+{
+    const bool finalizes = departure->collective == COLLECTIVES + CALL_FINALIZE;
+    char sentence[SENTENCE_BYTES], place[128], name[128], other[128];
+    snprintf(sentence, sizeof sentence,
+             "%s called %s without its part in an operation: %s waits for it in %s (%s); all ranks of a communicator "
+             "must make the same calls in the same order",
+             context_rank_name(context, rank, other, sizeof other), finalizes ? "weft_finalize()" : "weft_comm_free()",
+             context_rank_name(context, waits->rank, name, sizeof name), waits->text,
+             place_name(waits, place, sizeof place));
     end_job(context, WEFT_ERROR_MISMATCH, sentence);
 }
 
@@ -148,8 +165,8 @@ static struct diagnosis_operation operation_of_request(const struct weft_request
     const weft_comm *comm = request->comm;
     const struct call *call = request->call;
     bool sends = call->root == comm->rank;
-    struct operation_entry entry = {.communicator = comm->id | (request->is_message ? COMM_MESSAGES : 0),
-                                    .collective = (uint8_t)call->collective,
+    struct operation_entry entry = {.communicator = comm_match_id(comm, call),
+                                    .collective = call_code(call),
                                     .type = (uint8_t)call->type,
                                     .op = (uint8_t)(!request->is_message ? call->op.kind
                                                     : sends              ? MESSAGE_SENT
@@ -171,8 +188,10 @@ static void report(struct weft_request *request, enum diagnosis_kind kind, uint3
         return;
     diagnosis->links[0] = operation_of_request(request);
     diagnosis->links[0].awaited = world_rank + 1;
+    diagnosis->links[0].member = request->comm->rank;
+    diagnosis->links[0].sends = request->is_message && request->call->root == request->comm->rank;
     diagnosis->link_count = 1;
-    diagnosis->all_asked = false;
+    diagnosis->all_asked = diagnosis->surveys = false;
     const weft_comm *comm = request->comm;
     diagnosis->member_count = comm->size < DIAGNOSIS_LINKS ? comm->size : DIAGNOSIS_LINKS;
     memcpy(diagnosis->members, comm->world, diagnosis->member_count * sizeof *diagnosis->members);
@@ -206,6 +225,8 @@ void diagnosis_watch(struct weft_request *request, double seconds)
     double limit = comm->time_limit > 0 ? comm->time_limit : comm->context->time_limit;
     if (!request->awaited || atomic_load_explicit(&diagnosis->kind, memory_order_acquire) != DIAGNOSIS_NONE)
         return;
+    if (request->call->purpose == CALL_FINALIZE)
+        limit = INFINITY; /* the others may work on for as long as they like */
     if (seconds >= limit) {
         diagnosis->waited = limit;
         report(request, DIAGNOSIS_LIMIT, request->awaited - 1);
@@ -223,7 +244,8 @@ void diagnosis_watch(struct weft_request *request, double seconds)
 
 static void give_up_for_now(struct diagnosis *diagnosis)
 {
-    atomic_store_explicit(&diagnosis->next_look, clock_now() + LOOK_INTERVAL, memory_order_relaxed);
+    atomic_store_explicit(&diagnosis->next_look, clock_now() + (diagnosis->surveys ? SURVEY_INTERVAL : LOOK_INTERVAL),
+                          memory_order_relaxed);
     atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_NONE, memory_order_release);
 }
 
@@ -314,31 +336,99 @@ static bool same_but_for_counts(const struct diagnosis_operation *mine, const st
            entry->type == mine->type;
 }
 
+/*
+ * Whether a log shows that its rank has not begun the other end of a message, nor ever will. A log that has lost
+ * entries shows it if it still has an earlier one of the same kind.
+ */
+static bool lacks_message(const struct diagnosis_operation *mine, const struct operation_log *log)
+{
+    const bool subset = mine->communicator & COMM_SUBSETS;
+    bool complete = false;
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++) {
+        const struct operation_entry *entry = &log->entries[i];
+        uint64_t sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed);
+        complete |= !sequence; /* a free entry: none has been overwritten */
+        if (!sequence || entry->communicator != mine->communicator || entry->root != mine->member ||
+            (entry->op == MESSAGE_SENT) == mine->sends)
+            continue;
+        if (subset ? entry->hash == mine->hash : sequence > mine->sequence)
+            return false;
+        complete |= !subset;
+    }
+    return complete;
+}
+
+/* The entry by which a rank has left the communicator before this operation; or NULL. */
+static const struct operation_entry *departure_before(const struct diagnosis *diagnosis,
+                                                      const struct diagnosis_operation *waits,
+                                                      const struct operation_log *log)
+{
+    const struct operation_entry *departure = operation_log_departure(log, waits->communicator & COMM_IDS);
+    if (!departure)
+        return NULL;
+    if (waits->communicator & COMM_MESSAGES)
+        return waits == &diagnosis->links[0] && lacks_message(waits, log) ? departure : NULL;
+    return atomic_load_explicit(&departure->sequence, memory_order_relaxed) - 1 <= waits->sequence ? departure : NULL;
+}
+
+/* A rank has left the communicator of `waits`, or made another call there: end the job. False: neither. */
+static bool end_with_stranger(weft_context *context, const struct diagnosis_operation *waits, uint32_t rank,
+                              const struct operation_log *log)
+{
+    struct diagnosis *diagnosis = &context->diagnosis;
+    const struct operation_entry *departure = departure_before(diagnosis, waits, log);
+    const struct operation_entry *same = counterpart(context, waits, log);
+    const bool differs = same && same->hash != waits->hash && !(waits->communicator & COMM_MESSAGES);
+    if (!departure && !differs)
+        return false;
+    struct diagnosis_operation ours = *waits, theirs = {.rank = rank};
+    if (same)
+        theirs = operation_of(rank, same);
+    const bool earlier = waits == &diagnosis->links[0] && first_disagreement(context, rank, log, &ours, &theirs) &&
+                         ours.sequence < waits->sequence;
+    if (departure && !earlier) {
+        end_with_departure(context, waits, rank, departure);
+    } else if (!earlier && diagnosis->link_count == 1 && same_but_for_counts(waits, same)) {
+        atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_MISMATCH, memory_order_release);
+        compare_counts(context, rank, same);
+    } else {
+        end_with_mismatch(context, &ours, &theirs);
+    }
+    return true;
+}
+
+/* Ask the next of the members that nobody has asked, if there is one. */
+static void survey(struct diagnosis *diagnosis)
+{
+    uint32_t next = diagnosis->links[0].communicator & COMM_MESSAGES ? 0 : unasked(diagnosis);
+    diagnosis->surveys = true;
+    diagnosis->links[diagnosis->link_count - 1].awaited = next;
+    if (!next)
+        give_up_for_now(diagnosis);
+}
+
 /* The log of the last link's awaited rank is here: one step further along the chain. */
 static void follow(weft_context *context, uint32_t rank, const struct operation_log *log)
 {
     struct diagnosis *diagnosis = &context->diagnosis;
-    const struct diagnosis_operation last = diagnosis->links[diagnosis->link_count - 1];
-    const struct operation_entry *same = counterpart(context, &last, log);
-    const struct operation_entry *next = operation_log_blocking(log);
-    if (same && same->hash != last.hash && !(last.communicator & COMM_MESSAGES)) {
-        struct diagnosis_operation ours = last, theirs = operation_of(rank, same);
-        first_disagreement(context, rank, log, &ours, &theirs);
-        if (diagnosis->link_count == 1 && ours.sequence == last.sequence && same_but_for_counts(&last, same)) {
-            atomic_store_explicit(&diagnosis->kind, DIAGNOSIS_MISMATCH, memory_order_release);
-            compare_counts(context, rank, same);
-        } else {
-            end_with_mismatch(context, &ours, &theirs);
-        }
+    const struct diagnosis_operation *last = &diagnosis->links[diagnosis->surveys ? 0 : diagnosis->link_count - 1];
+    if (end_with_stranger(context, last, rank, log))
         return;
-    }
-    if (!next || diagnosis->link_count == DIAGNOSIS_LINKS || !next->awaited) {
+    const struct operation_entry *same = counterpart(context, last, log);
+    const struct operation_entry *next = operation_log_blocking(log);
+    const bool done = same && same->phase == OPERATION_DONE; /* what it has given is on its way */
+    if (diagnosis->link_count == DIAGNOSIS_LINKS || (!diagnosis->surveys && (done || !next || !next->awaited))) {
         give_up_for_now(diagnosis); /* it computes: merely late */
         return;
     }
     struct diagnosis_operation *link = &diagnosis->links[diagnosis->link_count];
-    *link = operation_of(rank, next);
     diagnosis->link_count++;
+    if (diagnosis->surveys) {
+        *link = (struct diagnosis_operation){.rank = rank};
+        survey(diagnosis);
+        return;
+    }
+    *link = operation_of(rank, next);
     for (uint32_t i = 0; i + 1 < diagnosis->link_count; i++) {
         if (diagnosis->links[i].rank != link->awaited - 1)
             continue;
@@ -357,8 +447,10 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
         }
         if (crosses && cycle == diagnosis->seen)
             end_with_cycle(context, i);
-        else
+        else if (crosses)
             give_up_for_now(diagnosis);
+        else
+            survey(diagnosis);
         diagnosis->seen = crosses ? cycle : 0;
         return;
     }

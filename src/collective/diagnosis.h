@@ -4,8 +4,10 @@
  *
  *  - Two ranks meet in one operation with different calls: both calls are named. In the v-forms, where calls may look
  *    alike: which rank gives how much to which, and what that one expects.
- *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs; calls that
- * cross (blocked in A while the others are blocked in B) are named as the cycle that they are.
+ *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs. Calls that
+ *    cross (blocked in A while the others are blocked in B) are named as the cycle that they are. A rank that has
+ * called weft_finalize(), or freed the communicator, without its part in the operation is named at once, but not one
+ * that has done its part: that may still be on its way.
  *  - An operation waits for long: who is late is named on standard error, and what that rank is doing; the operation
  *    goes on waiting.
  *  - It waits longer than its limit: the same sentence, and the end.
@@ -47,6 +49,8 @@ struct diagnosis_operation {
     enum collective collective;
     weft_type type;
     uint32_t awaited; /**< world rank + 1; 0: not known */
+    uint32_t member;  /**< of links[0]: this rank's number in the communicator */
+    bool sends;       /**< of links[0], a message: this rank is its sender */
     char text[OPERATION_TEXT_BYTES];
 };
 
@@ -67,7 +71,8 @@ struct diagnosis {
         uint64_t bytes;      /**< that this rank sends or expects */
         uint64_t peer_bytes; /**< that the other one expects or sends */
     } message;
-    double waited;              /**< seconds */
+    bool surveys;  /**< two ranks wait for one another in one operation: the others are asked for a departure in turn */
+    double waited; /**< seconds */
     uint64_t warned;            /**< tag of the operation that was last said to wait for a late rank */
     _Atomic uint64_t next_look; /**< clock_now() before which a standstill is not looked into again */
 

@@ -349,7 +349,9 @@ void execution_enqueue(struct weft_request *request)
     if (context->trace)
         trace_call(request);
     if (request->is_message) {
-        request->sequence = call->root == comm->rank ? ++comm->sent[call->peer] : ++comm->received[call->root];
+        request->sequence = call->subset               ? call->subset->number
+                            : call->root == comm->rank ? ++comm->sent[call->peer]
+                                                       : ++comm->received[call->root];
         request->tag = plan_entry_tag(request->entry, call, request->sequence, 0);
         request->log = operation_log_add(context->log, comm, call, request->sequence, request->tag);
         /* Messages match in the order in which they are begun: at the end of the list. */

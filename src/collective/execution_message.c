@@ -38,7 +38,7 @@ static enum step_result begin(struct weft_request *request, struct lane *lane, c
     struct error error;
     error_clear(&error);
     transfer->peer = peer;
-    transfer->communicator = comm->id | (request->is_message ? COMM_MESSAGES : 0);
+    transfer->communicator = comm_match_id(comm, request->call);
     transfer->channel = step->channel;
     transfer->is_send = step->kind == STEP_SEND;
     transfer->bytes = execution_step_bytes(request, lane, step);

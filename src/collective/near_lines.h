@@ -62,6 +62,8 @@ struct near_block {
     struct near_line first[NEAR_TURNS];     /**< of the first lane, by the operation's number modulo NEAR_TURNS */
     struct near_line lanes[PLAN_LANES - 1]; /**< of the other lanes: the counter alone */
     _Alignas(128) _Atomic uint64_t history[NEAR_HISTORY_TURNS];
+    /** How many near ranks have released the communicator: with all of them, this memory may go. Written by them. */
+    _Alignas(64) _Atomic uint32_t released;
     /** The annex: a contribution that does not fit into first[], short or long. */
     _Alignas(64) uint8_t short_annex[NEAR_TURNS][NEAR_SHORT_BYTES];
     _Alignas(64) uint8_t long_annex[NEAR_LONG_TURNS][PLAN_INLINE_BYTES];

@@ -19,8 +19,8 @@ struct operation_entry *operation_log_add(struct operation_log *log, const weft_
     bool is_message = call->collective == COLLECTIVE_SENDRECEIVE, sends = call->root == comm->rank;
     atomic_store_explicit(&entry->sequence, 0, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    SET(entry->communicator, comm->id | (is_message ? COMM_MESSAGES : 0));
-    SET(entry->collective, (uint8_t)call->collective);
+    SET(entry->communicator, comm_match_id(comm, call));
+    SET(entry->collective, call_code(call));
     SET(entry->type, (uint8_t)call->type);
     SET(entry->op, (uint8_t)(!is_message ? call->op.kind : sends ? MESSAGE_SENT : MESSAGE_RECEIVED));
     SET(entry->phase, (uint8_t)OPERATION_QUEUED);
@@ -74,8 +74,19 @@ void operation_log_move(const struct weft_request *request)
 
 const struct operation_entry *operation_log_find(const struct operation_log *log, uint32_t id, uint64_t sequence)
 {
+    const struct operation_entry *found = NULL;
     for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++)
-        if (log->entries[i].sequence == sequence + 1 && log->entries[i].communicator == id)
+        if (log->entries[i].sequence == sequence + 1 && log->entries[i].communicator == id &&
+            (!found || log->entries[i].phase != OPERATION_DONE))
+            found = &log->entries[i];
+    return found;
+}
+
+const struct operation_entry *operation_log_departure(const struct operation_log *log, uint32_t id)
+{
+    for (uint32_t i = 0; i < OPERATION_LOG_ENTRIES; i++)
+        if (log->entries[i].sequence && log->entries[i].communicator == id &&
+            call_is_departure(log->entries[i].collective))
             return &log->entries[i];
     return NULL;
 }
@@ -110,8 +121,8 @@ const struct operation_entry *operation_log_current(const struct operation_log *
 char *operation_place_name(uint32_t communicator, uint64_t sequence, char *text, size_t size)
 {
     char name[COMM_NAME_BYTES];
-    snprintf(text, size, "%s %" PRIu64 " of %s", communicator & COMM_MESSAGES ? "message" : "operation", sequence,
-             comm_name(communicator & ~COMM_MESSAGES, name, sizeof name));
+    const char *kind = communicator & COMM_SUBSETS ? "subset" : communicator & COMM_MESSAGES ? "message" : "operation";
+    snprintf(text, size, "%s %" PRIu64 " of %s", kind, sequence, comm_name(communicator & COMM_IDS, name, sizeof name));
     return text;
 }
 

@@ -33,10 +33,13 @@ void operation_log_await(const struct weft_request *request, uint32_t world_rank
 void operation_log_move(const struct weft_request *request);
 
 /**
- * The entry of operation `sequence` (from 1) of communicator `id`, or NULL. In a log that was fetched, or by its
- * writer.
+ * The entry of operation `sequence` (from 1) of communicator `id`, or NULL; of several messages that have this number,
+ * one that is not done. In a log that was fetched, or by its writer.
  */
 const struct operation_entry *operation_log_find(const struct operation_log *log, uint32_t id, uint64_t sequence);
+
+/** The entry that says that the rank has freed communicator `id`, or called weft_finalize(); or NULL. */
+const struct operation_entry *operation_log_departure(const struct operation_log *log, uint32_t id);
 
 /** The operation that a caller is blocked in, the oldest of several; or NULL. */
 const struct operation_entry *operation_log_blocking(const struct operation_log *log);

@@ -336,6 +336,8 @@ uint64_t plan_entry_tag(struct plan_entry *entry, const struct call *call, uint6
     if (call->collective == COLLECTIVE_ALLGATHERV)
         hash =
             hash_bytes(call->vectors->output_counts, entry->plan->ranks * sizeof *call->vectors->output_counts, hash);
+    if (call->purpose)
+        hash = hash_number(call->subset ? call->subset->members : 0, hash_number(call->purpose, hash));
     /* One round of multiplication spreads the sequence number over the word. */
     uint64_t mixed = (hash ^ sequence ^ before) * 0x9e3779b97f4a7c15u;
     return mixed ^ mixed >> 32;

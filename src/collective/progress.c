@@ -185,6 +185,7 @@ static void watch(weft_context *context)
     if (now - context->progress.watched < WATCH_INTERVAL)
         return;
     context->progress.watched = now;
+    comm_reclaim(context);
     for (struct weft_comm *comm = context->active; comm; comm = comm->next_active)
         watch_one(comm->head, now);
     for (struct weft_request *message = context->messages; message; message = message->next)
@@ -386,6 +387,10 @@ static void answer_probes(weft_context *context)
 static int help(weft_context *context)
 {
     struct progress *progress = &context->progress;
+    if (atomic_load_explicit(&context->released, memory_order_relaxed) && baton_try(progress)) {
+        comm_reclaim(context);
+        baton_give(progress);
+    }
     if (!atomic_load_explicit(&progress->operations, memory_order_relaxed)) {
         if (atomic_load_explicit(&progress->asked, memory_order_acquire))
             answer_probes(context);

@@ -55,6 +55,7 @@ static weft_status fence(weft_context *context, const struct regroup_table *tabl
 static void close_epoch(weft_context *context)
 {
     progress_close(context);
+    comm_discard_released(context);
     for (struct weft_request *request = context->all; request; request = request->next_of_all)
         request->log = NULL; /* it goes with the board */
     context->log = NULL;

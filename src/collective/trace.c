@@ -135,7 +135,7 @@ void trace_step(struct trace *trace, const struct weft_request *request, const s
         .called = lane->iteration,
         .bytes = bytes,
         .sequence = request->sequence,
-        .communicator = request->comm->id | (request->is_message ? COMM_MESSAGES : 0),
+        .communicator = comm_match_id(request->comm, request->call),
         .peer = step->peer,
         .kind = TRACE_STEP,
         .what = step->kind,
@@ -158,10 +158,10 @@ void trace_operation(struct trace *trace, struct weft_request *request)
         .waited = marks->waited,
         .bytes = request->binding.block_bytes,
         .sequence = request->sequence,
-        .communicator = request->comm->id | (request->is_message ? COMM_MESSAGES : 0),
+        .communicator = comm_match_id(request->comm, request->call),
         .peer = request->is_message && sends ? call->peer : call->root,
         .kind = TRACE_OPERATION,
-        .what = (uint8_t)call->collective,
+        .what = call_code(call),
         .type = (uint8_t)call->type,
         .op = (uint8_t)(!request->is_message ? call->op.kind
                         : sends              ? MESSAGE_SENT

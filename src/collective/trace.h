@@ -36,10 +36,10 @@ struct trace_event {
     uint64_t waited; /**< operation: ticks in which it stood still */
     uint64_t bytes;  /**< operation: of a block. step: moved */
     uint64_t sequence;
-    uint32_t communicator; /**< id, and COMM_MESSAGES */
+    uint32_t communicator; /**< comm_match_id() */
     uint32_t peer;         /**< operation: root, or the other end of a message. step: as in the plan */
     uint8_t kind;          /**< enum trace_kind */
-    uint8_t what;          /**< enum collective, or enum step_kind */
+    uint8_t what;          /**< call_code(), or enum step_kind */
     uint8_t type, op;      /**< of an operation: as in struct operation_entry */
     uint8_t lane;          /**< of a step */
     uint8_t algorithm;     /**< of an operation: index into the trace's names */

@@ -159,7 +159,7 @@ static void put_arguments(const struct file *file, const struct trace_event *eve
         json_put_text(line, "op", weft_op_name((weft_op_kind)event->op));
     if (collective_is_rooted(collective))
         json_put_integer(line, "root", event->peer);
-    json_put_integer(line, "communicator", event->communicator & ~COMM_MESSAGES);
+    json_put_integer(line, "communicator", event->communicator & COMM_IDS);
     json_put_unsigned(line, "sequence", event->sequence);
     json_put_number(line, "queued_us", duration(file, event->begin - event->called));
     json_put_number(line, "waited_us", duration(file, event->waited));
@@ -171,10 +171,10 @@ static void put_operation(struct file *file, const struct trace_event *event)
 {
     struct json_writer line;
     bool is_message = event->communicator & COMM_MESSAGES;
-    uint32_t communicator = event->communicator & ~COMM_MESSAGES, track = track_of(file, communicator, -1);
+    uint32_t communicator = event->communicator & COMM_IDS, track = track_of(file, communicator, -1);
     char name[64];
     if (!is_message) {
-        begin_event(&line, collective_name((enum collective)event->what), "operation", "X", file->rank, track);
+        begin_event(&line, call_name(event->what), "operation", "X", file->rank, track);
         json_put_number(&line, "ts", moment(file, event->begin));
         json_put_number(&line, "dur", duration(file, event->end - event->begin));
         put_arguments(file, event, &line);

@@ -92,7 +92,7 @@ static void read_operation(const struct operation_entry *entry, const struct tim
                            struct inspected_operation *operation)
 {
     uint32_t awaited = atomic_load_explicit(&entry->awaited, memory_order_relaxed);
-    operation->communicator = entry->communicator & ~COMM_MESSAGES;
+    operation->communicator = entry->communicator & COMM_IDS;
     operation->is_message = entry->communicator & COMM_MESSAGES;
     operation->sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1;
     operation->phase = entry->phase <= OPERATION_DONE ? (enum operation_phase)entry->phase : OPERATION_DONE;

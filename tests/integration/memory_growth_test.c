@@ -49,6 +49,11 @@ static int use(weft_context *context, weft_comm *comm, int rank, float *data)
 static int look(weft_context *context, int rank, struct size *size)
 {
     CHECK(weft_barrier(weft_world(context)) == WEFT_OK);
+    /* All have freed: now the memory that others might still have looked at goes. */
+    for (int i = 0; atomic_load(&context->released) && i < 10000; i++)
+        usleep(1000);
+    CHECK(!atomic_load(&context->released));
+    CHECK(weft_barrier(weft_world(context)) == WEFT_OK);
     if (rank == 0)
         *size = (struct size){allocated(), heap_in_use(context->heap)};
     CHECK(weft_barrier(weft_world(context)) == WEFT_OK);
