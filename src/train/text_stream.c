@@ -69,7 +69,8 @@ static weft_status print(struct text_stream *stream, size_t count, bool all, str
         at += length ? length : 1;
     }
     stream->count -= at;
-    memmove(stream->held, stream->held + at, stream->count);
+    if (stream->count)
+        memmove(stream->held, stream->held + at, stream->count);
     if (fflush(stream->output) != 0 || ferror(stream->output))
         return error_system(error, "cannot write the generated text");
     return WEFT_OK;
