@@ -5,7 +5,7 @@
 #include "cli/data.h"
 #include "cli/interrupts.h"
 #include "data/new_folder.h"
-#include "data/text_pieces.h"
+#include "data/text_reader.h"
 #include "data/texts.h"
 #include "data/tokenizer_training.h"
 
@@ -27,6 +27,21 @@ static weft_status stopped(struct error *error)
     return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked; '%s' was not written", chosen.output);
 }
 
+static weft_status learn_text(struct tokenizer_training *training, const char *path, uint64_t size,
+                              const volatile sig_atomic_t *stop, struct error *error)
+{
+    struct text_reader reader;
+    struct text_piece piece;
+    bool more;
+    weft_status status = text_reader_open(&reader, path, size, 0, size, error);
+    if (status != WEFT_OK)
+        return status;
+    while (status == WEFT_OK && (status = text_reader_next(&reader, &piece, &more, error)) == WEFT_OK && more)
+        status = *stop ? stopped(error) : tokenizer_training_read(training, piece.bytes, piece.size, error);
+    text_reader_close(&reader);
+    return status;
+}
+
 static weft_status learn(const struct texts *texts, const volatile sig_atomic_t *stop, struct tokenizer **tokenizer,
                          uint32_t *words, struct error *error)
 {
@@ -34,12 +49,8 @@ static weft_status learn(const struct texts *texts, const volatile sig_atomic_t 
     weft_status status = tokenizer_training_open(&training, error);
     if (status != WEFT_OK)
         return status;
-    for (size_t i = 0; i < texts->count && status == WEFT_OK; i++) {
-        struct text_pieces pieces = {.text = texts->maps[i].bytes, .size = texts->maps[i].size};
-        struct text_piece piece;
-        while (status == WEFT_OK && text_pieces_next(&pieces, &piece))
-            status = *stop ? stopped(error) : tokenizer_training_read(training, piece.bytes, piece.size, error);
-    }
+    for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
+        status = learn_text(training, texts->files.paths[i], texts->sizes[i], stop, error);
     *words = tokenizer_training_words(training);
     if (status == WEFT_OK)
         status = tokenizer_training_finish(training, (uint32_t)chosen.vocabulary, stop, tokenizer, error);

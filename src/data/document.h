@@ -7,6 +7,7 @@
 #ifndef WEFT_DATA_DOCUMENT_H
 #define WEFT_DATA_DOCUMENT_H
 
+#include "data/text_reader.h"
 #include "data/tokenizer.h"
 
 /** Where tokens go; an error ends the encoding. */
@@ -15,8 +16,9 @@ struct token_sink {
     void *context;
 };
 
-/** Encode `size` bytes, piece by piece (text_pieces.h); of nothing there are no tokens. Errors: MEMORY; the sink's. */
-weft_status document_encode(const struct tokenizer *tokenizer, struct encoder *encoder, const uint8_t *text,
-                            uint64_t size, const struct token_sink *sink, struct error *error);
+/** Encode what a reader has, piece by piece; of nothing there are no tokens. Errors: MEMORY; the reader's; the sink's.
+ */
+weft_status document_encode(const struct tokenizer *tokenizer, struct encoder *encoder, struct text_reader *reader,
+                            const struct token_sink *sink, struct error *error);
 
 #endif

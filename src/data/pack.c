@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct packing {
     const struct pack_options *options;
@@ -34,14 +35,21 @@ static weft_status pack_append(void *context, const int32_t *tokens, size_t coun
     return shard_writer_append(sink->writer, tokens, count, error);
 }
 
-/* Encode a part of a text into the shards of a split. */
-static weft_status pack_part(struct packing *packing, const uint8_t *text, uint64_t size, enum dataset_split split,
-                             struct error *error)
+/* Encode bytes [first, end) of a text into the shards of a split. */
+static weft_status pack_part(struct packing *packing, size_t text, uint64_t first, uint64_t end,
+                             enum dataset_split split, struct error *error)
 {
+    const struct texts *texts = &packing->texts;
     struct pack_sink to = {packing->options, &packing->writers[split]};
     const struct token_sink sink = {pack_append, &to};
-    packing->packed.splits[split].bytes += size;
-    return document_encode(packing->tokenizer, packing->encoder, text, size, &sink, error);
+    struct text_reader reader;
+    weft_status status = text_reader_open(&reader, texts->files.paths[text], texts->sizes[text], first, end, error);
+    if (status != WEFT_OK)
+        return status;
+    packing->packed.splits[split].bytes += end - first;
+    status = document_encode(packing->tokenizer, packing->encoder, &reader, &sink, error);
+    text_reader_close(&reader);
+    return status;
 }
 
 /* ---- what is held out ------------------------------------------------------------------------------------------- */
@@ -54,16 +62,35 @@ static bool has_split_names(const struct texts *texts)
     return held_out > 0 && held_out < texts->count;
 }
 
-/* The beginning of the first line at or after `place`; if there is none, of a character near it. */
-static uint64_t find_cut(const struct file_map *map, uint64_t place, bool is_last)
+#define CUT_BYTES 4096u /* read at once to find a line's end */
+
+/* The beginning of the first line at or after `place` of a text; if there is none, of a character near it. */
+static weft_status find_cut(const struct texts *texts, size_t text, uint64_t place, uint64_t *cut, struct error *error)
 {
-    const uint8_t *newline = memchr(map->bytes + place, '\n', map->size - place);
-    uint64_t cut = newline ? (uint64_t)(newline - map->bytes) + 1 : map->size;
-    if (cut < map->size || !is_last)
-        return cut;
-    for (int i = 0; i < 3 && place > 0 && (map->bytes[place] & 0xc0) == 0x80; i++)
-        place--;
-    return place;
+    const char *path = texts->files.paths[text];
+    const uint64_t size = texts->sizes[text];
+    uint64_t now;
+    uint8_t bytes[CUT_BYTES];
+    int descriptor;
+    weft_status status = file_open(path, &descriptor, &now, error);
+    if (status != WEFT_OK)
+        return status;
+    *cut = size;
+    for (uint64_t at = place; at < size && *cut == size && status == WEFT_OK; at += CUT_BYTES) {
+        const uint64_t count = size - at < CUT_BYTES ? size - at : CUT_BYTES;
+        status = file_read_at(descriptor, path, size, at, bytes, count, error);
+        const uint8_t *newline = status == WEFT_OK ? memchr(bytes, '\n', count) : NULL;
+        *cut = newline ? at + (uint64_t)(newline - bytes) + 1 : *cut;
+    }
+    if (status == WEFT_OK && *cut == size && text + 1 == texts->count) {
+        const uint64_t first = place < 3 ? 0 : place - 3;
+        status = file_read_at(descriptor, path, size, first, bytes, place - first + 1, error);
+        while (status == WEFT_OK && place > first && (bytes[place - first] & 0xc0) == 0x80)
+            place--;
+        *cut = place;
+    }
+    close(descriptor);
+    return status;
 }
 
 static weft_status pack_by_name(struct packing *packing, struct error *error)
@@ -71,7 +98,7 @@ static weft_status pack_by_name(struct packing *packing, struct error *error)
     const struct texts *texts = &packing->texts;
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
-        status = pack_part(packing, texts->maps[i].bytes, texts->maps[i].size,
+        status = pack_part(packing, i, 0, texts->sizes[i],
                            data_file_is_held_out(texts->files.paths[i]) ? DATASET_HELD_OUT : DATASET_TRAIN, error);
     return status;
 }
@@ -87,14 +114,15 @@ static weft_status pack_by_share(struct packing *packing, struct error *error)
                          texts->bytes, packing->options->held_out);
     weft_status status = WEFT_OK;
     for (size_t i = 0; i < texts->count && status == WEFT_OK; i++) {
-        const struct file_map *map = &texts->maps[i];
-        uint64_t cut = train >= map->size ? map->size : train;
-        if (cut > 0 && cut < map->size)
-            cut = find_cut(map, cut, i + 1 == texts->count);
-        train -= train < map->size ? train : map->size;
-        status = pack_part(packing, map->bytes, cut, DATASET_TRAIN, error);
+        const uint64_t size = texts->sizes[i];
+        uint64_t cut = train >= size ? size : train;
+        if (cut > 0 && cut < size)
+            status = find_cut(texts, i, cut, &cut, error);
+        train -= train < size ? train : size;
         if (status == WEFT_OK)
-            status = pack_part(packing, map->bytes + cut, map->size - cut, DATASET_HELD_OUT, error);
+            status = pack_part(packing, i, 0, cut, DATASET_TRAIN, error);
+        if (status == WEFT_OK)
+            status = pack_part(packing, i, cut, size, DATASET_HELD_OUT, error);
     }
     return status;
 }

@@ -48,13 +48,12 @@ weft_status shard_encode(struct shard *shard, const struct tokenizer *tokenizer,
             "'%s' has %s of text, more than the %s that are encoded each time a run starts; encode it once "
             "with weft data pack, and give the directory that this makes",
             shard->path, text_bytes(size, bytes, sizeof bytes), text_bytes(SHARD_TEXT_MOST, most, sizeof most));
-    uint8_t *text = malloc(size + !size);
-    if (!text)
-        return error_memory(error, size, "a text");
-    weft_status status = file_read_at(shard->descriptor, shard->path, size, 0, text, size, error);
-    if (status == WEFT_OK)
-        status = document_encode(tokenizer, encoder, text, size, &sink, error);
-    free(text);
+    struct text_reader reader;
+    weft_status status = text_reader_open(&reader, shard->path, size, 0, size, error);
+    if (status != WEFT_OK)
+        return status;
+    status = document_encode(tokenizer, encoder, &reader, &sink, error);
+    text_reader_close(&reader);
     if (status != WEFT_OK) {
         free(encoded.bytes);
         return status;

@@ -4,19 +4,25 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static weft_status open_text(const char *path, struct file_map *map, struct error *error)
+static weft_status look_at_text(const char *path, uint64_t *size, struct error *error)
 {
     size_t length = strlen(path);
+    uint8_t header[SHARD_HEADER_BYTES];
     struct shard_layout layout;
-    weft_status status = file_map(path, map, error);
+    int descriptor;
+    weft_status status = file_open(path, &descriptor, size, error);
     if (status != WEFT_OK)
         return status;
-    if (map->size == 0)
+    status = file_read_at(descriptor, path, *size, 0, header, *size < sizeof header ? *size : sizeof header, error);
+    close(descriptor);
+    if (status != WEFT_OK)
+        return status;
+    if (*size == 0)
         return error_set(error, WEFT_ERROR_DATA, "'%s' is empty; there is no text in it", path);
     bool named_so = length > 4 && strcmp(path + length - 4, ".bin") == 0;
-    if (named_so || shard_recognise(path, map->bytes, map->size, &layout, NULL) != WEFT_OK ||
-        layout.format != SHARD_BYTES)
+    if (named_so || shard_recognise(path, header, *size, &layout, NULL) != WEFT_OK || layout.format != SHARD_BYTES)
         return error_set(error, WEFT_ERROR_DATA,
                          "'%s' holds tokens, not text (%s); name the text that they were made of", path,
                          named_so ? "its name ends in .bin" : "it begins with the magic number of a token shard");
@@ -29,13 +35,13 @@ weft_status texts_open(const char *const *paths, size_t count, struct texts *tex
     weft_status status = data_files_find(paths, count, &texts->files, error);
     if (status != WEFT_OK)
         return status;
-    texts->maps = calloc(texts->files.count, sizeof *texts->maps);
-    if (!texts->maps)
-        status = error_memory(error, texts->files.count * sizeof *texts->maps, "a list of texts");
+    texts->sizes = calloc(texts->files.count, sizeof *texts->sizes);
+    if (!texts->sizes)
+        status = error_memory(error, texts->files.count * sizeof *texts->sizes, "a list of texts");
     for (size_t i = 0; i < texts->files.count && status == WEFT_OK; i++) {
-        status = open_text(texts->files.paths[i], &texts->maps[i], error);
+        status = look_at_text(texts->files.paths[i], &texts->sizes[i], error);
         texts->count++;
-        texts->bytes += texts->maps[i].size;
+        texts->bytes += texts->sizes[i];
     }
     if (status != WEFT_OK)
         texts_close(texts);
@@ -44,9 +50,7 @@ weft_status texts_open(const char *const *paths, size_t count, struct texts *tex
 
 void texts_close(struct texts *texts)
 {
-    for (size_t i = 0; i < texts->count; i++)
-        file_unmap(&texts->maps[i]);
-    free(texts->maps);
+    free(texts->sizes);
     data_files_free(&texts->files);
     *texts = (struct texts){0};
 }

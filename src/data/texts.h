@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** The texts that a tokenizer is trained on or that are packed: files, mapped. */
+/** The texts that a tokenizer is trained on or that are packed: files, read with text_reader.h. */
 #ifndef WEFT_DATA_TEXTS_H
 #define WEFT_DATA_TEXTS_H
 
@@ -8,7 +8,7 @@
 
 struct texts {
     struct data_files files;
-    struct file_map *maps;
+    uint64_t *sizes; /**< bytes of each */
     size_t count;
     uint64_t bytes; /**< of all together */
 };

@@ -100,15 +100,11 @@ static void one_identity_is_one_tokenizer(void **state)
     assert_string_not_equal(identities[0], identities[2]);
 }
 
-static int make_folder(void **state)
+static int begin(void **state)
 {
-    folder = temporary_folder();
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    return file_remove_tree(folder, NULL);
+    int failed = temporary_begin(state);
+    folder = *state;
+    return failed;
 }
 
 int main(void)
@@ -119,5 +115,5 @@ int main(void)
         cmocka_unit_test(weights_without_a_tokenizer_are_of_bytes_if_there_are_256),
         cmocka_unit_test(one_identity_is_one_tokenizer),
     };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, begin, temporary_end);
 }
