@@ -10,7 +10,9 @@
 
 struct ends {
     int port;
+    int (*body)(const struct ends *ends, int rank);
     bool grouped; /* rank 1 leaves a group open; otherwise a request in flight */
+    bool apart;   /* each rank is a node of its own */
 };
 
 static weft_status open_rank(const struct ends *ends, int rank, weft_context **context)
@@ -22,6 +24,7 @@ static weft_status open_rank(const struct ends *ends, int rank, weft_context **c
     config.ranks = 2;
     config.meeting = meeting;
     config.secret = "a secret of tests";
+    config.node = ends->apart && rank ? "other" : NULL;
     config.heap_bytes = 64u << 20;
     return weft_init(&config, context);
 }
@@ -68,7 +71,7 @@ static void run_both(const struct ends *ends)
     fflush(NULL);
     for (int rank = 0; rank < 2; rank++)
         if ((children[rank] = fork()) == 0) {
-            int result = leave_early(ends, rank);
+            int result = ends->body(ends, rank);
             fflush(NULL);
             _exit(result);
         }
@@ -82,12 +85,43 @@ static void run_both(const struct ends *ends)
 
 static void test_a_request_in_flight_ends_the_context_and_the_job(void **state)
 {
-    run_both(&(struct ends){.port = world_free_port()});
+    run_both(&(struct ends){.port = world_free_port(), .body = leave_early});
 }
 
 static void test_an_open_group_ends_the_context_and_the_job(void **state)
 {
-    run_both(&(struct ends){.port = world_free_port(), .grouped = true});
+    run_both(&(struct ends){.port = world_free_port(), .body = leave_early, .grouped = true});
+}
+
+/* Each rank takes itself for the root of the last broadcast, in which nobody waits for anybody. */
+static int leave_in_disagreement(const struct ends *ends, int rank)
+{
+    weft_context *context;
+    float value = 1;
+    if (open_rank(ends, rank, &context) != WEFT_OK)
+        return 1;
+    if (weft_barrier(weft_world(context)) != WEFT_OK)
+        return 2;
+    weft_status status = weft_broadcast(&value, 1, WEFT_F32, rank, weft_world(context));
+    char message[1024];
+    snprintf(message, sizeof message, "%s", weft_message(context));
+    weft_status left = weft_finalize(context);
+    if (status == WEFT_OK) { /* otherwise the other rank was here already, and has found it */
+        status = left;
+        snprintf(message, sizeof message, "%s", weft_message(NULL));
+    }
+    bool right = strstr(message, "broadcast(count 1, f32, root 0)") && strstr(message, "operation 2 of world") &&
+                 strstr(message, "broadcast(count 1, f32, root 1)");
+    if (status == WEFT_ERROR_MISMATCH && right)
+        return 0;
+    fprintf(stderr, "rank %d: %s: %s\n", rank, weft_status_name(status), message);
+    return 3;
+}
+
+static void test_a_disagreement_that_nobody_has_noticed_is_found(void **state)
+{
+    run_both(&(struct ends){.port = world_free_port(), .body = leave_in_disagreement});
+    run_both(&(struct ends){.port = world_free_port(), .body = leave_in_disagreement, .apart = true});
 }
 
 /* Completed without a wait: no error. */
@@ -111,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_request_in_flight_ends_the_context_and_the_job),
         cmocka_unit_test(test_an_open_group_ends_the_context_and_the_job),
+        cmocka_unit_test(test_a_disagreement_that_nobody_has_noticed_is_found),
         cmocka_unit_test(test_a_completed_request_is_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
