@@ -40,6 +40,8 @@ weft_status weft_process_open(uint64_t heap_bytes, weft_process **result)
 {
     struct error error;
     error_clear(&error);
+    if (!result)
+        return context_missing("weft_process_open()", "place for the process");
     weft_process *process = calloc(1, sizeof *process);
     weft_status status =
         process ? heap_open(heap_bytes, &process->heap, &error) : error_memory(&error, sizeof *process, "a process");

@@ -62,6 +62,7 @@ static void test_no_context(void **state)
     expect_message(weft_group_end(NULL), "weft_group_end() was given NULL as its context");
     expect_message(weft_shrink(NULL), "weft_shrink() was given NULL as its context");
     expect_message(weft_register(NULL, context, 1), "weft_register() was given NULL as its context");
+    expect_message(weft_process_open(1 << 20, NULL), "weft_process_open() was given NULL as its place for the process");
     assert_null(weft_alloc(NULL, 1));
     expect_message(WEFT_ERROR_ARGUMENT, "weft_alloc() was given NULL as its context");
     assert_null(weft_world(NULL));
