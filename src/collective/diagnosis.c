@@ -16,7 +16,7 @@
 #define LOOK_INTERVAL   500000000u  /* ns between looks at a standstill */
 #define SURVEY_INTERVAL 5000000000u /* ns to the next look after all ranks have been asked */
 #define ANSWER_LIMIT    2000000000u /* ns to wait for a log */
-#define PATIENCE        1000000000u /* ns to wait for a rank that can say more about a mismatch */
+#define PATIENCE        3000000000u /* ns to wait for a rank that can say more about a mismatch */
 #define ASK_AGAIN       20000000u   /* ns between rounds of questions meanwhile */
 #define SENTENCE_BYTES  ERROR_TEXT_BYTES
 
