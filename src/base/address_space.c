@@ -10,6 +10,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+bool address_space_is_limited(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+}
+
 weft_status address_space_check(uint64_t bytes, const char *what, struct error *error)
 {
     struct rlimit limit;

@@ -8,7 +8,11 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/** Whether there is a limit. */
+bool address_space_is_limited(void);
 
 /**
  * Whether `bytes` more can be mapped for `what` ("a matrix product"). Costs a system call where there is no limit, and

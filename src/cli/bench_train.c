@@ -154,6 +154,7 @@ static weft_status measure(const struct train_config *config, struct times *time
 static weft_status run(struct command_call *call, struct error *error)
 {
     weft_context *context;
+    training_prepare_process();
     weft_status status = weft_init(NULL, &context);
     if (status != WEFT_OK)
         return error_set(error, status, "%s", weft_message(NULL));

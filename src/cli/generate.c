@@ -231,6 +231,7 @@ static weft_status run(struct command_call *call, struct error *error)
                      .top_p = chosen.top_p,
                      .seed = (uint64_t)chosen.seed},
     };
+    training_prepare_process();
     weft_status status = check_stops(error);
     if (status == WEFT_OK)
         status = read_prompt(&wanted, &read, error);

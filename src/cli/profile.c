@@ -79,6 +79,7 @@ static weft_status run(struct command_call *call, struct error *error)
     weft_status status = profile_open((size_t)chosen.measure.warm, (size_t)chosen.measure.steps, &profile, error);
     if (status != WEFT_OK)
         return status;
+    training_prepare_process();
     status = weft_init(NULL, &context);
     if (status != WEFT_OK) {
         profile_close(profile);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/training.h"
 
+#include "base/address_space.h"
 #include "model/model_file.h"
 
 #include <inttypes.h>
@@ -80,11 +81,11 @@ weft_status training_leave(struct command_call *call, weft_context *context, wef
 
 void training_prepare_process(void)
 {
-    struct rlimit files, space;
+    struct rlimit files;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    if (address_space_is_limited())
         mallopt(M_ARENA_MAX, 1);
 }

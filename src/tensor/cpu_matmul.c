@@ -32,6 +32,7 @@ struct cpu_matmuls {
     dnnl_data_type_t operands; /* of a and b, and of c unless it is wide */
     enum kernel_set set;       /* KERNEL_SETS: whichever oneDNN uses, or it has been seen to use this one */
     int threads;
+    bool limited; /* the address space is: see ROOM_OF_THREAD */
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct entry *entries; /* open addressing, a power of two of places */
@@ -65,6 +66,7 @@ weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int thr
     matmuls->operands = activations == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
     matmuls->set = set;
     matmuls->threads = threads;
+    matmuls->limited = address_space_is_limited();
     matmuls->places = 64;
     matmuls->entries = calloc(matmuls->places, sizeof *matmuls->entries);
     weft_status status = WEFT_OK;
@@ -391,14 +393,18 @@ static size_t scratchpad_of(const struct entry *entry)
 
 /*
  * oneDNN 2.6 ends the process, by a signal or an exception, where it finds no room for the code that it generates when
- * a product is made or first computed: a limited address space must have some. Up to 8 MiB were seen to be taken.
+ * a product is made or first computed, or for copies of operands: a limited address space must have some for each
+ * thread before every product. Up to 10 MiB were seen to be taken.
  */
-#define MAKING_ROOM ((uint64_t)16 << 20)
+#define ROOM_OF_THREAD ((uint64_t)16 << 20)
 
 /* The entry for `key`, made if it is new; NULL with a sentence on failure. The next call may move it. */
 static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *key, struct error *error)
 {
     struct entry *entry = table_place(matmuls->entries, matmuls->places, key);
+    const uint64_t room = ROOM_OF_THREAD * (uint64_t)matmuls->threads;
+    if (matmuls->limited && address_space_check(room, "a matrix product", error) != WEFT_OK)
+        return NULL;
     if (is_used(entry))
         return entry;
     if (matmuls->set != KERNEL_SETS) {
@@ -408,8 +414,6 @@ static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *k
         matmuls->set = KERNEL_SETS;
     }
     struct entry made = {0};
-    if (address_space_check(MAKING_ROOM, "preparing a matrix product", error) != WEFT_OK)
-        return NULL;
     dnnl_status_t status = entry_make(matmuls, key, &made);
     if (status != dnnl_success) {
         onednn_failed(error, matmuls->operands, "prepare", key, status);
