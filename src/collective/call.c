@@ -250,6 +250,8 @@ uint64_t call_block_bytes(const struct call *call, uint32_t ranks)
 
 uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks)
 {
+    if (call->subset)
+        return call->subset->members;
     uint64_t count = 0;
     if (call->collective != COLLECTIVE_ALLTOALLV)
         return call->vectors->output_counts[rank];

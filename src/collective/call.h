@@ -60,7 +60,8 @@ weft_status call_check(const struct call *call, uint32_t rank, uint32_t ranks, s
  * blocks (collective_hides_sizes()). */
 uint64_t call_block_bytes(const struct call *call, uint32_t ranks);
 
-/** Elements that rank `rank` of `ranks` gives in a call of the v-forms: the count that the operation log has. */
+/** The count that the operation log has: of the v-forms the elements that rank `rank` of `ranks` gives, of CALL_SUBSET
+ * the hash of its ranks. */
 uint64_t call_given_count(const struct call *call, uint32_t rank, uint32_t ranks);
 
 /** The call as operation_entry.collective has it: enum collective, or, after those, its purpose. */

@@ -90,6 +90,15 @@ static void end_with_departure(weft_context *context, const struct diagnosis_ope
     end_job(context, WEFT_ERROR_MISMATCH, sentence);
 }
 
+/* Two ranks make subsets of one communicator, each with the other. */
+static void end_with_lists(weft_context *context, const struct diagnosis_operation *mine,
+                           const struct diagnosis_operation *theirs)
+{
+    struct diagnosis_operation other = *theirs;
+    snprintf(other.text, sizeof other.text, "%s() with another list of ranks", call_name(COLLECTIVES + CALL_SUBSET));
+    end_with_mismatch(context, mine, &other);
+}
+
 static void end_with_cycle(weft_context *context, uint32_t first)
 {
     const struct diagnosis *diagnosis = &context->diagnosis;
@@ -165,18 +174,18 @@ static struct diagnosis_operation operation_of_request(const struct weft_request
     const weft_comm *comm = request->comm;
     const struct call *call = request->call;
     bool sends = call->root == comm->rank;
-    struct operation_entry entry = {.communicator = comm_match_id(comm, call),
-                                    .collective = call_code(call),
-                                    .type = (uint8_t)call->type,
-                                    .op = (uint8_t)(!request->is_message ? call->op.kind
-                                                    : sends              ? MESSAGE_SENT
-                                                                         : MESSAGE_RECEIVED),
-                                    .root = request->is_message && sends ? call->peer : call->root,
-                                    .count =
-                                        call->vectors ? call_given_count(call, comm->rank, comm->size) : call->count,
-                                    .hash = request->tag,
-                                    .awaited = request->awaited,
-                                    .sequence = request->sequence + 1};
+    struct operation_entry entry = {
+        .communicator = comm_match_id(comm, call),
+        .collective = call_code(call),
+        .type = (uint8_t)call->type,
+        .op = (uint8_t)(!request->is_message ? call->op.kind
+                        : sends              ? MESSAGE_SENT
+                                             : MESSAGE_RECEIVED),
+        .root = request->is_message && sends ? call->peer : call->root,
+        .count = call->vectors || call->subset ? call_given_count(call, comm->rank, comm->size) : call->count,
+        .hash = request->tag,
+        .awaited = request->awaited,
+        .sequence = request->sequence + 1};
     return operation_of(comm->context->rank, &entry);
 }
 
@@ -438,14 +447,20 @@ static void follow(weft_context *context, uint32_t rank, const struct operation_
          * lost.
          */
         bool crosses = false;
+        const struct diagnosis_operation *other_list = NULL; /* of ranks that make a subset */
         uint64_t cycle = 0;
         for (uint32_t j = i; j < diagnosis->link_count; j++) {
             const struct diagnosis_operation *a = &diagnosis->links[j], *first = &diagnosis->links[i];
             bool is_message = a->communicator & COMM_MESSAGES;
             crosses |= a->communicator != first->communicator || (is_message && a->sequence != first->sequence);
+            if (a->communicator == first->communicator && a->communicator & COMM_SUBSETS && a->count != first->count)
+                other_list = a;
             cycle = hash_number(a->sequence, hash_number((uint64_t)a->communicator << 32 | a->rank, cycle));
         }
-        if (crosses && cycle == diagnosis->seen)
+        crosses |= other_list != NULL;
+        if (crosses && cycle == diagnosis->seen && other_list)
+            end_with_lists(context, &diagnosis->links[i], other_list);
+        else if (crosses && cycle == diagnosis->seen)
             end_with_cycle(context, i);
         else if (crosses)
             give_up_for_now(diagnosis);

@@ -25,7 +25,7 @@ struct operation_entry *operation_log_add(struct operation_log *log, const weft_
     SET(entry->op, (uint8_t)(!is_message ? call->op.kind : sends ? MESSAGE_SENT : MESSAGE_RECEIVED));
     SET(entry->phase, (uint8_t)OPERATION_QUEUED);
     SET(entry->root, is_message && sends ? call->peer : call->root);
-    SET(entry->count, call->vectors ? call_given_count(call, comm->rank, comm->size) : call->count);
+    SET(entry->count, call->vectors || call->subset ? call_given_count(call, comm->rank, comm->size) : call->count);
     SET(entry->hash, tag);
     atomic_store_explicit(&entry->awaited, 0, memory_order_relaxed);
     SET(entry->started, clock_ticks());

@@ -96,7 +96,7 @@ static void read_operation(const struct operation_entry *entry, const struct tim
     operation->is_message = entry->communicator & COMM_MESSAGES;
     operation->sequence = atomic_load_explicit(&entry->sequence, memory_order_relaxed) - 1;
     operation->phase = entry->phase <= OPERATION_DONE ? (enum operation_phase)entry->phase : OPERATION_DONE;
-    operation->bytes = entry->count * weft_type_size((weft_type)entry->type);
+    operation->bytes = entry->collective < COLLECTIVES ? entry->count * weft_type_size((weft_type)entry->type) : 0;
     operation->tag = entry->hash;
     operation->started = moment_of(timing, entry->started);
     operation->since = awaited ? moment_of(timing, entry->since) : operation->started;

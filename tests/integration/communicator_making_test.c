@@ -199,6 +199,24 @@ static void test_calls_that_differ_are_named(void **state)
     run_everywhere(disagree, 600);
 }
 
+/* Both make a subset of the same ranks, each in its own order. */
+static int list_otherwise(weft_context *context, int rank, void *argument)
+{
+    const int lists[2][2] = {{0, 1}, {1, 0}};
+    weft_comm *made = NULL;
+    uint64_t began = clock_now();
+    CHECK(weft_comm_subset(weft_world(context), lists[rank], 2, &made) == WEFT_ERROR_MISMATCH);
+    CHECK(says(context, "ranks disagree") && says(context, "subset 1 of world") && says(context, "another list"));
+    CHECK((double)(clock_now() - began) * 1e-9 < PATIENCE);
+    return 0;
+}
+
+static void test_lists_that_differ_are_recognized(void **state)
+{
+    assert_int_equal(world_run(&(struct world){.ranks = 2}, list_otherwise, NULL), 0);
+    assert_int_equal(world_run(&(struct world){.ranks = 2, .ranks_per_node = 1}, list_otherwise, NULL), 0);
+}
+
 /* One rank has no memory for it: all get that status, and the job goes on. */
 static int run_out(weft_context *context, int rank, void *argument)
 {
@@ -242,6 +260,7 @@ int main(void)
         cmocka_unit_test(test_a_late_rank_is_named_and_waited_for),
         cmocka_unit_test(test_a_cycle_is_named),
         cmocka_unit_test(test_calls_that_differ_are_named),
+        cmocka_unit_test(test_lists_that_differ_are_recognized),
         cmocka_unit_test(test_one_rank_without_memory_fails_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
