@@ -4,11 +4,11 @@
  * full and many runs of many projects wait, each with a budget and some of them out of it; and the plan of the whole
  * queue, and a sentence of it. Prints medians and the longest, over steps in which a run has ended or come.
  */
+#include "../tests/support/engine_simulated.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "platform/controller.h"
-#include "platform/engine_simulated.h"
 #include "platform/ledger.h"
 #include "platform/registry_projects.h"
 #include "platform/registry_runs.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What runs attempts: this machine (engine_local.h), a simulation (engine_simulated.h), and others that can fill in
- * this table of functions.
+ * What runs attempts: this machine (engine_local.h) and others that can fill in this table of functions, such as the
+ * simulated engine of the tests.
  *
  * The rules that every engine keeps, and that a caller may build on:
  *

@@ -4,8 +4,8 @@
 #ifndef WEFT_TESTS_CONTROLLER_SUPPORT_H
 #define WEFT_TESTS_CONTROLLER_SUPPORT_H
 
+#include "../support/engine_simulated.h"
 #include "platform/controller.h"
-#include "platform/engine_simulated.h"
 #include "platform/ledger.h"
 #include "platform/registry_hosts.h"
 #include "registry_support.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated engine: virtual time, ends as they are told, failures of hosts, and the rules of every engine. */
-#include "platform/engine_simulated.h"
+#include "../support/engine_simulated.h"
 
 #include <setjmp.h>
 #include <signal.h>

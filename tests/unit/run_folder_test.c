@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folders of runs: made beside the caller, whole or not there; forks begin from a checkpoint of their parent. */
+#include "../support/engine_simulated.h"
 #include "platform/controller.h"
-#include "platform/engine_simulated.h"
 #include "platform/run_checkpoints.h"
 #include "platform/run_folder.h"
 #include "platform/snapshot.h"

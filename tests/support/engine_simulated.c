@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "platform/engine_simulated.h"
+#include "engine_simulated.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -9,8 +9,8 @@
  *
  * Times are virtual milliseconds since 1970.
  */
-#ifndef WEFT_PLATFORM_ENGINE_SIMULATED_H
-#define WEFT_PLATFORM_ENGINE_SIMULATED_H
+#ifndef WEFT_TESTS_ENGINE_SIMULATED_H
+#define WEFT_TESTS_ENGINE_SIMULATED_H
 
 #include "platform/engine.h"
 
