@@ -30,7 +30,7 @@ const struct command command_discard = {
                    "its checkpoints "
                    "and what it has printed. What is known of it stays: what was asked for, its events, its metrics, "
                    "what it cost; "
-                   "and its code, so that it can be forked. The house rules can do the same some time after each run's "
+                   "and its code, so that it can be forked. The policy can do the same some time after each run's "
                    "end (keep, of "
                    "weft serve --policy). There is no way back. RUN is a number, or a name, where only one run has it.",
     .examples = "weft discard 12\nweft discard 12 13 baseline\n",

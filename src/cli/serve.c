@@ -110,7 +110,7 @@ static void free_hosts(struct hosts *hosts)
     free(hosts->pods);
 }
 
-/* ---- the house rules -------------------------------------------------------------------------------------------- */
+/* ---- the policy ------------------------------------------------------------------------------------------------- */
 
 /* Where several people share the machines, a tenth of them is for everybody's small runs unless a file says otherwise.
  */

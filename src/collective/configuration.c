@@ -15,7 +15,7 @@
 #define LIMIT_LEAST           0.001
 #define LIMIT_MOST            1e9
 
-/* Sorted by name; tests/house/environment compares it with what the sources read. */
+/* Sorted by name; tests/policy/environment compares it with what the sources read. */
 static const struct configuration_variable variables[] = {
     {"PATH", "folders", "the system's",
      "where programs are looked for; those of a run of weft serve find the folder of its weft at the end"},

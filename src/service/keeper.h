@@ -43,7 +43,7 @@ struct keeper_config {
     const char *own_user;                /**< controller.h; outlives the keeper */
     struct events_stream *events;        /**< changes of runs are published to it; outlives the keeper */
     struct exits *exits;                 /**< says whether scheduling is paused; outlives the keeper */
-    const struct service_policy *policy; /**< the house rules; outlive the keeper */
+    const struct service_policy *policy; /**< the policy; outlives the keeper */
     struct disk_space *space;            /**< outlives the keeper */
 };
 

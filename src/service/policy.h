@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * The house rules of a cluster, as a YAML file that its administrators write (weft serve --policy):
+ * The policy of a cluster, as a YAML file that its administrators write (weft serve --policy):
  *
  *     personal:                  # small runs of one's own, which need no budget
  *       share: 0.1               # of all slots is kept for them, or regained within a minute

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What ended runs leave on disk is thrown away when somebody says so, or when the house rules do (`keep` of policy.h):
+ * What ended runs leave on disk is thrown away when somebody says so, or when the policy does (`keep` of policy.h):
  *
  *     decided ──► the registry says so, durably ──► journals, then the folder of the run are removed
  *

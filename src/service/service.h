@@ -27,7 +27,7 @@ struct service_config {
     uint16_t port;                       /**< 0: any free one */
     const char *certificate, *key;       /**< NULL: no TLS */
     bool tokens;                         /**< everybody needs one; otherwise everybody is the local administrator */
-    const struct service_policy *policy; /**< the house rules; outlive the service */
+    const struct service_policy *policy; /**< the policy; outlives the service */
     const char *pod;                     /**< the name of the Pod that the hosts are in */
     bool pretended;                      /**< its hosts are this machine's pretence; see keeper.h */
     int64_t unclean_exits;               /**< number within a minute that pauses scheduling (exits.h); 0: never */

@@ -40,7 +40,7 @@ struct service {
     struct complaint audit_trouble;
     struct exits exits; /* whether scheduling is paused after unclean ones */
     bool tokens;
-    int64_t keep;    /* seconds; of the house rules */
+    int64_t keep;    /* seconds; of the policy */
     int64_t started; /* milliseconds since 1970 */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The house rules of a cluster: what a file says, what holds without it, and what is refused with its line. */
+/* The policy of a cluster: what a file says, what holds without it, and what is refused with its line. */
 #include "service/policy.h"
 
 #include <setjmp.h>

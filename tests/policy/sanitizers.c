@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * For tests/house/sanitizers: a test whose child does what a sanitizer reports, or is killed. It looks at nothing the
+ * For tests/policy/sanitizers: a test whose child does what a sanitizer reports, or is killed. It looks at nothing the
  * child says, so but for the report it passes. With ORPHAN the child ends only when this has ended.
  */
 #include <fcntl.h>
