@@ -4,7 +4,6 @@
 #include "control/environment.h"
 #include "control/kvs.h"
 #include "control/meeting.h"
-#include "control/pmi_wire.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -275,6 +274,20 @@ static bool read_text(struct manager *manager, char *text, size_t room)
     return true;
 }
 
+/* The value of " name=value" in a request; its first field is "cmd". */
+static void get_field(const char *request, const char *name, char separator, char *value, size_t room)
+{
+    char begin[32];
+    snprintf(begin, sizeof begin, "%c%s=", separator, name);
+    const char *at = strstr(request, begin);
+    assert_non_null(at);
+    at += strlen(begin);
+    const size_t length = strcspn(at, (char[]){separator, '\0'});
+    assert_true(length < room);
+    memcpy(value, at, length);
+    value[length] = '\0';
+}
+
 static void answer(struct manager *manager, const char *text)
 {
     char bytes[4096];
@@ -299,7 +312,7 @@ static void *manage(void *argument)
     char separator = second ? ';' : ' ';
     manager->second = false; /* the first exchange is a line in both */
     while (read_text(manager, text, sizeof text)) {
-        assert_true(pmi_field(text, "cmd", manager->second ? ';' : ' ', command, sizeof command));
+        assert_int_equal(sscanf(text, "cmd=%63[^ ;]", command), 1);
         if (strcmp(command, "init") == 0) {
             answer(manager, second ? "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0"
                                    : "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0");
@@ -311,15 +324,15 @@ static void *manage(void *argument)
         } else if (strcmp(command, "fullinit") == 0) {
             answer(manager, "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;");
         } else if (strcmp(command, "put") == 0 || strcmp(command, "kvs-put") == 0) {
-            assert_true(pmi_field(text, "key", separator, manager->keys[manager->count], 64));
-            assert_true(pmi_field(text, "value", separator, manager->values[manager->count], 1024));
+            get_field(text, "key", separator, manager->keys[manager->count], 64);
+            get_field(text, "value", separator, manager->values[manager->count], 1024);
             manager->count++;
             answer(manager, second ? "cmd=kvs-put-response;rc=0;" : "cmd=put_result rc=0 msg=success");
         } else if (strcmp(command, "barrier_in") == 0 || strcmp(command, "kvs-fence") == 0) {
             answer(manager, second ? "cmd=kvs-fence-response;rc=0;" : "cmd=barrier_out");
         } else if (strcmp(command, "get") == 0 || strcmp(command, "kvs-get") == 0) {
             char key[64];
-            assert_true(pmi_field(text, "key", separator, key, sizeof key));
+            get_field(text, "key", separator, key, sizeof key);
             const char *value = lookup(manager, key);
             snprintf(reply, sizeof reply,
                      second ? "cmd=kvs-get-response;rc=0;found=%s;value=%s;"
