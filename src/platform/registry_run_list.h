@@ -86,8 +86,4 @@ weft_status registry_lengths(struct database *database, int64_t most, struct reg
 /** How many slots the waiting runs ask for together. */
 weft_status registry_waiting_slots(struct database *database, int64_t *slots, struct error *error);
 
-/** The snapshots that runs of a project name, each once, sorted; *ids is to be freed. */
-weft_status registry_run_snapshots(struct database *database, const char *project, char (**ids)[RUN_SNAPSHOT_BYTES],
-                                   size_t *count, struct error *error);
-
 #endif

@@ -103,9 +103,11 @@ weft_status registry_run_get(struct database *database, int64_t run, struct regi
 weft_status registry_run_specification(struct database *database, int64_t run, struct run_specification *specification,
                                        struct error *error);
 
-/** Another run that has not ended and does the same as `run`, made of the same one and from the same checkpoint,
- * whoever asks, and whether or not it is preemptible or may span Pods. 0: there is none. */
-weft_status registry_run_twin(struct database *database, int64_t run, int64_t *twin, struct error *error);
+/**
+ * An unfinished run that computes the same as `run`: same specification, parent and checkpoint. Owner, preemption and
+ * spanning of Pods may differ. 0: no such run.
+ */
+weft_status registry_run_duplicate(struct database *database, int64_t run, int64_t *duplicate, struct error *error);
 
 /**
  * Begin an attempt on `count` nodes, of which host and slots are given (node i is nodes[i]). Errors: DATA if that is
@@ -197,6 +199,23 @@ weft_status registry_last_event(struct database *database, int64_t *event, struc
  */
 weft_status registry_runs_changed(struct database *database, int64_t after, size_t most, int64_t **list, size_t *count,
                                   int64_t *last, struct error *error);
+
+/**
+ * Record that the files of a finished run (directories, checkpoints, output) shall be removed, with a note among its
+ * events. What the registry knows of the run stays; the files are removed later (retention.h of the service).
+ * Idempotent. Errors: STATE if the run has not ended, or if an unfinished run begins from one of its checkpoints;
+ * ARGUMENT if there is no such run.
+ */
+weft_status registry_run_discard(struct database *database, int64_t run, const char *actor, const char *detail,
+                                 int64_t now, struct error *error);
+
+/** The first `most` runs that ended before `before`, may be discarded, and were not; *runs is to be freed. */
+weft_status registry_runs_to_discard(struct database *database, int64_t before, size_t most, int64_t **runs,
+                                     size_t *count, struct error *error);
+
+/** The snapshots that runs of a project name, each once, sorted; *ids is to be freed. */
+weft_status registry_run_snapshots(struct database *database, const char *project, char (**ids)[RUN_SNAPSHOT_BYTES],
+                                   size_t *count, struct error *error);
 
 /** "done", "stale", "refused"; a static string. */
 const char *registry_verdict_name(enum registry_verdict verdict);

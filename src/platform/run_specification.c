@@ -226,7 +226,7 @@ static weft_status read_environment(struct reading *reading, const char *key, co
         }
         done++;
     }
-    /* Sorted, so that two specifications can be compared, and so that twins are neighbours. */
+    /* Sorted, so that two specifications can be compared, and so that duplicates are neighbors. */
     qsort(words, count, sizeof *words, compare_words);
     for (size_t i = 1; i < count; i++) {
         size_t name = strcspn(words[i], "=") + 1;

@@ -3,7 +3,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
-#include "platform/registry_run_discard.h"
+#include "platform/registry_runs.h"
 #include "platform/run_folder.h"
 #include "service/complaint.h"
 

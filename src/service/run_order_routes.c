@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is done to runs: submitted, stopped, forked, promoted, discarded. */
-#include "platform/registry_run_discard.h"
+#include "platform/registry_runs.h"
 #include "service/run_json.h"
 #include "service/run_origin.h"
 #include "service/run_submission.h"

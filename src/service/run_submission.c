@@ -139,13 +139,13 @@ static weft_status say_limited(struct database *registry, int64_t asked, struct 
     return status;
 }
 
-/* Two runs that go on with the same one would do the same work twice. */
+/* Two runs that continue the same run would do the same work twice. */
 static weft_status check_resumed(struct database *registry, const struct run_submission *submission,
                                  struct error *error)
 {
     int64_t other = 0;
     weft_status status = submission->resumes && !submission->again
-                             ? registry_run_twin(registry, submission->run, &other, error)
+                             ? registry_run_duplicate(registry, submission->run, &other, error)
                              : WEFT_OK;
     return status != WEFT_OK || !other
                ? status

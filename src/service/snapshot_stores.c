@@ -2,7 +2,7 @@
 #include "service/snapshot_stores.h"
 
 #include "base/text.h"
-#include "platform/registry_run_list.h"
+#include "platform/registry_runs.h"
 #include "platform/snapshot_list.h"
 #include "platform/snapshot_store.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ended runs have left is discarded once, by a person or by their age, unless a run that is to come needs it. */
-#include "platform/registry_run_discard.h"
 #include "registry_support.h"
 
 static int64_t ended_run(struct database *database, const char *text, int64_t now)
