@@ -9,9 +9,9 @@
 #ifndef WEFT_TESTS_SURVIVORS_H
 #define WEFT_TESTS_SURVIVORS_H
 
-#include "disorder.h"
 #include "schedule/print.h"
 #include "schedule/shape.h"
+#include "support/disorder.h"
 #include "world.h"
 
 #define SURVIVOR_RANKS 4

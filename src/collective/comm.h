@@ -79,9 +79,6 @@ struct weft_comm {
     const struct algorithm *override[COLLECTIVES]; /**< set by the user; NULL: the tuner chooses */
     struct schedules schedules;                    /**< loaded by the user; go before `override` */
     bool reproducible;
-    /** A round over the lanes of an operation; whether any moved. NULL: each in turn, as far as it goes. A schedule is
-     * right in any order of its lanes: tests put one here that is random, with delays (tests/disorder.h). */
-    bool (*advance_lanes)(struct weft_request *request);
     double time_limit; /**< seconds; 0: the context's */
 
     struct weft_comm *next;      /**< context.comms, or context.released */

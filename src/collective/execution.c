@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "collective/execution.h"
 
-#include "base/clock.h"
 #include "collective/context.h"
 #include "collective/exchange.h"
 
@@ -57,7 +56,7 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + 63) & ~(uint64_t)63;
 }
 
-static struct segment segment_of(const struct plan *plan, uint64_t block_bytes, uint64_t iteration)
+struct segment execution_segment(const struct plan *plan, uint64_t block_bytes, uint64_t iteration)
 {
     struct segment segment = {0, block_bytes, 0};
     if (plan->segment_bytes) {
@@ -77,7 +76,7 @@ static weft_status bind_scratch(struct weft_request *request, struct error *erro
 {
     const struct plan *plan = request->plan;
     struct binding *binding = &request->binding;
-    uint64_t width = segment_of(plan, binding->block_bytes, 0).width, bytes;
+    uint64_t width = execution_segment(plan, binding->block_bytes, 0).width, bytes;
     binding->scratch_bytes = plan->scratch_chunks * width;
     bytes = binding->scratch_bytes * plan->slots;
     for (uint32_t lane = 0; lane < plan->lane_count; lane++)
@@ -159,7 +158,7 @@ static struct segment vector_segment(const struct weft_request *request, const s
     uint64_t first, count;
     vector_block(request, buffer, block, &first, &count);
     *offset = first * request->binding.element;
-    return segment_of(request->plan, count * request->binding.element, lane->iteration);
+    return execution_segment(request->plan, count * request->binding.element, lane->iteration);
 }
 
 uint64_t execution_step_bytes(const struct weft_request *request, const struct lane *lane, const struct step *step)
@@ -266,7 +265,7 @@ weft_status execution_prepare(weft_comm *comm, const struct call *call, bool kee
 static void begin(struct weft_request *request)
 {
     const struct plan *plan = request->plan;
-    const struct segment first = segment_of(plan, request->binding.block_bytes, 0);
+    const struct segment first = execution_segment(plan, request->binding.block_bytes, 0);
     request->lanes_left = 0;
     for (uint32_t i = 0; i < plan->lane_count; i++) {
         struct lane *lane = &request->lanes[i];
@@ -406,74 +405,6 @@ void execution_cancel(struct weft_request *request, weft_status status)
 
 /* ---- advancing ---- */
 
-static bool lane_may_step(const struct weft_request *request, const struct lane *lane, const struct step *step)
-{
-    if (!step->wait_steps || lane->iteration < step->wait_lag)
-        return true;
-    if (step->flags & STEP_WHERE_STAGED && !request->binding.stages)
-        return true;
-    const struct lane *other = &request->lanes[step->wait_lane];
-    uint64_t iteration = lane->iteration - step->wait_lag;
-    return other->iteration > iteration || (other->iteration == iteration && other->done >= step->wait_steps);
-}
-
-static enum step_result take_step(struct weft_request *request, struct lane *lane, const struct step *step)
-{
-    switch ((enum step_kind)step->kind) {
-    case STEP_SEND:
-    case STEP_RECEIVE:
-    case STEP_RECEIVE_REDUCE:
-        return execution_step_message(request, lane, step);
-    case STEP_COPY:
-    case STEP_REDUCE:
-    case STEP_FINISH:
-        return execution_step_local(request, lane, step);
-    default:
-        return execution_step_near(request, lane, step);
-    }
-}
-
-/* Take the steps of a lane until it waits; whether it took any. */
-bool execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget)
-{
-    const struct plan *plan = request->plan;
-    struct lane *lane = &request->lanes[number];
-    const uint32_t first = plan->lane_first[number], end = plan->lane_first[number + 1];
-    struct trace *trace = request->comm->context->trace;
-    bool moved = false;
-    while (lane->iteration < request->binding.iterations && *budget) {
-        const struct step *step = &plan->steps[lane->step];
-        if (!lane_may_step(request, lane, step))
-            return moved;
-        if (trace && !lane->looked_at)
-            lane->looked_at = clock_ticks();
-        if (take_step(request, lane, step) != STEP_COMPLETE)
-            return moved;
-        moved = true;
-        uint64_t bytes = step->kind == STEP_SIGNAL || step->kind == STEP_AWAIT || step->kind == STEP_EXCHANGE
-                             ? 0
-                             : execution_step_bytes(request, lane, step);
-        *budget = bytes < *budget ? *budget - bytes : 0;
-        if (trace) {
-            trace_step(trace, request, lane, step, bytes);
-            lane->looked_at = 0;
-        }
-        request->steps_taken++;
-        lane->looked = 0;
-        lane->begun = false;
-        lane->done++;
-        if (++lane->step < end)
-            continue;
-        lane->step = first;
-        lane->done = 0;
-        if (++lane->iteration < request->binding.iterations)
-            lane->segment = segment_of(plan, request->binding.block_bytes, lane->iteration);
-        else
-            request->lanes_left--;
-    }
-    return moved;
-}
-
 static bool advance_in_turn(struct weft_request *request, uint64_t *budget)
 {
     bool moved = false;
@@ -497,8 +428,7 @@ bool execution_advance(struct weft_request *request)
     bool moved = false, again = true;
     uint64_t budget = ADVANCE_BYTES;
     while (again && budget && request->lanes_left) {
-        again =
-            request->comm->advance_lanes ? request->comm->advance_lanes(request) : advance_in_turn(request, &budget);
+        again = advance_in_turn(request, &budget);
         moved |= again;
         if (request->plan->lane_count == 1)
             break;

@@ -128,7 +128,7 @@ void execution_enqueue(struct weft_request *request);
 bool execution_advance(struct weft_request *request);
 
 /** Take what steps lane `number` can take, until `*budget` bytes have been moved; whether any was. A part of
- * execution_advance(), for whoever advances lanes in an order of its own (comm.h: advance_lanes). */
+ * execution_advance(), which goes round the lanes; any other order of them is as right. */
 bool execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget);
 
 /** Forget what is in flight, and complete with `status`. */
@@ -140,7 +140,10 @@ void execution_release(struct weft_request *request);
 /** Take and free all that the context keeps. Nothing is in flight any more. */
 void execution_free_all(weft_context *context);
 
-/* ---- the steps, for execution.c ---------------------------------------------------------------------------------- */
+/** The part of every block that iteration `iteration` covers. */
+struct segment execution_segment(const struct plan *plan, uint64_t block_bytes, uint64_t iteration);
+
+/* ---- the steps, for execution_lane.c ----------------------------------------------------------------------------- */
 
 /** Bytes that a step that moves data moves in this iteration; `block` in v-forms is INPUT's (of rank `owner`) or
  * OUTPUT's. */

@@ -4,7 +4,7 @@
  * and on two, in whatever order lanes move; a file that is wrong, or not everybody's, is refused on all ranks and
  * changes nothing.
  */
-#include "../disorder.h"
+#include "../support/disorder.h"
 #include "../world.h"
 #include "collective/comm.h"
 #include "schedule/print.h"
@@ -144,6 +144,7 @@ static void loaded_schedules_give_right_results(void **state)
     snprintf(path, sizeof path, "/tmp/weft-schedules-%d", getpid());
     assert_int_equal(world_run(&(struct world){.ranks = RANKS}, run_cases, path), 0);
     assert_int_equal(world_run(&(struct world){.ranks = RANKS, .ranks_per_node = 2}, run_cases, path), 0);
+    assert_true(disorder_turns() > 0);
     unlink(path);
 }
 

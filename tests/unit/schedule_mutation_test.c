@@ -408,6 +408,7 @@ static void every_mutant_is_refused_or_the_same_plan(void **state)
     printf("  %zu of them run in the executor, %zu wrong\n", tally.survivors.count, tally.survivors.wrong);
     assert_int_equal(tally.survivors.wrong, 0);
     assert_int_equal(tally.survivors.unloaded, 0);
+    assert_true(disorder_turns() > 0);
     for (size_t i = 0; i < tally.survivors.count; i++)
         free(tally.survivors.all[i].text);
     free(tally.survivors.all);
