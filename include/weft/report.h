@@ -16,15 +16,14 @@
  * as a curve: every name is a graph of its own, those before a slash are groups. Any program may write such lines by
  * other means, on its standard output for example: docs/tutorials/report-metrics.md.
  *
- * Where they go is said by the environment: WEFT_METRICS names a file, a pipe, or a folder in which each rank has a
+ * The environment says where they go: WEFT_METRICS names a file, a pipe, or a directory in which each rank has a
  * file of its own (rank-3.jsonl). Where it is not set, nothing is reported, and a call costs nothing: programs can keep
  * their calls wherever they run.
  *
- * What a reporter has is in the handle that weft_reporter_open() gives, and nowhere else: several ranks that are
- * threads of one process, or several libraries of one program, can have one each, and nothing is left behind by closing
- * it.
+ * Reporters keep no global state: several ranks that are threads of one process, or several libraries of one program,
+ * can have one each. Closing one leaves nothing behind.
  *
- * Errors: those of weft.h, with the sentence in weft_message(NULL) of the calling thread.
+ * Errors: those of weft.h, with the message in weft_message(NULL) of the calling thread.
  */
 #ifndef WEFT_REPORT_H
 #define WEFT_REPORT_H
@@ -40,10 +39,10 @@ typedef struct weft_reporter weft_reporter;
 #define WEFT_REPORT_NAME_MOST 200 /**< bytes of a name */
 
 /**
- * Begin. `path` is a file, which is appended to and made if it is not there, a pipe that somebody reads, or a folder;
- * NULL: what WEFT_METRICS names. If that names nothing, `*reporter` becomes NULL, which all calls here accept, and the
- * status is WEFT_OK. In a folder the file is rank-N.jsonl, by the rank that the launcher has given; 0 where there is
- * none.
+ * Begin. `path` is a file, which is appended to and made if it is not there, a pipe that somebody reads, or a
+ * directory; NULL: what WEFT_METRICS names. If that names nothing, `*reporter` becomes NULL, which all calls here
+ * accept, and the status is WEFT_OK. In a directory the file is rank-N.jsonl, by the rank that the launcher has given;
+ * 0 where there is none.
  */
 WEFT_API weft_status weft_reporter_open(const char *path, weft_reporter **reporter);
 
@@ -56,8 +55,8 @@ WEFT_API weft_status weft_reporter_open(const char *path, weft_reporter **report
  * processes in one file or pipe do not get mixed up. It never waits for a reader: lines for which a pipe has no room
  * are dropped.
  *
- * Errors: ARGUMENT for a name that cannot be one; SYSTEM when lines could not be written. That is told once, by the
- * call that finds it or the one after, and reporting goes on; a program may well pay no attention.
+ * Errors: ARGUMENT for a name that cannot be one; SYSTEM when lines could not be written. The call that
+ * finds it, or the one after, reports it once, and reporting goes on; a program may well pay no attention.
  */
 WEFT_API weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value);
 
@@ -73,8 +72,8 @@ WEFT_API weft_status weft_report(weft_reporter *reporter, const char *name, int6
  * it. Where several ranks report, that of the lowest one counts: rank 0 alone may report. Once a second is enough. A
  * program that resumes reports the work of the whole run: 900 of 1600, not 0 of 700.
  *
- * From any thread, and buffered as weft_report() is. Errors: ARGUMENT for numbers that cannot be a progress, of which
- * nothing is reported; SYSTEM as for weft_report().
+ * From any thread, and buffered as weft_report() is. Errors: ARGUMENT for numbers that cannot be a progress, which
+ * are not reported; SYSTEM as for weft_report().
  */
 WEFT_API weft_status weft_report_progress(weft_reporter *reporter, double done, double total, double seconds_left);
 

@@ -2,9 +2,10 @@
 /**
  * weft/train.h: data-parallel training for any program. Name your parameters, say when each gradient is ready, step.
  *
- * Behind it: gradients fused into buckets and summed over the ranks while the backward pass goes on, the average,
- * clipping, the optimizer (in shards if wanted), the same start everywhere, the learning rate scaled, checkpoints that
- * rank 0 writes. `weft train` is built on this very header. Link with -lweft-train -lweft (pkg-config: weft-train).
+ * It does the rest: gradients fused into buckets and summed over the ranks while the backward pass goes on, the
+ * average, clipping, the optimizer (in shards if wanted), the same start everywhere, the learning rate scaled,
+ * checkpoints that rank 0 writes. `weft train` is built on this very header. Link with -lweft-train -lweft (pkg-config:
+ * weft-train).
  *
  *     weft_training_config config = WEFT_TRAINING_CONFIG_DEFAULT;
  *     config.optimizer = WEFT_OPTIMIZER_ADAMW;
@@ -39,15 +40,16 @@
  * Parameters may be registered in any order, which may differ between ranks: they are matched by name. Gradients may
  * become ready in any order, which may differ between ranks and steps. Where the order differs from what the buckets
  * were laid out for, the ranks agree on a better one after the step; it changes when bytes move, never the result. It
- * is fastest if parameters are registered in forward order and become ready in the opposite one: then neighbours in
+ * is fastest if parameters are registered in forward order and become ready in the opposite one: then neighbors in
  * memory are summed in one go.
  *
  * ## The same bits
  *
  * A global batch is a number of micro-batches. Gradients of micro-batches are added in one canonical order
  * (weft/weft.h), so that the same micro-batches give the same weights, bit for bit, on any number of ranks, with any
- * number of threads, and with the optimizer sharded or not. The number of micro-batches must be a multiple of the number
- * of ranks, and the number of ranks or of micro-batches a rank a power of two; weft_training_start() refuses others.
+ * number of threads, and with the optimizer sharded or not. The number of micro-batches must be a multiple of the
+ * number of ranks, and the number of ranks or of micro-batches a rank a power of two; weft_training_start() refuses
+ * others.
  *
  * Weft's part (sums, clipping, optimizers) has the same bits on every x86-64 processor. A program has to do its own:
  * micro-batch number weft_training_micro_batch() must have the same samples, and the same gradients, whichever rank
@@ -56,8 +58,8 @@
  *
  * ## Errors
  *
- * As in weft/weft.h: a status, and a sentence in weft_message(context). Where ranks disagree (a parameter that some
- * lack, another shape, a gradient that was not made ready), every rank gets the same sentence, which names the
+ * As in weft/weft.h: a status, and a message in weft_message(context). Where ranks disagree (a parameter that some
+ * lack, another shape, a gradient that was not made ready), every rank gets the same message, which names the
  * parameter and the ranks.
  *
  * ## Threads
@@ -89,8 +91,8 @@ typedef enum weft_rate_scaling {
     WEFT_RATE_ROOT,     /**< times the square root of the ranks, as suits Adam */
 } weft_rate_scaling;
 
-/** What a training is told, the same on every rank. Begin with WEFT_TRAINING_CONFIG_DEFAULT. Fields are only ever added
- * at the end. */
+/** The configuration of a training, the same on every rank. Begin with WEFT_TRAINING_CONFIG_DEFAULT. Fields are only
+ * ever added at the end. */
 typedef struct weft_training_config {
     size_t size;                    /**< sizeof(weft_training_config) */
     int micro_batches;              /**< in a global batch, over all ranks; 0: one a rank */
@@ -146,7 +148,7 @@ WEFT_API weft_status weft_training_open(weft_context *context, weft_comm *comm, 
 WEFT_API void weft_training_close(weft_training *training);
 
 /** Register a parameter, before the start. Returns its number, from 0 in order of registration on this rank, or -1 with
- * a sentence. */
+ * a message. */
 WEFT_API int weft_training_parameter(weft_training *training, const weft_parameter *parameter);
 
 /**

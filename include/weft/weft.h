@@ -17,11 +17,11 @@
  * ## The error contract
  *
  * Every function that can fail returns a weft_status. WEFT_OK is 0; anything else is an error, and weft_message() holds
- * one sentence that says what failed, where, with which value and what to do. Output arguments are set only on success.
+ * one message that says what failed, where, with which value and what to do. Output arguments are set only on success.
  * NULL in place of a context, a communicator or an output argument is WEFT_ERROR_ARGUMENT with a message of its own,
  * unless a function says that NULL is allowed; the queries that return a number or a name must not be given NULL.
  * After WEFT_ERROR_PEER, WEFT_ERROR_ABORTED, WEFT_ERROR_TIMEOUT or WEFT_ERROR_MISMATCH the context is broken: every
- * later operation on it returns the same status and sentence at once, and what output buffers hold is not defined. The
+ * later operation on it returns the same status and message at once, and what output buffers hold is not defined. The
  * ranks that live can go on together with weft_shrink(); otherwise only weft_finalize() is of use.
  *
  * ## What is compared
@@ -84,10 +84,10 @@ extern "C" {
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_ERROR_ARGUMENT,   /**< a value the caller gave is not acceptable */
-    WEFT_ERROR_MISMATCH,   /**< ranks disagree about an operation; the sentence names both calls */
-    WEFT_ERROR_PEER,       /**< a rank died, or the link to it was cut; the sentence names rank and host */
+    WEFT_ERROR_MISMATCH,   /**< ranks disagree about an operation; the message names both calls */
+    WEFT_ERROR_PEER,       /**< a rank died, or the link to it was cut; the message names rank and host */
     WEFT_ERROR_TIMEOUT,    /**< an operation, or the arrival of a rank, took longer than its limit */
-    WEFT_ERROR_ABORTED,    /**< a rank called weft_abort(); the sentence is that rank's */
+    WEFT_ERROR_ABORTED,    /**< a rank called weft_abort(); the message is that rank's */
     WEFT_ERROR_MEMORY,     /**< memory ran out or a memory limit is too small */
     WEFT_ERROR_SYSTEM,     /**< the operating system refused something */
     WEFT_ERROR_NETWORK,    /**< a network provider failed, or no usable one was found */
@@ -196,7 +196,7 @@ WEFT_API void weft_process_close(weft_process *process);
 
 /**
  * Meet the other ranks and open the world communicator. `config` may be NULL. Collective: returns when all have
- * arrived, or an error that names who has not. On failure the sentence is weft_message(NULL), of the calling thread.
+ * arrived, or an error that names who has not. On failure the message is weft_message(NULL), of the calling thread.
  */
 WEFT_API weft_status weft_init(const weft_config *config, weft_context **context);
 
@@ -260,8 +260,8 @@ WEFT_API void weft_abort(weft_context *context, const char *reason);
 WEFT_API const char *weft_message(const weft_context *context);
 
 /**
- * For libraries built on this one, so that their users find every sentence in one place: `sentence` becomes
- * weft_message() of a context that is not broken (of one that is, its own sentence stays). Returns `status`. Any
+ * For libraries built on this one, so that their users find every message in one place: `sentence` becomes
+ * weft_message() of a context that is not broken (of one that is, its own message stays). Returns `status`. Any
  * thread.
  */
 WEFT_API weft_status weft_note_error(weft_context *context, weft_status status, const char *sentence);
@@ -273,7 +273,7 @@ WEFT_API const char *weft_version(void);
 
 /**
  * `bytes` of zeroed memory, aligned to 64 bytes, in this process's shared heap: ranks of the same machine read and
- * write it in place, networks register it once. NULL with a sentence on failure. Any thread.
+ * write it in place, networks register it once. NULL with a message on failure. Any thread.
  */
 WEFT_API void *weft_alloc(weft_context *context, size_t bytes);
 
@@ -366,7 +366,7 @@ WEFT_API weft_status weft_comm_load_schedule(weft_comm *comm, const char *path);
 /**
  * The algorithm that serves `collective` with blocks of `count` elements of `type` on `comm` (root 0, out of place), as
  * set or as the tuner chose: "direct", "two-level/direct+pairwise"; a static string. No communication; all ranks get
- * the same. NULL with a sentence if there is no such collective, or the algorithm that was set cannot serve that size.
+ * the same. NULL with a message if there is no such collective, or the algorithm that was set cannot serve that size.
  */
 WEFT_API const char *weft_comm_algorithm(weft_comm *comm, const char *collective, size_t count, weft_type type);
 
