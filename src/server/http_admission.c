@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which connections are let in. Another machine's count for their address, which has a limit. Those of this machine
- * count for the user whose process has the other end, and no user may have more of them than are left free: one user
- * who takes all that is left gets half, two get a third each, and the next one finds as much as each of them has.
- * Part of all connections is kept for root and the server's own user, who may take every one.
+ * Which connections are let in, and how much room bodies of requests get. Another machine's count for their address,
+ * which has a limit. Those of this machine count for the user whose process has the other end, and no user may have
+ * more of them than are left free: one user who takes all that is left gets half, two get a third each, and the next
+ * one finds as much as each of them has. Part of all connections is kept for root and the server's own user, who may
+ * take every one.
  */
 #include "server/http_internal.h"
 
+#include "base/hash.h"
 #include "server/peer_user.h"
 
 #include <stdio.h>
@@ -98,4 +100,48 @@ void http_leave(struct http_client_count *client)
         return;
     LIST_REMOVE(client, entry);
     free(client);
+}
+
+/* ---- room for bodies --------------------------------------------------------------------------------------------- */
+
+/*
+ * Room for bodies. A claim grows with the bytes that arrive, not with the announced length, and belongs to the request:
+ * a body is kept until the request is answered, whether or not its client is still connected.
+ *
+ * No client's requests may have more room than is left free: one client that asks for all of it gets half, two get a
+ * third each, and the next finds as much as each of them has. So no number of connections takes the room from others.
+ */
+
+void http_request_share(struct http_request *request, const char *name)
+{
+    request->share = (uint32_t)(hash_text(name, 0) % HTTP_SHARES);
+}
+
+static void body_count(struct http_request *request, size_t claimed)
+{
+    struct http_server *server = request->server;
+    server->claimed += claimed - request->claimed;
+    server->shares[request->share] += claimed - request->claimed;
+    request->claimed = claimed;
+    atomic_store_explicit(&server->body_bytes, server->claimed, memory_order_relaxed);
+}
+
+bool http_body_has_room(const struct http_request *request, size_t bytes)
+{
+    const struct http_server *server = request->server;
+    const size_t left = server->limits.bodies_bytes - server->claimed;
+    return bytes == 0 || (bytes <= left && server->shares[request->share] + bytes <= left - bytes);
+}
+
+bool http_body_claim(struct http_request *request, size_t bytes)
+{
+    if (!http_body_has_room(request, bytes))
+        return false;
+    body_count(request, request->claimed + bytes);
+    return true;
+}
+
+void http_body_release(struct http_request *request)
+{
+    body_count(request, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** What the files of the HTTP server share: http_server.c (listening, the thread), http_admission.c (who is let in),
- * http_connection.c (reading), http_body.c (room for bodies), and http_reply.c (answering). Everything here belongs to
- * the server's thread unless it says otherwise. */
+/** What the files of the HTTP server share: http_server.c (listening, the thread), http_admission.c (which
+ * connections and bodies have room), http_connection.c (reading), and http_reply.c (answering). Everything here belongs
+ * to the server's thread unless it says otherwise. */
 #ifndef WEFT_SERVER_HTTP_INTERNAL_H
 #define WEFT_SERVER_HTTP_INTERNAL_H
 
@@ -146,8 +146,6 @@ void http_connection_answered(struct http_connection *connection);
  */
 bool http_admit(struct http_connection *connection, int descriptor);
 void http_leave(struct http_client_count *client);
-
-/* http_body.c */
 
 /** Whether so many more bytes of its body have room now. */
 bool http_body_has_room(const struct http_request *request, size_t bytes);
