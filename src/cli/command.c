@@ -11,6 +11,18 @@
 #define NAMES_MOST   64  /* most entries in one table of commands */
 #define MANY_WORDS   100 /* a command that takes so many has any number of them in mind */
 
+#define COMMAND(name) extern const struct command command_##name;
+#include "cli/commands.def"
+#undef COMMAND
+
+const struct command *const command_table[] = {
+#define COMMAND(name) &command_##name,
+#include "cli/commands.def"
+#undef COMMAND
+};
+
+const size_t command_table_count = sizeof command_table / sizeof *command_table;
+
 weft_status command_find(const struct command *const *table, size_t count, const char *where, const char *name,
                          const struct command **command, struct error *error)
 {

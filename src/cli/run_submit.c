@@ -3,7 +3,7 @@
 
 #include "base/text.h"
 #include "cli/moments.h"
-#include "cli/run_follow.h"
+#include "cli/run_lines.h"
 #include "cli/wrap.h"
 #include "platform/git_state.h"
 #include "platform/run_state.h"
@@ -13,7 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NAMED_MOST 5 /* of what was left out, of either kind */
+#define NAMED_MOST      5     /* of what was left out, of either kind */
+#define LINES_BEFORE    10000 /* that were printed before the run is followed */
+#define STANDARD_OUTPUT 1     /* the stream of a line */
 
 /* What was left out of one kind, `count` of them: the first few, and why. */
 static void tell_omissions(const struct snapshot_omissions *omissions, bool secret, uint64_t count, FILE *output)
@@ -161,6 +163,45 @@ static weft_status tell(struct platform *platform, int64_t run, const char *done
             enter ? "shell" : "logs -f", run, run, run);
     cJSON_Delete(why);
     return status;
+}
+
+static void run_line_print(void *context, const cJSON *line, bool several)
+{
+    FILE *output = field_integer(line, "stream") == STANDARD_OUTPUT ? context : stderr;
+    if (several)
+        fprintf(output, "[node %" PRId64 "] ", field_integer(line, "node"));
+    if (field_present(line, "rank"))
+        fprintf(output, "[rank %" PRId64 "] ", field_integer(line, "rank"));
+    /* As the program wrote it: colors and bars of progress are its own. */
+    fprintf(output, "%s\n", field_text(line, "text"));
+}
+
+/* Print the lines of all nodes until the run has ended: each after its node where there are several and its rank where
+ * it names one, to `output`, or to stderr where it came from there; then how the run ended, on stderr. `*exit_code` is
+ * 0 if it succeeded, else 1; with an error, RUN_LINES_LOST. */
+static weft_status run_follow(struct platform *platform, int64_t run, FILE *output, int *exit_code, struct error *error)
+{
+    struct platform_path path;
+    cJSON *object = NULL;
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, run);
+    platform_path_part(&path, "logs");
+    const struct run_lines lines = {
+        .run = run, .last = LINES_BEFORE, .path = &path, .output = output, .take = run_line_print, .context = output};
+    weft_status status = run_lines_follow(platform, &lines, &object, error);
+    if (status != WEFT_OK) {
+        *exit_code = RUN_LINES_LOST;
+        return status;
+    }
+    char reason[512];
+    const char *state = field_text(object, "state");
+    snprintf(reason, sizeof reason, "%s", field_text(object, "reason"));
+    bool well = strcmp(state, "succeeded") == 0;
+    fprintf(stderr, "run %" PRId64 " has %s%s%s\n", run, strcmp(state, "cancelled") == 0 ? "been cancelled" : state,
+            *reason ? ": " : "", text_printable(reason));
+    *exit_code = well ? 0 : 1;
+    cJSON_Delete(object);
+    return WEFT_OK;
 }
 
 weft_status run_submit_send(struct command_call *call, struct platform *platform, const struct platform_path *path,
