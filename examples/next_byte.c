@@ -37,7 +37,7 @@ int main(int count, char **arguments)
     FILE *file = count == 3 ? fopen(arguments[1], "rb") : NULL;
     size_t length = file ? fread(text, 1, sizeof text, file) : 0;
     if (length <= WINDOW)
-        return fprintf(stderr, "usage: next_byte TEXT FOLDER, with a text to read\n"), 1;
+        return fprintf(stderr, "usage: next_byte TEXT DIRECTORY, with a text to read\n"), 1;
 
     weft_context *context;
     weft_training *training;

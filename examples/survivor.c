@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts on after ranks have died: each step sums a number over all ranks; who fails is told, the others go on. */
+/* Counts on after ranks have died: each step sums a number over all ranks; a rank that fails is reported, the others go on. */
 #include <stdio.h>
 #include <unistd.h>
 #include <weft/weft.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server's interface, /api/v1: what is asked for comes as an object, what goes wrong as a sentence.
+// The server's interface, /api/v1: what is asked for comes as an object, what goes wrong as a message.
 
 const root = "/api/v1";
 
@@ -7,7 +7,7 @@ const root = "/api/v1";
 // pages: the server wants both.
 const keyName = "weft-session";
 
-/** What the server refused, or that it did not answer (status 0). `message` is a sentence for people. */
+/** What the server refused, or that it did not answer (status 0). `message` is for people. */
 export class RequestError extends Error {
     constructor(status, message, parameter = null) {
         super(message);
@@ -34,7 +34,7 @@ async function failure(response) {
     }
 }
 
-/** As a sentence on a page: it begins with a capital and ends with a full stop. */
+/** The message as a page shows it: it begins with a capital and ends with a full stop. */
 export function sentence(text) {
     const trimmed = String(text ?? "").trim();
     if (trimmed === "") return "";
@@ -111,7 +111,7 @@ export async function* events(path, signal) {
     for await (const parts of pieces(address(path), signal, "\n\n")) yield parts.map(eventOf).filter(Boolean);
 }
 
-/* An event without data, or a word that the connection is alive, is none. */
+/* An event without data, or a word that the connection is alive, does not count. */
 function eventOf(text) {
     const fields = { event: "message", data: null };
     for (const line of text.split("\n")) {

@@ -7,7 +7,7 @@ import { clock, share, whole } from "./format.js";
 
 /*
  * Plots of lines over time, one above the other: what is of another size has an axis of its own. `plots`: [height, lines];
- * a line is [key, title, colour, filled]. The element stays, its data may change.
+ * a line is [key, title, color, filled]. The element stays, its data may change.
  */
 class History {
     constructor(title, plots, note) {
@@ -26,8 +26,8 @@ class History {
                 make(
                     "div.keys",
                     {},
-                    this.lines.map(([, text, colour]) =>
-                        make("span", {}, make("i", { style: { background: `var(${colour})` } }), text),
+                    this.lines.map(([, text, color]) =>
+                        make("span", {}, make("i", { style: { background: `var(${color})` } }), text),
                     ),
                     this.read,
                 ),
@@ -55,13 +55,13 @@ class History {
         const options = plotOptions(box, true, {
             series: [
                 {},
-                ...lines.map(([, label, colour, filled]) => ({
+                ...lines.map(([, label, color, filled]) => ({
                     label,
-                    stroke: token(colour),
+                    stroke: token(color),
                     width: 1.5,
                     points: { show: false },
                     paths: uPlot.paths.stepped({ align: 1 }),
-                    fill: filled ? `color-mix(in srgb, ${token(colour)} 16%, transparent)` : undefined,
+                    fill: filled ? `color-mix(in srgb, ${token(color)} 16%, transparent)` : undefined,
                 })),
             ],
             scales: { y: { range: (plot, least, most) => [0, Math.max(1, most * 1.06)] } },

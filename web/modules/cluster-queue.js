@@ -95,7 +95,7 @@ export class Queue {
     }
 }
 
-/** What waits, and below it, as wide as can be, why: a sentence that is to be read to its end. */
+/** What waits, and below it, as wide as can be, why: a text that is to be read to its end. */
 function entryRows(entry) {
     const known = entry.run !== null && entry.run !== undefined;
     const address = `/run.html?run=${entry.run}`;

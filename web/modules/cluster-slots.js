@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A square for every slot, by Pod and host, in the colour of its run.
+// A square for every slot, by Pod and host, in the color of its run.
 import { hideTip, showTip } from "./components.js";
 import { make } from "./dom.js";
 import { several } from "./format.js";
@@ -146,7 +146,7 @@ export function slotKeys(cluster) {
                         "linear-gradient(100deg, oklch(var(--run-lightness) var(--run-chroma) 250), oklch(var(--run-lightness) var(--run-chroma) 40))",
                 },
             }),
-            "taken, a colour for each run",
+            "taken, a color for each run",
         ),
         hosts.some((host) => host.state !== "up") &&
             make(

@@ -11,7 +11,7 @@ const drawings = {
     download: "M7 1.5v7.5M4 6.2l3 3 3-3M1.5 12.5h11",
 };
 
-/** A drawing of 14 by 14 pixels in the colour of the text. */
+/** A drawing of 14 by 14 pixels in the color of the text. */
 export function drawing(name) {
     return make(
         "svg",
@@ -49,7 +49,7 @@ export function command(text, wide = false) {
     return make("div.command", { class: wide ? "wide" : "" }, make("code", {}, text), button);
 }
 
-/** What is shown where there is nothing yet: a title, a sentence, and what to type. */
+/** What is shown where there is nothing yet: a title, an explanation, and what to type. */
 export function emptyPlace(title, text, typed = null, more = null) {
     return make("div.empty", {}, make("h2", {}, title), text && make("p", {}, text), typed && command(typed), more);
 }
@@ -190,7 +190,7 @@ export function tabs(list, label, first = list[0][0]) {
 
 const toasts = make("div.toasts", { role: "status", "aria-live": "polite" });
 
-/** A sentence that goes away by itself. */
+/** A message that goes away by itself. */
 export function tell(text, wrong = false) {
     if (!toasts.isConnected) document.body.append(toasts);
     const toast = make("div.toast", { class: wrong ? "wrong" : "" }, text);
@@ -198,7 +198,7 @@ export function tell(text, wrong = false) {
     setTimeout(() => toast.remove(), wrong ? 9000 : 4000);
 }
 
-/** Do what a button is for; what goes wrong is told. */
+/** Do what a button is for; a message says what goes wrong. */
 export async function attempt(button, work) {
     button.disabled = true;
     try {

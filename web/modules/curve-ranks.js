@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ranks of a curve: a button for each, with its colour and its value where the pointer is, which hides and shows it.
+// The ranks of a curve: a button for each, with its color and its value where the pointer is, which hides and shows it.
 import { fill, make } from "./dom.js";
 import { several } from "./format.js";
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One metric of a run as a card with its curve: mean with a band from the lowest to the highest rank, or a line for
+// One metric of a run with its curve: mean with a band from the lowest to the highest rank, or a line for
 // each rank. Dragging over it asks the server for that part, in all its detail.
 /* global uPlot */
 import { download, get } from "./api.js";
@@ -167,7 +167,7 @@ export class Curve {
         this.readLast();
     }
 
-    /** Forget what is drawn, and draw anew as soon as it is seen. */
+    /** Forget what is drawn, and draw again as soon as it is seen. */
     renew() {
         this.stale = true;
         if (this.seen) this.load();

@@ -98,7 +98,7 @@ export function token(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-/** Call `work` whenever colours change from light to dark or back. */
+/** Call `work` whenever colors change from light to dark or back. */
 export function onColours(work) {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", work);
 }

@@ -74,7 +74,7 @@ export function day(time) {
     return time === null || time === undefined ? "–" : yearFormat.format(time);
 }
 
-/** A moment, with all there is to know of it under the pointer. */
+/** A time, with all there is to know of it under the pointer. */
 export function moment(time, withSeconds = false) {
     if (time === null || time === undefined) return make("span.soft", {}, "–");
     return make(
@@ -105,7 +105,7 @@ function stillLeft(time) {
 
 function soon(time) {
     const left = (time - Date.now()) / 1000;
-    return left > 0 ? `in ${coarse(left)}` : "any moment";
+    return left > 0 ? `in ${coarse(left)}` : "soon";
 }
 
 setInterval(() => {

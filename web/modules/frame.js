@@ -33,7 +33,7 @@ function logo() {
 
 /**
  * Make the frame of the page `place`, then ask the server who is there. Comes back with {main, server}. A server that
- * cannot be asked is told on the page, and null comes back. The page calls live.ready() when it shows what it has asked
+ * cannot be asked is shown on the page, and null comes back. The page calls live.ready() when it shows what it has asked
  * for: until then the top says "connecting".
  */
 export async function frame(place, title) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What has been posted in a project's ledger, a sentence for each posting.
+// What has been posted in a project's ledger, a line of text for each posting.
 import { make } from "./dom.js";
 import { minutes, several } from "./format.js";
 

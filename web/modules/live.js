@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens at the moment: server-sent events of /api/v1/events.
 //
-// A page that nobody looks at lets its connection go (a browser has few for one server) and asks for everything anew
+// A page that nobody looks at lets its connection go (a browser has few for one server) and asks for everything again
 // when it is looked at again, as it does after events were missed.
 import { RequestError, events } from "./api.js";
 
@@ -19,7 +19,7 @@ function emit(kind, data) {
 
 /**
  * Listen for "run" (a run as it is now), "queue", "cluster", "project" ({project}), "metrics" ({run, progress}), "again" (ask for
- * everything anew), and "state" ("open", "lost").
+ * everything again), and "state" ("open", "lost").
  */
 export function on(kind, listener) {
     if (!listeners.has(kind)) listeners.set(kind, new Set());

@@ -43,7 +43,7 @@ export class LogStream {
         return Boolean(this.control);
     }
 
-    /** Get what comes behind `after`, a cursor; null: all there is, and what comes. */
+    /** Get what comes after `after`, a cursor; null: all there is, and what comes. */
     begin(query, after) {
         this.end();
         this.query = query;

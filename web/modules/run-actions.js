@@ -9,7 +9,7 @@ import { isWaiting } from "./states.js";
 export function stop(run) {
     const text = isWaiting(run.state)
         ? "It has not begun. It leaves the queue."
-        : "It is told to end, and may write a checkpoint first. What was held of the budget and not used goes back.";
+        : "It is asked to end, and may write a checkpoint first. What was held of the budget and not used goes back.";
     return dialog({
         title: `Stop run ${run.run}, ${run.name || "without a name"}?`,
         confirm: "Stop it",
@@ -31,7 +31,7 @@ export function discard(run) {
         danger: true,
         dismiss: "Keep it",
         content: [
-            make("p.soft", {}, "Its folder, its checkpoints and what it has printed are removed. There is no way back."),
+            make("p.soft", {}, "Its directory, its checkpoints and what it has printed are removed. There is no way back."),
             make("p.soft", {}, "Its curves, its events and its code stay."),
         ],
         act: async () => {

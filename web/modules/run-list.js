@@ -60,7 +60,7 @@ export class RunList {
         return { state, project, owner, search };
     }
 
-    /** Begin anew with this filter; with the one that there is, get as many as there are. */
+    /** Begin again with this filter; with the one that there is, get as many as there are. */
     async load(filter) {
         const same = JSON.stringify(filter) === JSON.stringify(this.filter);
         const wanted = same ? this.runs.size : 0;

@@ -18,7 +18,7 @@ const kept = 5000; // lines on the page; the oldest go
 export function logsPanel(run, now) {
     const filter = { search: "", rank: "", node: "", stream: "", attempt: "" };
     let first = null; // before this cursor are the lines that are older than those that are shown
-    let last = null; // and behind this one what is newer
+    let last = null; // and after this one what is newer
     let older = false;
     let loaded = false; // the newest lines were there once
     let following = true;
@@ -103,7 +103,7 @@ export function logsPanel(run, now) {
         fill(saved, "Download");
     }
 
-    /* The newest lines, and what comes behind them. */
+    /* The newest lines, and what comes after them. */
     async function start() {
         const mine = ++turn;
         stream.end();

@@ -36,7 +36,7 @@ export function nothingYet() {
         {},
         emptyPlace(
             "No runs yet",
-            "Go to the folder of your program and type this. What comes after the two dashes is run as it is.",
+            "Go to the directory of your program and type this. What comes after the two dashes is run as it is.",
             "weft submit --project first -- python3 train.py",
             make("p.small", {}, "It is copied, queued, started as soon as a slot is free, and appears here."),
         ),

@@ -24,7 +24,7 @@ let events = null;
 
 async function begin() {
     let asked = ask();
-    asked.catch(() => {}); // it is told below
+    asked.catch(() => {}); // reported below
     const made = await frame("runs", `Run ${number}`);
     if (!made) return;
     let changed = false; // before it was there

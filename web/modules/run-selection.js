@@ -34,7 +34,7 @@ function stop(runs, clear) {
         confirm: "Stop",
         danger: true,
         content: [
-            make("p.soft", {}, "Each is told to end and may write a checkpoint first. It is not run again by itself."),
+            make("p.soft", {}, "Each is asked to end and may write a checkpoint first. It is not run again by itself."),
             make("p", {}, names + (runs.length > 8 ? " …" : "")),
         ],
         act: async () => {

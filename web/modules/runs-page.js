@@ -173,7 +173,7 @@ function build(main) {
     place.card.hidden = true;
 }
 
-/* Whoever is meant: the one whose name begins so, if there is just one. */
+/* The user who is meant: the one whose name begins so, if there is just one. */
 function ownerLike(text) {
     const like = [...owners].filter((owner) => owner.toLowerCase().startsWith(text.toLowerCase()));
     return text && !owners.has(text) && like.length === 1 ? like[0] : text;

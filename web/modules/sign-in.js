@@ -57,7 +57,7 @@ fill(
                 make(
                     "p.soft",
                     {},
-                    "This server asks for a token. Whoever runs it makes one for you; it is shown once.",
+                    "This server asks for a token. Its administrator makes one for you; it is shown once.",
                 ),
                 location.protocol === "https:"
                     ? null

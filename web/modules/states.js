@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states of a run: each has a tone (style.css) and a sign, so that it can be told without colours.
+// The states of a run: each has a tone (style.css) and a sign, so that it can be told without colors.
 import { make } from "./dom.js";
 
 const states = {
@@ -77,12 +77,12 @@ export function stateBadge(state, large = false) {
     );
 }
 
-/** A hue for a run: neighbours are far from each other. */
+/** A hue for a run: neighbors are far from each other. */
 export function hue(run) {
     return (run * 137.508 + 20) % 360;
 }
 
-/** The colour of a run on a canvas. */
+/** The color of a run on a canvas. */
 export function runColour(run, lightness, chroma) {
     return `oklch(${lightness} ${chroma} ${hue(run).toFixed(1)})`;
 }

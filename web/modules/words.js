@@ -17,7 +17,7 @@ export function assignments(environment) {
         .join("\n");
 }
 
-/** The environment of such lines. Throws an Error with a sentence where something is none. */
+/** The environment of such lines. Throws an Error with a message where something is not a variable. */
 export function readAssignments(text) {
     return Object.fromEntries(
         split(text).map((word) => {
@@ -28,7 +28,7 @@ export function readAssignments(text) {
     );
 }
 
-/** The words of such a line. Throws an Error with a sentence where a quote has no end. */
+/** The words of such a line. Throws an Error with a message where a quote has no end. */
 export function split(line) {
     const words = [];
     let word = null;
