@@ -143,11 +143,6 @@ static weft_status fabric_progress(struct transport *transport, struct error *er
     for (struct rail *rail = fabric->rails; rail < fabric->rails + fabric->rail_count; rail++) {
         struct completion completions[FABRIC_BATCH];
         size_t count = read_queue(fabric, rail, completions);
-        if (fabric->shuffle) {
-            if (shuffle_put(fabric->shuffle, completions, count, &fabric->failure) != WEFT_OK)
-                return failure_of(fabric, error);
-            count = shuffle_get(fabric->shuffle, completions, FABRIC_BATCH);
-        }
         for (size_t i = 0; i < count; i++)
             complete(fabric, &completions[i]);
         /* Who has received something shall go on with it first, while there are enough without. */
@@ -273,8 +268,6 @@ static bool fabric_may_sleep(struct transport *transport)
     struct fabric *fabric = (struct fabric *)(void *)transport;
     if (!fabric->open || fabric->failure.status != WEFT_OK)
         return true;
-    if (fabric->shuffle && !shuffle_is_empty(fabric->shuffle))
-        return false;
     channel_request(fabric);
     paths_watch(fabric);
     if (fabric->descriptor < 0)
@@ -429,8 +422,6 @@ weft_status fabric_open(const struct fabric_config *config, struct fabric **resu
     }
     for (uint32_t i = 0; i < config->ranks; i++)
         fabric->peers[i].credits = fabric->credits;
-    if (config->shuffle_seed && (status = shuffle_open(config->shuffle_seed, &fabric->shuffle, error)) != WEFT_OK)
-        goto fail;
     uint64_t receives =
         (uint64_t)(config->ranks > 1 ? config->ranks - 1 : 1) * (fabric->credits + SPARE_RECEIVES) + FABRIC_BATCH;
     status = choose(&fabric->library, config, receives, choices, &count, reason, sizeof reason, error);
@@ -488,7 +479,6 @@ void fabric_close(struct fabric *fabric)
         rail_close(fabric, &fabric->rails[i]);
     if (fabric->sleepers >= 0)
         close(fabric->sleepers);
-    shuffle_close(fabric->shuffle);
     if (fabric->peers)
         for (uint32_t i = 0; i < fabric->ranks; i++)
             free(fabric->peers[i].paths);

@@ -64,7 +64,6 @@ struct fabric_config {
     uint32_t rank, ranks;
     struct heap *heap;           /**< borrowed; its memory needs no fabric_register(). NULL: there is none */
     const struct fabric *former; /**< of before a failure: take its provider and interface without a new look */
-    uint64_t shuffle_seed;       /**< tests: not 0 makes chunks and completions come in a random order of this seed */
 };
 
 weft_status fabric_open(const struct fabric_config *config, struct fabric **fabric, struct error *error);

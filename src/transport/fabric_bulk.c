@@ -156,8 +156,6 @@ static bool write_chunk(struct fabric *fabric, struct peer *peer, struct path *p
     struct rail *rail = &fabric->rails[path->rail];
     const struct fabric_announcement *announcement = &flight->announced->announcement;
     uint32_t chunk = flight->posted;
-    if (fabric->shuffle)
-        chunk = shuffle_chunk(fabric->shuffle, chunk, flight->chunks);
     uint64_t offset = (uint64_t)chunk * flight->chunk_bytes, bytes = bytes_of_chunk(transfer, flight, chunk);
 
     struct operation *operation = write_take(fabric, &fabric->failure);

@@ -10,7 +10,6 @@
  *     fabric_channel.c   matching: channels, sequences, what came before it was expected
  *     fabric_message.c   messages into posted buffers: slots, credits, what waits to be posted
  *     fabric_bulk.c      large transfers: lanes, announcements, chunks
- *     fabric_shuffle.c   the test shim that reorders completions
  *
  * ## The protocol
  *
@@ -280,8 +279,6 @@ struct rail {
     char interface[32];                  /**< or the device */
 };
 
-struct shuffle;
-
 struct fabric {
     struct transport transport;
     struct fabric_card card;
@@ -323,8 +320,7 @@ struct fabric {
     uint64_t keys[32]; /**< random, not yet used */
     uint32_t key_count;
 
-    struct shuffle *shuffle; /**< NULL but in tests */
-    struct error failure;    /**< the first error of the transport, returned ever after */
+    struct error failure; /**< the first error of the transport, returned ever after */
     struct transport_counters counters;
     char name[40];
     char description[1024];
@@ -535,20 +531,5 @@ void transfer_end(struct fabric *fabric, struct transfer *transfer, enum transfe
 /** Note the transport's failure: `number` is libfabric's (positive), `peer` UINT32_MAX when unknown. */
 void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, const char *doing, int number,
                  const char *detail);
-
-/* ---- fabric_shuffle.c ------------------------------------------------------------------------------------------- */
-
-weft_status shuffle_open(uint64_t seed, struct shuffle **shuffle, struct error *error);
-void shuffle_close(struct shuffle *shuffle);
-
-/** Keep `count` completions back for a while. */
-weft_status shuffle_put(struct shuffle *shuffle, const struct completion *entries, size_t count, struct error *error);
-
-/** Some that were kept back, in any order. */
-size_t shuffle_get(struct shuffle *shuffle, struct completion *entries, size_t count);
-bool shuffle_is_empty(const struct shuffle *shuffle);
-
-/** Which chunk is the `n`-th of `count` to be written. */
-uint32_t shuffle_chunk(const struct shuffle *shuffle, uint32_t n, uint32_t count);
 
 #endif

@@ -12,6 +12,7 @@
  * The ranks meet through files in FOLDER. Names: interface, provider, shuffle, seed, bytes, count, depth; sleep=1 waits
  * by poll.
  */
+#include "../support/fabric_shuffle.h"
 #include "base/clock.h"
 #include "base/random.h"
 #include "transport/fabric.h"
@@ -34,6 +35,7 @@ static struct {
 } options = {.seed = 1, .bytes = 8, .count = 1000, .depth = 4};
 
 static struct fabric *fabric;
+static struct fabric_shuffle *shuffle;
 static struct transport *transport;
 static struct heap *heap;
 static uint64_t limit;
@@ -93,13 +95,14 @@ static void open_fabric(void)
         .loopback_only = !options.interface,
         .rank = options.rank,
         .ranks = options.ranks,
-        .shuffle_seed = options.shuffle ? options.shuffle + options.rank : 0,
     };
     if (heap_open((uint64_t)1 << 30, &heap, &error) != WEFT_OK)
         quit(error.text);
     config.heap = heap;
     if (fabric_open(&config, &fabric, &error) != WEFT_OK)
         quit(error.text);
+    if (options.shuffle)
+        shuffle = fabric_shuffle_open(fabric, options.shuffle + options.rank);
     struct fabric_card card;
     fabric_card(fabric, &card);
     publish("card", &card, sizeof card);
@@ -400,6 +403,7 @@ int main(int count, char **words)
         if (modes[i].run != survive_death)
             meet("end");
         fabric_close(fabric);
+        fabric_shuffle_close(shuffle);
         heap_close(heap);
         return 0;
     }
