@@ -88,7 +88,7 @@ const struct command command_stop = {
 
 static void discard_tell(int64_t run, const cJSON *reply, FILE *output)
 {
-    fprintf(output, "run %" PRId64 ": its folder, checkpoints and output are thrown away\n", run);
+    fprintf(output, "run %" PRId64 ": its directory, checkpoints and output are thrown away\n", run);
 }
 
 static weft_status discard_run(struct command_call *call, struct error *error)
@@ -101,7 +101,7 @@ const struct command command_discard = {
     .group = COMMAND_PLATFORM,
     .summary = "throw away what ended runs have left on disk",
     .description =
-        "What a run leaves is kept until it is discarded: its folder with all that it has written there, its "
+        "What a run leaves is kept until it is discarded: its directory with all that it has written there, its "
         "checkpoints and what it has printed. What is known of it stays: what was asked for, its events, its metrics, "
         "what it cost; and its code, so that it can be forked. The policy can do the same some time after each run's "
         "end (keep, of weft serve --policy). There is no way back. RUN is a number, or a name, where only one run has "

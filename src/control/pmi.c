@@ -103,7 +103,7 @@ static weft_status pmi_read(const struct pmi *pmi, char *bytes, size_t size, dou
         if (ready == 0)
             return error_set(
                 error, WEFT_ERROR_TIMEOUT,
-                "not all ranks have come to the meeting within %g s (the launcher's PMI does not tell which)",
+                "not all ranks have come to the rendezvous within %g s (the launcher's PMI does not tell which)",
                 limit_seconds);
         ssize_t n = read(pmi->descriptor, bytes, size);
         if (n < 0 && (errno == EINTR || errno == EAGAIN))

@@ -12,7 +12,7 @@
     "platform_failures, submitted, waiting_since, first_started, started, ended, changed, served, discarded, "         \
     "idle_since, progress_at, progress_rank, progress_done, progress_total, progress_left, detail"
 
-/** Errors: DATA if the row holds a name that is none. */
+/** Errors: DATA if the row holds an unknown state or cause. */
 weft_status registry_run_row(struct statement *select, struct registry_run *run, struct error *error);
 
 /** `detail` as it is kept: `otherwise` where it is empty, cut, and printable. Returns `kept`. */

@@ -3,7 +3,7 @@
  * Runs, their attempts and the nodes of these. The rules of registry.h hold.
  *
  * A run's state changes only as run_state.h allows, and every change is an event that is kept: when, by which cause,
- * by whom, with a sentence. Attempts are fenced by the epoch: whoever reports or orders something says which attempt is
+ * by whom, with a message. Attempts are fenced by the epoch: each report and order names the attempt that is
  * meant, and what comes for another than the present one changes nothing, but is recorded (once for each cause).
  *
  * Reports may come more than once and late: a second report of the same thing is REGISTRY_DONE without effect.
@@ -110,7 +110,7 @@ weft_status registry_run_specification(struct database *database, int64_t run, s
 weft_status registry_run_duplicate(struct database *database, int64_t run, int64_t *duplicate, struct error *error);
 
 /**
- * Begin an attempt on `count` nodes, of which host and slots are given (node i is nodes[i]). Errors: DATA if that is
+ * Begin an attempt on `count` nodes; nodes[i] gives host and slots of node i. Errors: DATA if that is
  * not the number of nodes that the run asks for.
  */
 weft_status registry_run_place(struct database *database, int64_t run, const char *pod,
@@ -119,7 +119,7 @@ weft_status registry_run_place(struct database *database, int64_t run, const cha
 
 /**
  * Change the state of a run by any cause but RUN_CAUSE_PLACED and those that end an attempt (below). `actor`: a user,
- * "" for the platform. `detail`: a sentence, "" for the cause's own; what cannot be printed is replaced.
+ * "" for the platform. `detail`: a message, "" for the cause's own; unprintable characters are replaced.
  */
 weft_status registry_run_change(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
                                 const char *actor, const char *detail, int64_t now, struct registry_outcome *outcome,
@@ -147,9 +147,9 @@ weft_status registry_run_idle(struct database *database, int64_t run, bool idle,
 weft_status registry_idle_runs(struct database *database, int64_t *count, struct error *error);
 
 /**
- * Node `node` has started at `now`, of which may be told later: that is when the node started, and the run, with the
- * last of its nodes; in the list of events the change stands behind those that were told of before. With the last of
- * them the run is running; where it was asked to stop before that was heard, it goes on stopping, and has run since.
+ * Node `node` started at `now`; the report may come late. The run started when the last of its nodes did; in the list
+ * of events the change comes after those that were reported before. With the last node the run is running. If it was
+ * asked to stop before that report, it stays stopping, and has run since `now`.
  */
 weft_status registry_node_start(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now,
                                 struct registry_outcome *outcome, struct error *error);
@@ -165,8 +165,8 @@ weft_status registry_node_end(struct database *database, int64_t run, int64_t ep
                               int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
                               struct error *error);
 
-/** The journal of that node has been dealt with up to `sequence`. By itself this can wait for a sync of the disk
- * (DATABASE_AS_NEEDED): whoever finds an older number hears the records behind it once more. */
+/** The journal of that node has been processed up to `sequence`. By itself this can wait for a sync of the disk
+ * (DATABASE_AS_NEEDED): after a crash the records after an older number are read once more. */
 weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,
                                 struct error *error);
 
@@ -194,7 +194,7 @@ weft_status registry_run_events(struct database *database, int64_t run, int64_t 
 weft_status registry_last_event(struct database *database, int64_t *event, struct error *error);
 
 /**
- * The runs that the `most` events behind number `after` are of, each once; `*last` is the number of the last of these
+ * The runs of the `most` events after number `after`, each once; `*last` is the number of the last of these
  * events (`after` if there are none). *list is to be freed.
  */
 weft_status registry_runs_changed(struct database *database, int64_t after, size_t most, int64_t **list, size_t *count,
