@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Optimisers over ranges of a model's flat array, and the norm of the gradient. With g the gradient times its scale, p
+ * Optimizers over ranges of a model's flat array, and the norm of the gradient. With g the gradient times its scale, p
  * the parameters, w the weight decay (0 for gains, biases and whatever else has none) and the rate that of the
  * parameter's group (parameter_groups.h; frozen tensors are passed over, moments and all):
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Parameters that the optimiser treats differently: frozen ones, those without weight decay, those with a learning rate
+ * Parameters that the optimizer treats differently: frozen ones, those without weight decay, those with a learning rate
  * of their own. Users name them by patterns, as a list with commas:
  *
  *     wte.weight            one tensor

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * Optimiser state in shards (Rajbhandari et al. 2020, "ZeRO", stage 1): each rank keeps the moments of one range of the
+ * Optimizer state in shards (Rajbhandari et al. 2020, "ZeRO", stage 1): each rank keeps the moments of one range of the
  * flat array, updates the weights of that range, and gives them to all others. The update is elementwise, so the bits
  * are those of a rank that holds everything.
  *

@@ -10,8 +10,8 @@
 struct state_arrays {
     const struct model_description *description;
     float *parameters;
-    float *first_moments;  /**< NULL: the optimiser has none */
-    float *second_moments; /**< NULL: the optimiser has none */
+    float *first_moments;  /**< NULL: the optimizer has none */
+    float *second_moments; /**< NULL: the optimizer has none */
 };
 
 struct tensor_list {

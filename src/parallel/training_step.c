@@ -115,7 +115,7 @@ static weft_status measure_gradient(weft_training *training, double *norm, struc
     return status;
 }
 
-/* Take the optimiser's step on this rank's shard. */
+/* Take the optimizer's step on this rank's shard. */
 static void update(weft_training *training, const struct optimiser_step *step)
 {
     const struct shards *shards = &training->shards;

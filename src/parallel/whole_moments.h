@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * An optimiser's moments in one place: what rank 0 reads from a checkpoint and deals out, or gathers and writes. Where
+ * An optimizer's moments in one place: what rank 0 reads from a checkpoint and deals out, or gathers and writes. Where
  * nothing is sharded they are rank 0's own; else rank 0 has room for all of them while this is open.
  *
  *     whole_moments_open -> (fill in on rank 0) -> whole_moments_deal -> whole_moments_close
@@ -13,7 +13,7 @@
 
 #include "parallel/shards.h"
 
-/** Of an optimiser that has two kinds of moments, one, or none: then the rest is NULL. */
+/** Of an optimizer that has two kinds of moments, one, or none: then the rest is NULL. */
 struct moments {
     float *first, *second;
 };

@@ -9,7 +9,7 @@
  *     a rank's compute     = micro-batches x time of one (measured), slower where ranks outnumber cores
  *     bucket i is ready    at the i-th share of the last backward pass (two thirds of a micro-batch's time)
  *     bucket i is reduced  after it is ready and bucket i - 1 is reduced, in its all-reduce's time
- *     a step               = compute, what of the last bucket outlasts it, and the optimiser
+ *     a step               = compute, what of the last bucket outlasts it, and the optimizer
  */
 #ifndef WEFT_PLAN_STRATEGY_H
 #define WEFT_PLAN_STRATEGY_H
@@ -28,7 +28,7 @@ struct strategy_problem {
      */
     double (*compute)(void *context, uint32_t sequences);
     void *context;
-    double update_seconds; /**< of clipping and the optimiser */
+    double update_seconds; /**< of clipping and the optimizer */
 };
 
 struct strategy {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Vectors on the processor: elementwise kernels, optimisers and sums, each cut into ranges. */
+/* Vectors on the processor: elementwise kernels, optimizers and sums, each cut into ranges. */
 #include "tensor/cpu.h"
 
 #define GRAIN           1024 /* elements; parts do not share cache lines */

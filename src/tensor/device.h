@@ -202,7 +202,7 @@ struct device {
     void (*scale)(struct device *device, size_t count, double factor, void *x);
     /** out [a] = gelu(x [a]), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */
     void (*gelu_forward)(struct device *device, size_t count, const void *x, void *out);
-    /** One optimiser step on `count` elements, with the given step's constants; unless it is NULL, narrowed [a]
+    /** One optimizer step on `count` elements, with the given step's constants; unless it is NULL, narrowed [a]
      * receives the new parameters, rounded. */
     void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
                   const void *gradients, void *first_moments, void *second_moments, void *narrowed);

@@ -72,7 +72,7 @@ static int by_name(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-/* The files in the order of the manifest: the model's parts, then the optimiser's. */
+/* The files in the order of the manifest: the model's parts, then the optimizer's. */
 static size_t gather_records(struct checkpoint_writer *writer)
 {
     const size_t room = (size_t)writer->ranks * PART_KINDS;

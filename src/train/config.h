@@ -41,7 +41,7 @@ struct train_config {
     enum learning_rate_shape rate_shape;
     struct optimiser optimiser;
     double clip;  /**< largest gradient norm; 0: no clipping */
-    int64_t zero; /**< 1: the optimiser's state is divided among the ranks (ZeRO-1) */
+    int64_t zero; /**< 1: the optimizer's state is divided among the ranks (ZeRO-1) */
 
     int64_t evaluate_every;     /**< steps; 0: at the end only */
     int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */

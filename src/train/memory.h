@@ -14,9 +14,9 @@
  *                     layers that no trained one precedes, nothing is kept)
  *     rest            MEMORY_OF_PROCESS, and MEMORY_OF_NETWORK where there is more than one node
  *     checkpoint      where checkpoints are written, room to copy what a rank writes of one: weights and
- *                     optimiser state divided by R, or all on rank 0 where they are smaller than
+ *                     optimizer state divided by R, or all on rank 0 where they are smaller than
  *                     --checkpoint-part
- *     first rank      the larger of what rank 0 has for a while: the whole optimiser state when a checkpoint
+ *     first rank      the larger of what rank 0 has for a while: the whole optimizer state when a checkpoint
  *                     is read with --zero 1 (8 E, or 4 E), and the model that samples
  *
  * Within a node gradients are summed in place, so ranks of one node need nothing for it. Data is read from its

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * What a run is at one moment: weights, the optimiser's moments and the number of steps taken. The data's position
+ * What a run is at one moment: weights, the optimizer's moments and the number of steps taken. The data's position
  * follows from the steps. This is what a checkpoint holds.
  */
 #ifndef WEFT_TRAIN_STATE_H
@@ -18,7 +18,7 @@ struct training_state {
     const struct model_description *description;
     float *parameters;                   /**< description->elements; the training's, as the moments are */
     float *first_moments;                /**< of this rank's shard */
-    float *second_moments;               /**< NULL: the optimiser has none */
+    float *second_moments;               /**< NULL: the optimizer has none */
     uint64_t step;                       /**< steps taken */
     const struct text *text;             /**< that the tokens stand for; borrowed */
     const char *kernels;                 /**< name of the kernel set that computes the steps; NULL: nobody knows */
@@ -43,7 +43,7 @@ void training_state_describe(const struct training_state *state, const struct tr
 
 /**
  * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.
- * WEFT_ERROR_DATA when it is damaged, of another model or optimiser, or of a run with other settings; `state` is then
+ * WEFT_ERROR_DATA when it is damaged, of another model or optimizer, or of a run with other settings; `state` is then
  * unchanged. A checkpoint that other kernels than state->kernels computed is taken, but config->warnings says that the
  * bits will differ. `changes` as of settings_match().
  */

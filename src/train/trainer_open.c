@@ -296,7 +296,7 @@ static void describe(const struct trainer *trainer)
                 (double)(trainer->description->elements * weft_type_size(config->gradients)) / 1048576.0,
                 weft_type_name(config->gradients), (double)training_bucket_bytes(trainer->training) / 1048576.0);
     if (training_shards(trainer->training)->sharded)
-        fprintf(trainer->out, "; optimiser state in %u shards", trainer->ranks);
+        fprintf(trainer->out, "; optimizer state in %u shards", trainer->ranks);
     fprintf(trainer->out, "; %" PRId64 " compute thread%s a rank (%s), %s\n", config->threads,
             config->threads == 1 ? "" : "s", trainer->device->kernels, config->mixed ? "bf16 with f32 weights" : "f32");
     char why[KERNEL_CHOICE_TEXT_BYTES];

@@ -363,7 +363,7 @@ static void extension_gives_the_logits_of_forward(void **state)
     model_close(reader);
 }
 
-/* ---- the optimiser over ranges ----------------------------------------------------------------------------------- */
+/* ---- the optimizer over ranges ----------------------------------------------------------------------------------- */
 
 static void an_update_in_pieces_is_the_update_in_one(void **state)
 {

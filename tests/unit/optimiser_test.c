@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One step of each optimiser on a whole network is what its formula says, tensor by tensor, in double precision. */
+/* One step of each optimizer on a whole network is what its formula says, tensor by tensor, in double precision. */
 #include "model/optimiser.h"
 
 #include "tensor_support.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of parameters: which tensors a pattern names, and that each optimiser treats every group as its own step. */
+/* Groups of parameters: which tensors a pattern names, and that each optimizer treats every group as its own step. */
 #include "model/optimiser.h"
 
 #include "tensor_support.h"

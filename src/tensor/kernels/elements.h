@@ -165,7 +165,7 @@ static void rotary(size_t heads, size_t head_width, const float *turns, bool bac
         }
 }
 
-/* ---- optimiser ---- */
+/* ---- optimizer ---- */
 
 /* Plain arithmetic and a correctly rounded root and division, so that the compiler may vectorise as it likes. */
 static void adamw(const struct adamw *step, size_t count, float *restrict parameters, const float *restrict gradients,
