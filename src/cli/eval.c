@@ -35,8 +35,8 @@ static const struct cli_option options[] = {
     CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
                "type of products and activations"),
     CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
-               "instruction set that all ranks compute with; common: the highest that all can use; same: refuse ranks "
-               "that differ"),
+               "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
+               .default_text = "common, the highest that all can use"),
     CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
 };
 

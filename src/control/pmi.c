@@ -189,8 +189,9 @@ static weft_status pmi_ask(const struct pmi *pmi, const char *request, const cha
     pmi_field(answer, "rc", separator, code, sizeof code);
     if (strcmp(command, expected) == 0 && strcmp(code, "0") == 0)
         return WEFT_OK;
+    /* Of the request the command only: what is put may be the job's secret. */
     return error_set(error, WEFT_ERROR_RENDEZVOUS, "the launcher answered '%.200s' to the %s request '%.*s'", answer,
-                     pmi->kvs.name, (int)strcspn(request, "\n"), request);
+                     pmi->kvs.name, (int)strcspn(request, " ;\n"), request);
 }
 
 static weft_status pmi_put(struct kvs *kvs, const char *key, const char *value, struct error *error)

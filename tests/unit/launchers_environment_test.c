@@ -249,6 +249,7 @@ struct manager {
     char keys[64][64], values[64][1100];
     int count;
     bool finished;
+    bool refuses; /* what is put */
 };
 
 static bool read_text(struct manager *manager, char *text, size_t room)
@@ -327,7 +328,10 @@ static void *manage(void *argument)
             get_field(text, "key", separator, manager->keys[manager->count], 64);
             get_field(text, "value", separator, manager->values[manager->count], 1024);
             manager->count++;
-            answer(manager, second ? "cmd=kvs-put-response;rc=0;" : "cmd=put_result rc=0 msg=success");
+            if (manager->refuses)
+                answer(manager, second ? "cmd=kvs-put-response;rc=1;errmsg=full;" : "cmd=put_result rc=-1 msg=full");
+            else
+                answer(manager, second ? "cmd=kvs-put-response;rc=0;" : "cmd=put_result rc=0 msg=success");
         } else if (strcmp(command, "barrier_in") == 0 || strcmp(command, "kvs-fence") == 0) {
             answer(manager, second ? "cmd=kvs-fence-response;rc=0;" : "cmd=barrier_out");
         } else if (strcmp(command, "get") == 0 || strcmp(command, "kvs-get") == 0) {
@@ -347,23 +351,37 @@ static void *manage(void *argument)
     return NULL;
 }
 
-static void exchange_through(bool second, bool fails)
+/* Start a manager of the only rank; returns the descriptor that the rank talks to. */
+static int start_manager(struct manager *manager, bool second, pthread_t *thread)
 {
     int pair[2];
     char number[16];
-    static struct manager manager;
-    memset(&manager, 0, sizeof manager);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-    manager.descriptor = pair[1];
-    manager.second = second;
-    pthread_t thread;
-    pthread_create(&thread, NULL, manage, &manager);
+    manager->descriptor = pair[1];
+    manager->second = second;
+    pthread_create(thread, NULL, manage, manager);
     snprintf(number, sizeof number, "%d", pair[0]);
     set("PMI_FD", number);
     set("PMI_RANK", "0");
     set("PMI_SIZE", "1");
     if (second)
         set("PMI_JOBID", "42.0");
+    return pair[0];
+}
+
+static void stop_manager(struct manager *manager, int descriptor, pthread_t thread)
+{
+    close(descriptor);
+    pthread_join(thread, NULL);
+    close(manager->descriptor);
+}
+
+static void exchange_through(bool second, bool fails)
+{
+    static struct manager manager;
+    memset(&manager, 0, sizeof manager);
+    pthread_t thread;
+    const int descriptor = start_manager(&manager, second, &thread);
     struct error error = {0};
     struct meeting *meeting = NULL;
     struct meeting_config config = {0};
@@ -379,9 +397,7 @@ static void exchange_through(bool second, bool fails)
         meeting_abandon(meeting);
     meeting_close(meeting);
     free(cards);
-    close(pair[0]);
-    pthread_join(thread, NULL);
-    close(pair[1]);
+    stop_manager(&manager, descriptor, thread);
     assert_int_equal(manager.finished, !fails); /* a launcher that is ending the job may never answer a farewell */
 }
 
@@ -395,6 +411,33 @@ static void pmi2(void **state)
 {
     exchange_through(true, false);
     exchange_through(true, true);
+}
+
+/* Rank 0 puts the secret of the job: the message about a launcher that refuses it goes to logs. */
+static void pmi_refusals_keep_the_secret(void **state)
+{
+    for (int second = 0; second < 2; second++) {
+        static struct manager manager;
+        memset(&manager, 0, sizeof manager);
+        manager.refuses = true;
+        pthread_t thread;
+        const int descriptor = start_manager(&manager, second, &thread);
+        struct error error = {0};
+        struct meeting *meeting = NULL;
+        struct meeting_config config = {0};
+        struct card card, *cards = NULL;
+        assert_int_equal(card_begin(&card, 0, NULL, NULL), WEFT_OK);
+        assert_int_equal(meeting_open(&config, &meeting, &error), WEFT_OK);
+        assert_int_equal(meeting_exchange(meeting, &card, &cards, &error), WEFT_ERROR_RENDEZVOUS);
+        meeting_abandon(meeting);
+        meeting_close(meeting);
+        stop_manager(&manager, descriptor, thread);
+        assert_int_equal(manager.count, 1);
+        assert_true(strlen(manager.values[0]) >= 16);
+        assert_null(strstr(error.text, manager.values[0]));
+        assert_non_null(strstr(error.text, second ? "'cmd=kvs-put'" : "'cmd=put'"));
+        assert_non_null(strstr(error.text, "full"));
+    }
 }
 
 static void pmi_that_is_wrong(void **state)
@@ -469,6 +512,7 @@ int main(void)
         cmocka_unit_test_setup(weft_run, clean),
         cmocka_unit_test_setup(pmi1, clean),
         cmocka_unit_test_setup(pmi2, clean),
+        cmocka_unit_test_setup(pmi_refusals_keep_the_secret, clean),
         cmocka_unit_test_setup(pmi_that_is_wrong, clean),
         cmocka_unit_test_setup(alone, clean),
         cmocka_unit_test_setup(configurations_that_are_wrong, clean),
