@@ -58,8 +58,6 @@ static const char *writer_text(const struct machine *machine, const struct cell 
 {
     const struct thread *writer = &machine->threads[cell->write_thread];
     text[0] = '\0';
-    if (machine->chaos)
-        return text;
     if (!cell->write_clock) {
         snprintf(text, size, " (no step writes it)");
         return text;
@@ -379,7 +377,7 @@ bool verify_machine_open(struct machine *machine, bool narrow)
     machine->cells = calloc((size_t)machine->cell_count + 1, sizeof *machine->cells);
     machine->channel_table =
         calloc((size_t)machine->ranks * machine->ranks * machine->channels + 1, sizeof *machine->channel_table);
-    machine->symbols = symbols_open(machine->ranks + 1); /* the last one is poison, in chaos */
+    machine->symbols = symbols_open(machine->ranks);
     return machine->clocks && machine->snapshots && machine->cells && machine->channel_table && machine->symbols;
 }
 

@@ -48,14 +48,6 @@ weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct p
 weft_status verify_prove(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
                          struct error *error);
 
-/**
- * Run once in a random order that the plans allow, and look at the results only: what a step is going to write is
- * spoilt from its begin on, callers spoil their buffers before a rank begins and once it is done. It knows nothing of
- * clocks: a second opinion for tests of the verifier.
- */
-weft_status verify_chaos(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
-                         const struct verify_binding *binding, uint64_t seed, struct error *error);
-
 /** The bindings that matter for these plans; *count of them. Static. */
 const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
                                              uint32_t *count);

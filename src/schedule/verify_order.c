@@ -161,7 +161,7 @@ bool verify_may_touch(struct machine *machine, struct thread *thread, uint32_t r
     const uint32_t *nodes = machine->shape->nodes;
     if (nodes && nodes[rank] != nodes[thread->rank])
         return verify_complain(machine, thread, "touches memory of rank %u, which is on another node", rank);
-    if (!machine->chaos && !verify_clock_of(machine, thread)[verify_announced(machine, rank)]) {
+    if (!verify_clock_of(machine, thread)[verify_announced(machine, rank)]) {
         machine->doubt = true;
         return verify_complain(machine, thread, "touches memory of rank %u before any signal of it has been awaited",
                                rank);

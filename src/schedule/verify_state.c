@@ -221,12 +221,6 @@ static bool clash(struct machine *machine, const struct thread *thread, uint32_t
 
 bool verify_note_read(struct machine *machine, struct thread *thread, uint32_t index)
 {
-    if (machine->chaos) {
-        struct chaos *chaos = machine->chaos;
-        if (chaos->scribbling && chaos->read_count < sizeof chaos->reads / sizeof *chaos->reads)
-            chaos->reads[chaos->read_count++] = index;
-        return true;
-    }
     struct cell *cell = &machine->cells[index];
     uint32_t self = (uint32_t)(thread - machine->threads);
     if (cell->write_clock && cell->write_thread != self &&
@@ -259,8 +253,6 @@ bool verify_note_read(struct machine *machine, struct thread *thread, uint32_t i
 
 bool verify_note_write(struct machine *machine, struct thread *thread, uint32_t index)
 {
-    if (machine->chaos)
-        return true;
     struct cell *cell = &machine->cells[index];
     uint32_t self = (uint32_t)(thread - machine->threads);
     if (cell->write_clock && cell->write_thread != self &&
@@ -286,10 +278,6 @@ bool verify_load(struct machine *machine, struct thread *thread, uint32_t index,
     if (!verify_note_read(machine, thread, index))
         return false;
     const struct cell *cell = &machine->cells[index];
-    if (machine->chaos) {
-        *value = cell->value.sum && cell->part == size ? cell->value : machine->chaos->poison;
-        return true;
-    }
     if (!cell->value.sum)
         return verify_complain(machine, thread, "reads %s, which nothing has been written to",
                                verify_cell_text(machine, index, text, sizeof text));
@@ -303,23 +291,8 @@ bool verify_load(struct machine *machine, struct thread *thread, uint32_t index,
     return true;
 }
 
-void verify_scribble(struct machine *machine, uint32_t index)
-{
-    const struct chaos *chaos = machine->chaos;
-    if (chaos->read_count == sizeof chaos->reads / sizeof *chaos->reads)
-        return; /* too many to tell */
-    for (uint32_t i = 0; i < chaos->read_count; i++)
-        if (chaos->reads[i] == index)
-            return;
-    machine->cells[index].value = chaos->poison;
-}
-
 void verify_store(struct machine *machine, uint32_t index, uint32_t size, struct value value)
 {
-    if (machine->chaos && machine->chaos->scribbling) {
-        verify_scribble(machine, index);
-        return;
-    }
     struct cell *cell = &machine->cells[index];
     if (machine->useful && (!verify_same(cell->value, value) || cell->part != size))
         machine->useful[machine->stepping] |= USE_CHANGED;
@@ -349,10 +322,8 @@ bool verify_locate(struct machine *machine, struct thread *thread, const struct 
 bool verify_add(struct machine *machine, const struct thread *thread, struct value left, struct value right,
                 struct value *sum)
 {
-    if (left.column != right.column && !machine->chaos)
+    if (left.column != right.column)
         return verify_complain(machine, thread, "adds chunks of different blocks, parts or segments");
     *sum = (struct value){symbols_sum(machine->symbols, left.sum, right.sum), left.column};
-    if (left.column != right.column)
-        *sum = machine->chaos->poison;
     return true;
 }

@@ -32,7 +32,7 @@ struct access {
     uint32_t thread, clock, next;
 };
 
-enum thread_state { THREAD_READY, THREAD_WAITS_FOR_MATCH, THREAD_MATCHED, THREAD_PUBLISHED };
+enum thread_state { THREAD_READY, THREAD_WAITS_FOR_MATCH, THREAD_PUBLISHED };
 
 /* One lane of one rank. */
 struct thread {
@@ -42,7 +42,6 @@ struct thread {
     uint32_t iteration, at;      /* the step that is next or under way, within the lane */
     uint32_t clock;              /* steps completed, over all iterations */
     enum thread_state state;
-    bool scribbled;          /* chaos: has spoilt what its step will write */
     uint32_t next;           /* in a channel's queue */
     uint32_t signals;        /* made so far */
     uint32_t looked;         /* members whose signals the present await has seen already */
@@ -121,15 +120,6 @@ enum use {
     USE_READ = 2,    /**< somebody read it, or it is a result */
 };
 
-/** A random execution instead of a proof: see verify_chaos(). */
-struct chaos {
-    uint64_t seed, drawn;
-    struct value poison;
-    bool scribbling;                /* stores spoil, loads only note what is read */
-    uint32_t reads[64], read_count; /* cells that the step under way reads */
-    bool *started, *finished;       /* of each rank */
-};
-
 struct machine {
     struct plan *const *plans;
     const struct plan_shape *shape;
@@ -172,9 +162,8 @@ struct machine {
     symbol *operands; /* room for one symbol a rank */
     symbol canonical; /* the finished canonical sum of all ranks; SYMBOL_NONE: not made yet */
     struct verify_flow *flow;
-    uint8_t *useful;     /* of each step of each rank, and one more: enum use; NULL: nobody asks */
-    uint32_t stepping;   /* the step that stores now; the one more: none */
-    struct chaos *chaos; /* NULL: prove */
+    uint8_t *useful;   /* of each step of each rank, and one more: enum use; NULL: nobody asks */
+    uint32_t stepping; /* the step that stores now; the one more: none */
     struct error *error;
     weft_status status;
 };
@@ -332,9 +321,6 @@ static inline const struct step *verify_step_of(const struct thread *thread)
 {
     return &thread->steps[thread->at];
 }
-
-/** Spoil the cell as a step that is going to write it may, unless the step reads it too. */
-void verify_scribble(struct machine *machine, uint32_t index);
 
 /* ---- the machine: verify_machine.c ------------------------------------------------------------------------------- */
 

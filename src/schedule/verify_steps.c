@@ -20,8 +20,7 @@ static bool in_order(struct machine *machine, struct thread *thread, struct chan
 {
     uint32_t self = (uint32_t)(thread - machine->threads);
     uint32_t last = channel->last_thread[receives];
-    if (!machine->chaos && last != NOBODY && last != self &&
-        !verify_ordered(machine, thread, last, channel->last_clock[receives]))
+    if (last != NOBODY && last != self && !verify_ordered(machine, thread, last, channel->last_clock[receives]))
         return (machine->doubt = true),
                verify_complain(machine, thread, "and lane %u both %s on channel %u in no fixed order",
                                machine->threads[last].lane, receives ? "receive" : "send",
@@ -45,8 +44,6 @@ static bool transfer(struct machine *machine, struct thread *sender, struct thre
             !verify_locate(machine, receiver, receive, true, i, &to, &size))
             return false;
         value = machine->cells[from].value; /* the sender has looked at it when it began */
-        if (!value.sum)                     /* only in chaos */
-            value = machine->chaos->poison;
         if (size != sent_size)
             return verify_complain(machine, receiver, "expects the size of part %u, but rank %u sends that of part %u",
                                    size, sender->rank, sent_size);
@@ -56,8 +53,6 @@ static bool transfer(struct machine *machine, struct thread *sender, struct thre
             if (!verify_locate(machine, receiver, receive, false, i, &source, &source_size))
                 return false;
             own = machine->cells[source].value;
-            if (!own.sum)
-                own = machine->chaos->poison;
             if (source_size != size)
                 return verify_complain(machine, receiver, "adds parts of different sizes");
             bool first = receive->flags & STEP_RECEIVED_FIRST;
@@ -89,16 +84,6 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
                 !verify_note_write(machine, thread, index))
                 return false;
     }
-    if (machine->chaos && receives) { /* what is received may land at any time from now on */
-        machine->chaos->read_count = 0;
-        for (uint32_t i = 0; i < step->chunks; i++) {
-            if (step->kind == STEP_RECEIVE_REDUCE && verify_locate(machine, thread, step, false, i, &index, &size))
-                machine->chaos->reads[machine->chaos->read_count++] = index;
-            if (verify_locate(machine, thread, step, true, i, &index, &size))
-                verify_scribble(machine, index);
-            machine->chaos->read_count = 0;
-        }
-    }
     struct channel *channel = receives ? channel_of(machine, step->peer, thread->rank, step->channel)
                                        : channel_of(machine, thread->rank, step->peer, step->channel);
     if (!in_order(machine, thread, channel, receives))
@@ -108,13 +93,8 @@ static bool begin_message(struct machine *machine, struct thread *thread, const 
         channel->head = other->next;
         if (!(receives ? transfer(machine, other, thread) : transfer(machine, thread, other)))
             return false;
-        if (machine->chaos) { /* each is through at a turn of its own */
-            other->state = THREAD_MATCHED;
-            thread->state = THREAD_MATCHED;
-        } else {
-            verify_complete(machine, other);
-            verify_complete(machine, thread);
-        }
+        verify_complete(machine, other);
+        verify_complete(machine, thread);
         return true;
     }
     thread->next = NOBODY;
@@ -155,12 +135,8 @@ static bool take_operand(struct machine *machine, const struct thread *thread, s
     if (i == 0)
         *first = operand;
     operands[i] = operand.sum;
-    if (operand.column == first->column)
-        return true;
-    if (!machine->chaos)
-        return verify_complain(machine, thread, "adds chunks of different blocks, parts or segments");
-    operands[i] = machine->chaos->poison.sum;
-    return true;
+    return operand.column == first->column ||
+           verify_complain(machine, thread, "adds chunks of different blocks, parts or segments");
 }
 
 /* The canonical sum of one chunk of everybody's input in a group. */
@@ -403,31 +379,16 @@ static bool spread_step(struct machine *machine, struct thread *thread, const st
     return true;
 }
 
-static bool scribbles(const struct step *step)
-{
-    return step->kind > STEP_RECEIVE_REDUCE && step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT &&
-           step->kind != STEP_EXCHANGE;
-}
-
 bool verify_advance(struct machine *machine, struct thread *thread)
 {
     if (thread->iteration == machine->iterations || thread->state == THREAD_WAITS_FOR_MATCH)
         return false;
-    if (thread->state == THREAD_MATCHED) {
-        verify_complete(machine, thread);
-        return true;
-    }
     const struct step *step = verify_step_of(thread);
     if (!verify_wait_is_over(machine, thread, step))
         return false;
     bool right = true, over = true;
     verify_flow_note_order(machine, thread);
     machine->stepping = thread->first_step + thread->at;
-    if (machine->chaos && scribbles(step)) {
-        /* First spoil what will be written; the step itself comes whenever this thread's turn comes again. */
-        machine->chaos->scribbling = thread->scribbled = !thread->scribbled;
-        machine->chaos->read_count = 0;
-    }
     switch (step->kind) {
     case STEP_SEND:
     case STEP_RECEIVE:
@@ -455,10 +416,6 @@ bool verify_advance(struct machine *machine, struct thread *thread)
     default:
         right = local_step(machine, thread, step);
         break;
-    }
-    if (machine->chaos && machine->chaos->scribbling) {
-        machine->chaos->scribbling = false;
-        return right;
     }
     if (!right || !over)
         return false;

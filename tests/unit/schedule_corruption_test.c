@@ -3,6 +3,7 @@
  * Plans with random bytes in their steps: each is refused by a sentence or runs on the verifier's machine without
  * touching what is not its own (the address sanitizer watches).
  */
+#include "../support/verify_chaos.h"
 #include "base/random.h"
 #include "schedule/sweep.h"
 #include "schedule/verify_machine.h"

@@ -4,6 +4,7 @@
  * retargeted and loosened, one change at a time, and the verifier must complain of each mutant, unless it is the same
  * plan in other words.
  */
+#include "../support/verify_chaos.h"
 #include "../survivors.h"
 #include "base/hash.h"
 #include "schedule/sweep.h"
