@@ -38,8 +38,7 @@ bool file_is_folder(const char *path);
 
 /**
  * Read the whole file at `path`, at most `most` bytes, into `*content`, which the caller frees. A NUL byte (not counted
- * in
- * `*size`) follows the content, so that a text can be used as a string. Works for pipes and /proc too.
+ * in `*size`) follows the content, so that a text can be used as a string. Works for pipes and /proc too.
  * Errors: SYSTEM if it cannot be read; DATA if it is larger than `most`.
  */
 weft_status file_read(const char *path, size_t most, char **content, size_t *size, struct error *error);

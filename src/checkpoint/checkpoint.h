@@ -216,9 +216,8 @@ weft_status checkpoint_read(const struct checkpoint *checkpoint, const struct na
 /**
  * SHA-256 of all tensors, weights and optimizer state, whatever the files: the text "weft tensors 1\n", then for each
  * tensor in the order of names (by bytes): length of the name (u64), the name, length of the type's name (u64), the
- * type's name
- * ("f32"), number of dimensions (u64), each dimension (u64), the elements. All numbers little-endian. Equal hashes mean
- * equal bits.
+ * type's name ("f32"), number of dimensions (u64), each dimension (u64), the elements. All numbers little-endian. Equal
+ * hashes mean equal bits.
  */
 weft_status checkpoint_hash(const struct checkpoint *checkpoint, uint8_t digest[SHA256_BYTES], struct error *error);
 

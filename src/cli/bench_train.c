@@ -181,9 +181,8 @@ const struct command command_bench_train = {
     .description =
         "Steps on random tokens: forward, backward, the sum over ranks, clipping, AdamW. Printed are the median of the "
         "steps, tokens a second, the share of the processor's peak that the model's arithmetic is (6 operations for "
-        "each "
-        "weight and 12 layers x width x sequence for attention, a token; the peak is measured with multiply-adds in "
-        "registers), and the most memory that a rank used.",
+        "each weight and 12 layers x width x sequence for attention, a token; the peak is measured with multiply-adds "
+        "in registers), and the most memory that a rank used.",
     .examples = "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n",
     .options = options,

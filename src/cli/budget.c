@@ -500,8 +500,7 @@ const struct command command_budget = {
     .summary = "show what a project has, holds and has spent; change it",
     .description =
         "Amounts are slot-minutes: one slot for a minute. They are written as such (1200), as the time of one slot "
-        "(20h), "
-        "or as slots and a time (8x6h is 2880). Without PROJECT: all of yours, a line each.\n\n"
+        "(20h), or as slots and a time (8x6h is 2880). Without PROJECT: all of yours, a line each.\n\n"
         "A run holds its slots times its time limit while it runs. In the end it is charged with what it has used, and "
         "the rest goes back; what the platform has failed costs nothing.",
     .examples = "weft budget\nweft budget vision --entries 50\nweft budget vision --entries 1000 --csv > "

@@ -66,8 +66,7 @@ const struct command command_data_pack = {
     .summary = "turn texts into token shards, once, for training to read",
     .description =
         "Reads each TEXT (a file, or a folder of .txt files) and writes a folder for weft train --data: token shards "
-        "as "
-        "llm.c has them, of 16 bits where the vocabulary fits and of 32 otherwise, the tokenizer beside them, and "
+        "as llm.c has them, of 16 bits where the vocabulary fits and of 32 otherwise, the tokenizer beside them, and "
         "dataset.json, which says how many tokens and bytes there are. The folder appears whole or not at all.\n\n"
         "Texts are split and encoded as GPT-2 does. The tokenizer's <|endoftext|> is put before each file, and stands "
         "where a text has these letters.\n\n"

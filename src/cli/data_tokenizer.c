@@ -105,8 +105,8 @@ const struct command command_data_tokenizer = {
     .summary = "learn a tokenizer from texts",
     .description =
         "Learns byte-pair merges from each TEXT (a file, or a folder of .txt files) and writes a folder with "
-        "vocab.json "
-        "and merges.txt, in the forms of GPT-2's. Tokens 0 to 255 are the bytes, the last one is <|endoftext|>.\n\n"
+        "vocab.json and merges.txt, in the forms of GPT-2's. Tokens 0 to 255 are the bytes, the last one is "
+        "<|endoftext|>.\n\n"
         "The same texts give the same tokenizer: the pair that occurs most often is merged next; among equals the one "
         "with the lower left token, then with the lower right one.",
     .examples = "weft data tokenizer data/bible.txt --vocabulary 8192 --output data/bible-8192\n",

@@ -126,9 +126,8 @@ const struct command command_diff = {
     .summary = "show what differs between two runs",
     .description =
         "Compares what was asked for (resources, limits, class ...), arguments option by option, environment, code "
-        "(git "
-        "commit, and each file of the snapshot) and result (state, times, the last value of each metric). Lines with - "
-        "are of the first run, lines with + of the second.",
+        "(git commit, and each file of the snapshot) and result (state, times, the last value of each metric). Lines "
+        "with - are of the first run, lines with + of the second.",
     .examples = "weft diff 12 13\nweft diff baseline 13 --json\n",
     .words = "RUN RUN",
     .least_words = 2,

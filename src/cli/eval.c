@@ -153,10 +153,9 @@ const struct command command_eval = {
     .summary = "measure weights on held-out data",
     .description =
         "Loss (natural logarithm, mean over tokens), perplexity and, where it is known how many bytes of text a token "
-        "is, bits a byte, of a "
-        "checkpoint or of public GPT-2 or Llama weights, over the part of the data that training holds out. The "
-        "sequences are divided over the ranks; the figures are the same, bit for bit, on any number of them, with the "
-        "same --micro-batch and --kernels.",
+        "is, bits a byte, of a checkpoint or of public GPT-2 or Llama weights, over the part of the data that training "
+        "holds out. The sequences are divided over the ranks; the figures are the same, bit for bit, on any number of "
+        "them, with the same --micro-batch and --kernels.",
     .examples = "weft eval --data data/bible.txt --checkpoint runs/first\n"
                 "weft run -n 4 -- weft eval --data shards --from gpt2 --json\n",
     .options = options,

@@ -31,8 +31,7 @@ const struct command command_exec = {
         "Runs a command where a node of a run is: on its host, in its folder, with its environment and its slots, for "
         "as long as the node runs. Standard input, output and error are this command's own, and its exit code is that "
         "of the command (128 and the number of the signal that ended it); 127 where there is no such command, 125 "
-        "where it "
-        "could not be reached, or was lost with its node or the server.\n\n"
+        "where it could not be reached, or was lost with its node or the server.\n\n"
         "A node is written RUN/node-N, N from 0 on; a RUN alone means its first node. The owner of a run and managers "
         "of its project may run commands in it.\n\n"
         "The command gets SIGHUP when this one ends.",

@@ -248,8 +248,7 @@ const struct command command_logs = {
         "Prints what a run's command has written to its standard output and error, the lines of all nodes by their "
         "time, each behind its node where there are several. Metrics, which are lines of JSON, are not among them: see "
         "weft metrics. With --follow it goes on until the run has ended, through all of its attempts; where the server "
-        "goes "
-        "away meanwhile, it is waited for, for a minute, and then the exit code is 125.\n\n"
+        "goes away meanwhile, it is waited for, for a minute, and then the exit code is 125.\n\n"
         "A node is written RUN/node-N, N from 0 on. Of each node the newest 256 MiB are kept.",
     .examples = "weft logs 12\nweft logs -f 12\nweft logs 12/node-1 --rank 3 --last 100\nweft logs 12 --search error\n",
     .words = "RUN[/node-N]",

@@ -233,8 +233,7 @@ static void markdown_command(FILE *output, const char *name, const struct comman
 void help_reference(FILE *output, const struct command *const *table, size_t count)
 {
     fputs("# The weft command\n\nMade by `weft help --markdown` from the tables of options; the man page weft(1) says "
-          "the "
-          "same.\n\n",
+          "the same.\n\n",
           output);
     for (size_t i = 0; i < count; i++) {
         char name[64];

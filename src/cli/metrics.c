@@ -452,14 +452,12 @@ const struct command command_metrics = {
     .summary = "show what a run of the platform reports and uses: a list, curves, every point",
     .description =
         "Without names: its metrics with the newest values, the mean of all ranks with their lowest and highest, and "
-        "its energy. With names: a curve of each, '*' its "
-        "mean "
-        "and ':' what lies between its lowest and its highest value, ranks and neighbouring steps together.\n\n"
+        "its energy. With names: a curve of each, '*' its mean and ':' what lies between its lowest and its highest "
+        "value, ranks and neighbouring steps together.\n\n"
         "A program reports a metric by weft_report(), by a line of JSON on its standard output or in the file that "
         "WEFT_METRICS names ({\"step\": 10, \"train/loss\": 1.25}), or by TensorBoard's event files in runs/, logs/, "
         "tensorboard/ or lightning_logs/ of its folder, or where WEFT_TENSORBOARD_DIR says. What begins with system/ "
-        "is "
-        "measured.",
+        "is measured.",
     .examples = "weft metrics 12\n"
                 "weft metrics 12 train/loss system/node/cpu\n"
                 "weft metrics 12 train/loss lr --svg run.svg\n"

@@ -291,8 +291,7 @@ const struct command command_nodes = {
     .description =
         "A sign for each slot: a letter is a run (all slots of a run on a host have the same, and runs stand in the "
         "order of these letters), a full stop a free slot. No run starts on a node that is drained (by an "
-        "administrator), "
-        "cordoned (by the platform, as runs failed there again and again) or lost (it is not there).",
+        "administrator), cordoned (by the platform, as runs failed there again and again) or lost (it is not there).",
     .examples = "weft nodes\nweft nodes drain host-3 --reason 'a fan is loud'\n",
     .options = options,
     .option_count = sizeof options / sizeof *options,

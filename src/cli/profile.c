@@ -103,9 +103,8 @@ const struct command command_profile = {
         "one is shown, so that its parts add up to its time. What is timed computes the same bits.\n\n"
         "By layer: its forward and backward pass, its share of the step, and the arithmetic of its matrix products and "
         "attention a second, also as a share of the peak, which is measured with multiply-adds in registers. By "
-        "kernel: "
-        "calls, time, and arithmetic or bytes a second: each array that a kernel reads or writes counts once. Under "
-        "several ranks, rank 0's time is shown.",
+        "kernel: calls, time, and arithmetic or bytes a second: each array that a kernel reads or writes counts once. "
+        "Under several ranks, rank 0's time is shown.",
     .examples = "weft profile --model gpt2-124m --batch 4 --sequence 64\n"
                 "weft profile --model llama --precision bf16 --all\n",
     .options = options,

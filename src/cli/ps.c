@@ -340,14 +340,11 @@ const struct command command_ps = {
     .description =
         "Where a Weft server answers, runs come first: yours that are not over, and the last few that have ended. "
         "Options choose others. Runs that report their progress are shown with the percentage done and the time left. "
-        "With RUN, a run is shown in full: what was asked for, and its attempts and their "
-        "nodes.\n\n"
+        "With RUN, a run is shown in full: what was asked for, and its attempts and their nodes.\n\n"
         "Behind them, or alone where no server answers or with --local, comes every running job that has a rank on "
-        "this "
-        "machine, however it was started: by weft run, mpirun, srun or torchrun. Where ranks have waited for another "
-        "for "
-        "more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped process is "
-        "listed like any other.\n\n"
+        "this machine, however it was started: by weft run, mpirun, srun or torchrun. Where ranks have waited for "
+        "another for more than a moment, that is said; weft inspect tells more. The jobs take no part in it: a stopped "
+        "process is listed like any other.\n\n"
         "At most 100 runs that are not over, or 20 that match options, are shown, the newest ones, unless --last says "
         "how many; --json and --csv have all. --all adds runs of other users in your projects, and, for root, other "
         "users' jobs.",

@@ -52,10 +52,8 @@ const struct command command_resume = {
     .summary = "go on with a run that was stopped or failed",
     .description =
         "Makes a new run with everything of RUN but what is given here, which begins from RUN's newest checkpoint. For "
-        "a "
-        "from "
-        "there, it has to look for a checkpoint in WEFT_CHECKPOINT_DIR, as weft train does. A run that was preempted "
-        "needs nobody: it goes on by itself. While the new run waits or runs, RUN is not resumed again.",
+        "a from there, it has to look for a checkpoint in WEFT_CHECKPOINT_DIR, as weft train does. A run that was "
+        "preempted needs nobody: it goes on by itself. While the new run waits or runs, RUN is not resumed again.",
     .examples = "weft resume 12\nweft resume 12 --no-preemptible\n",
     .words = "RUN",
     .least_words = 1,

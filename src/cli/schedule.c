@@ -220,11 +220,10 @@ static const struct command command_verify = {
     .name = "verify",
     .summary = "prove that plans compute what they claim",
     .description = "Runs the plans of all ranks symbolically, on many placements of ranks on nodes, for small and "
-                   "large blocks, in place "
-                   "and not, with buffers registered and ordinary: every contribution arrives exactly once, sums "
-                   "follow the canonical "
-                   "tree where promised, sends and receives match, nothing waits for ever, no two accesses of memory "
-                   "are unordered. Above 64 ranks a sample of the placements.",
+                   "large blocks, in place and not, with buffers registered and ordinary: every contribution arrives "
+                   "exactly once, sums follow the canonical tree where promised, sends and receives match, nothing "
+                   "waits for ever, no two accesses of memory are unordered. Above 64 ranks a sample of the "
+                   "placements.",
     .examples = "weft schedule verify allreduce --ranks 2..8\n"
                 "weft schedule verify --all --ranks 1..64\n",
     .words = "[COLLECTIVE]",

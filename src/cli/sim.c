@@ -170,21 +170,21 @@ static const struct command command_cluster = {
     .name = "cluster",
     .summary = "a trace of jobs through the scheduler",
     .description =
-        "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became "
-        "of them. The scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get "
-        "GPUs of one host, larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be "
-        "displaced or moved, which costs them the restart cost. All jobs are preemptible unless --preemptible says "
-        "otherwise; what 'weft submit' makes by default is --preemptible 0 --limits default. Hosts are numbered "
-        "through the Pods, from 0.\n\n"
+        "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became of them. The "
+        "scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get GPUs of one "
+        "host, larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be displaced or "
+        "moved, which costs them the restart cost. All jobs are preemptible unless --preemptible says otherwise; what "
+        "'weft submit' makes by default is --preemptible 0 --limits default. Hosts are numbered through the Pods, from "
+        "0.\n\n"
         "The summary can be computed again from the trace and the events, but what is said of passes. Waiting is all "
         "time not running; shares are of all GPUs from the first submission to the last. idle_while_queued: the share "
         "that no job used while one waited, of whole hosts also what a job has no use for. utilisation: the share that "
         "computed; restarts do not. large_...: jobs of more than 8 GPUs, whatever the size of a host. preemptions: the "
         "preempt lines of the events; moves: those of them after which the job starts at the same time again, "
-        "elsewhere; "
-        "preempted_gpu_h: the restart cost of each, times the job's GPUs. bounded_slowdown: the mean of (end - "
-        "submission) / duration, at least 1, where a duration of less than 10 minutes is taken for 10 (after Feitelson "
-        "et al., 1997). left_out: jobs of an SWF file whose submission, run time or processors are not known.",
+        "elsewhere; preempted_gpu_h: the restart cost of each, times the job's GPUs. bounded_slowdown: the mean of "
+        "(end - submission) / duration, at least 1, where a duration of less than 10 minutes is taken for 10 (after "
+        "Feitelson et al., 1997). left_out: jobs of an SWF file whose submission, run time or processors are not "
+        "known.",
     .examples = "weft sim cluster --trace philly_week.csv --pods 4x16x8\n"
                 "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n"
                 "weft sim cluster --trace philly_week.csv --pods 4x16x8 --preemptible 50% --limits default\n",

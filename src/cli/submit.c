@@ -126,11 +126,8 @@ const struct command command_submit = {
     .summary = "hand a program to the platform, which runs it when there is room",
     .description =
         "Takes a snapshot of the working directory, sends it to the Weft server, and makes a run of it: the program "
-        "starts in a copy of that directory as soon as there is room, on all nodes together. "
-        "Once "
-        "the run's number is printed, the run is kept: it starts even if the server is restarted or your terminal "
-        "closed "
-        "meanwhile.\n\n"
+        "starts in a copy of that directory as soon as there is room, on all nodes together. Once the run's number is "
+        "printed, the run is kept: it starts even if the server is restarted or your terminal closed meanwhile.\n\n"
         "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 of them, and 16 ranks of the "
         "program; where the hosts are a pretence (weft serve --pods), --gpus means slots. The git commit of the folder "
         "is kept with the run, and whether the folder differs from it.\n\n"

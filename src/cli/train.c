@@ -103,8 +103,7 @@ static const struct cli_option options[] = {
                "type of products and activations; weights and sums are always f32"),
     CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
                "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
-               .default_text = "common, the highest that all can use",
-               .advanced = true),
+               .default_text = "common, the highest that all can use", .advanced = true),
     INTEGER("zero", 0, "LEVEL", config.zero, "0", 0, 1, "1: divide the optimizer's state among the ranks (ZeRO-1)",
             .advanced = true),
     CLI_BYTES("bucket", 0, "BYTES", &chosen.config.bucket_bytes, "1M", "bytes of gradients fused into one all-reduce",
@@ -298,20 +297,14 @@ const struct command command_train = {
     .summary = "train a language model",
     .description =
         "Trains a GPT, a Llama or a multilayer perceptron on a text (tokens are bytes, or those of --from's tokenizer "
-        "or "
-        "--tokenizer) or on token shards, "
-        "data-parallel over the ranks that it "
-        "was "
-        "launched with: alone, under weft run, mpirun, srun or torchrun's variables.\n\n"
+        "or --tokenizer) or on token shards, data-parallel over the ranks that it was launched with: alone, under weft "
+        "run, mpirun, srun or torchrun's variables.\n\n"
         "The same command gives the same weights, bit for bit, on any number of ranks among which its micro-batches "
-        "can "
-        "be divided, with any number of threads, stopped and resumed or not, on machines with the same --kernels. "
+        "can be divided, with any number of threads, stopped and resumed or not, on machines with the same --kernels. "
         "Another --micro-batch gives other bits.\n\n"
         "SIGTERM or SIGUSR1 to any rank ends the run after the step under way, or in the midst of an evaluation, with "
-        "a "
-        "checkpoint and exit code 75: run the same command again, with WEFT_CHECKPOINT_DIR or --resume auto, and it "
-        "goes on. SIGINT does the same with exit "
-        "code 130. A second signal ends it at once.\n\n"
+        "a checkpoint and exit code 75: run the same command again, with WEFT_CHECKPOINT_DIR or --resume auto, and it "
+        "goes on. SIGINT does the same with exit code 130. A second signal ends it at once.\n\n"
         "Sizes: gpt-nano (0.2M parameters), gpt-micro (0.8M; also called gpt), and on to gpt2 (124M); llama-micro "
         "(0.8M; also called llama), and on to smollm-135m and tinyllama; mlp-micro. weft model list shows all. A file "
         "describes a network in lines such as \"kind: llama\" and \"layers: 6\": see weft model show.",

@@ -6,8 +6,8 @@
  *    alike: which rank gives how much to which, and what that one expects.
  *  - An operation stands still for a while: follow who waits for whom through the ranks' operation logs. Calls that
  *    cross (blocked in A while the others are blocked in B) are named as the cycle that they are. A rank that has
- * called weft_finalize(), or freed the communicator, without its part in the operation is named at once, but not one
- * that has done its part: that may still be on its way.
+ *    called weft_finalize(), or freed the communicator, without its part in the operation is named at once, but not one
+ *    that has done its part: that may still be on its way.
  *  - An operation waits for long: who is late is named on standard error, and what that rank is doing; the operation
  *    goes on waiting.
  *  - It waits longer than its limit: the same sentence, and the end.

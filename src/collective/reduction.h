@@ -8,10 +8,10 @@
  * so nothing depends on how a buffer is cut. Every instruction set gives the same bits:
  *
  *  - f32, f64: each operation is rounded to nearest even (no fused multiply-add). f16, bf16: each operation is done in
- * f32 and rounded to nearest even to the type, at every node of the tree.
+ *    f32 and rounded to nearest even to the type, at every node of the tree.
  *  - Integers wrap modulo 2^bits, signed ones in two's complement.
  *  - min and max of floats: -0 is below +0; if any contribution is a NaN the result is one (IEEE 754-2019 minimum,
- * maximum). So they do not depend on order.
+ *    maximum). So they do not depend on order.
  *  - A NaN result is always the one positive quiet NaN without payload (0x7fc00000 in f32), whatever went in.
  *  - One source is copied as it is, bit by bit, unless a finish follows.
  *

@@ -7,9 +7,9 @@
  * that tree:
  *
  *  - runs: rank r computes the run [r x share, (r+1) x share), sums it locally, and the ranks' sums are added in rank
- * order. Right when share is a power of two, as every aligned run of a power of two is a subtree. Communicates once.
+ *    order. Right when share is a power of two, as every aligned run of a power of two is a subtree. Communicates once.
  *  - turns: in turn t, rank r computes number t x ranks + r; each turn is summed over the ranks first, the turns
- * afterwards. Right when the number of ranks is a power of two. Communicates once a turn.
+ *    afterwards. Right when the number of ranks is a power of two. Communicates once a turn.
  *
  * Runs are preferred. Where neither is right (3 ranks with 3 micro-batches each), the layout is refused.
  */

@@ -15,10 +15,10 @@
  *   poll() gives them from any number on, as often as asked. A caller that keeps the number of the last one together
  *   with what it has made of it takes each exactly once.
  * - A node ends once, with JOURNAL_EXITED or JOURNAL_LOST. What the run itself does to the agent is an EXITED. LOST
- * means that nothing of the node runs any more (on this machine), or that nobody can know (elsewhere: the fence holds
- * back what may still run).
+ *   means that nothing of the node runs any more (on this machine), or that nobody can know (elsewhere: the fence holds
+ *   back what may still run).
  * - A node that is ended before its command began has no JOURNAL_STARTED, and the exit code 75 ("run me again"):
- * nothing but a program says that it has ended well.
+ *   nothing but a program says that it has ended well.
  * - Attempts go on without the caller, and attempts() names them to one that returns.
  * - An engine belongs to one platform, a registry: an attempt that another one has left is not known here, whatever its
  *   run's number, and never taken for one of this platform. attempts() tells of it, so that it can be ended by stop().

@@ -81,12 +81,12 @@
  * binding does it:
  *
  *  - STEP_EXPOSE makes chunks of INPUT readable by near ranks: nothing to do for a registered buffer; an ordinary one
- * is copied into this rank's staging copy (slot s mod slots, or mod more than the plan asks for). A STEP_SIGNAL later
- * in the lane publishes it.
+ *    is copied into this rank's staging copy (slot s mod slots, or mod more than the plan asks for). A STEP_SIGNAL
+ *    later in the lane publishes it.
  *  - STEP_GATHER_REDUCE, STEP_READ read what near ranks have exposed, wherever it lies.
  *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every near rank of a group: it is stored
- * directly into registered outputs (this rank's own always directly), and stored once into this rank's staging for the
- * ordinary ones.
+ *    directly into registered outputs (this rank's own always directly), and stored once into this rank's staging for
+ *    the ordinary ones.
  *  - STEP_DELIVER takes over what another rank spread: nothing to do when this rank's OUTPUT is registered (it has been
  *    stored already); copied from the spreader's staging when it is ordinary.
  *

@@ -11,8 +11,8 @@
  * From the hazards come two numbers for a run that has run for so long:
  *  - its *rank*: the least expected seconds of running per ending, over all times that one might go on with it. Serving
  *    the least rank first makes the mean time to the end the least, for one server and unknown lengths (J. Gittins
- * 1979, "Bandit processes and dynamic allocation indices"; for lengths: S. Aalto et al. 2009, "On the Gittins index in
- * the M/G/1 queue").
+ *    1979, "Bandit processes and dynamic allocation indices"; for lengths: S. Aalto et al. 2009, "On the Gittins index
+ *    in the M/G/1 queue").
  *  - its *remaining time*, expected.
  *
  * Not thread-safe; a history belongs to one scheduler.

@@ -33,7 +33,7 @@ struct scheduler_policy {
         .least_age = 3600, .displace_often = 4, .restart_cost = 300, .move_limit = 2, .patience = 600,                 \
         .displace_ratio = 128, .displace_price = 2100, .displace_limit = 10000, .waiting_scale = 3600,                 \
         .least_rank = 600, .wide_share = 0.5, .wide_patience = 3600, .longest_wide_wait = 43200,                       \
-        .longest_wait = 345600, .claim_wait = 86400, .claim_share = 0.1, .drain_share = 0.5, .learning_period = 1800, \
+        .longest_wait = 345600, .claim_wait = 86400, .claim_share = 0.1, .drain_share = 0.5, .learning_period = 1800,  \
         .fairness = 0.5, .kept_share = 0                                                                               \
     }
 

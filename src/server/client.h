@@ -5,9 +5,9 @@
  *     struct client *client;
  *     struct client_reply reply;
  *     status = client_open(&(struct client_config){0}, &client, error);
+ *     const struct client_request request = {.method = "GET", .path = "/api/v1/runs"};
  *     if (status == WEFT_OK)
- *         status = client_ask(client, &(struct client_request){.method = "GET", .path = "/api/v1/runs"}, &reply,
- * error);
+ *         status = client_ask(client, &request, &reply, error);
  *     ... reply.json ...
  *     client_reply_free(&reply);
  *     client_close(client);
@@ -39,7 +39,7 @@ struct client_config {
     const char *server;     /**< "http://host:port" or "https://..."; NULL: WEFT_SERVER, or this machine's */
     const char *token;      /**< NULL: that of the token file; "": none */
     const char *authority;  /**< PEM file of who signs the server's certificate; NULL: WEFT_SERVER_CERTIFICATE, or whom
-                               the  system trusts */
+                                 the system trusts */
     double connect_seconds; /**< [5] */
     double reply_seconds;   /**< the most without a byte of the reply [60] */
 };

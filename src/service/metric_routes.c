@@ -178,8 +178,7 @@ static weft_status tell_names(struct keeper *keeper, struct route_call *call, st
     const int64_t run = route_value(call, "run")->integer;
     const char *prefix = text_given(call, "prefix");
     const struct choice choice = {text_given(call, "search"), prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
-                                  text_given(call, "after"),
-                                  (size_t)route_value(call, "most")->integer};
+                                  text_given(call, "after"), (size_t)route_value(call, "most")->integer};
     struct metric_store *store = keeper_metrics(keeper);
     struct metric_name *names = NULL;
     size_t count = 0;

@@ -14,9 +14,10 @@
  *
  * How it is used:
  *
- *     static const char *const migrations[] = {"CREATE TABLE runs (run INTEGER PRIMARY KEY, name TEXT NOT NULL)
- * STRICT;"}; static const struct database_schema schema = {"the platform's state", 0x57454654, migrations, 1}; status =
- * database_open(path, &schema, DATABASE_WRITER, &database, error);
+ *     static const char *const migrations[] = {
+ *         "CREATE TABLE runs (run INTEGER PRIMARY KEY, name TEXT NOT NULL) STRICT;"};
+ *     static const struct database_schema schema = {"the platform's state", 0x57454654, migrations, 1};
+ *     status = database_open(path, &schema, DATABASE_WRITER, &database, error);
  *
  *     status = database_begin(database, DATABASE_DURABLE, error);
  *     if (status == WEFT_OK) {

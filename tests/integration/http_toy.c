@@ -8,8 +8,8 @@
 #include "server/route.h"
 #include "server/tokens.h"
 
-#include <pthread.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -220,7 +220,8 @@ static void show_counts(struct route_call *call)
     json_put_unsigned(&writer, "subscribers", events.subscribers);
     json_put_unsigned(&writer, "delivered", events.delivered);
     json_put_unsigned(&writer, "missed", events.missed);
-    json_put_unsigned(&writer, "memory", mallinfo2().uordblks); /* bytes in use; resident ones depend on fragmentation */
+    json_put_unsigned(&writer, "memory",
+                      mallinfo2().uordblks); /* bytes in use; resident ones depend on fragmentation */
     json_put_unsigned(&writer, "audited", toy.audited);
     json_put_number(&writer, "cpu_seconds", (double)clock_process_cpu() * 1e-9);
     json_close(&writer);

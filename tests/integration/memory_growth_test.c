@@ -11,11 +11,11 @@
 
 #include <cmocka.h>
 
-#define WARM_UP_ROUNDS   40
-#define ROUNDS           400
-#define COUNT            65536 /* floats: a large message on every transport */
-#define MESSAGES         40    /* enough for the receiver to report on them */
-#define BYTES_MOST       40000 /* what pools may grow by, and less than 100 a communicator */
+#define WARM_UP_ROUNDS 40
+#define ROUNDS         400
+#define COUNT          65536 /* floats: a large message on every transport */
+#define MESSAGES       40    /* enough for the receiver to report on them */
+#define BYTES_MOST     40000 /* what pools may grow by, and less than 100 a communicator */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 size_t __sanitizer_get_current_allocated_bytes(void);

@@ -65,8 +65,8 @@ static int train(weft_context *context, int rank, void *argument)
     bool speaks;
     FILE *out = fopen("/dev/null", "w"); /* a sample is made where somebody reads it */
     CHECK(out);
-    weft_status status = trainer_open(argument, context, weft_world(context), rank == 0 ? out : NULL, NULL, &trainer,
-                                      &speaks, &error);
+    weft_status status =
+        trainer_open(argument, context, weft_world(context), rank == 0 ? out : NULL, NULL, &trainer, &speaks, &error);
     if (status == WEFT_OK)
         status = trainer_run(trainer, &speaks, &error);
     trainer_close(trainer);

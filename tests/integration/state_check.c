@@ -34,7 +34,8 @@ int main(int count, char **words)
         wrong = say(&error);
     }
     error_clear(&error);
-    if (file_join(path, words[1], "access.db", &error) == WEFT_OK && access_open(NULL, path, &access, &error) == WEFT_OK) {
+    if (file_join(path, words[1], "access.db", &error) == WEFT_OK &&
+        access_open(NULL, path, &access, &error) == WEFT_OK) {
         if (database_check(access, &error) != WEFT_OK)
             wrong = say(&error);
         database_close(access);
