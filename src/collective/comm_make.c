@@ -489,7 +489,8 @@ weft_status weft_comm_subset(weft_comm *comm, const int *ranks, int count, weft_
 
 /* ---- releasing ---- */
 
-/* In the log of this rank alone: whoever waits for it in a later operation of this communicator finds out why. */
+/* In the log of this rank alone. Ranks that wait for it in a later operation of this communicator find the reason
+ * there. */
 static void log_departure(weft_comm *comm, enum call_purpose purpose)
 {
     const struct call call = {.collective = COLLECTIVE_BARRIER, .purpose = purpose};

@@ -305,7 +305,8 @@ static uint32_t unasked(const struct diagnosis *diagnosis);
 
 /*
  * In an allgatherv all ranks know all counts, and some differ: the log of each member tells what it gives. `entry` is
- * rank's (NULL: none is known). Whoever gives what this rank does not expect is named; otherwise the next is asked.
+ * rank's (NULL: none is known). A rank that sends what this one does not expect
+ * is named; otherwise the next is asked.
  */
 static void compare_counts(weft_context *context, uint32_t rank, const struct operation_entry *entry)
 {
