@@ -6,12 +6,12 @@
  */
 #include "../tests/support/engine_simulated.h"
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/random.h"
-#include "platform/controller.h"
-#include "platform/ledger.h"
-#include "platform/registry_projects.h"
-#include "platform/registry_runs.h"
+#include "platform/controller/controller.h"
+#include "platform/registry/ledger/ledger.h"
+#include "platform/registry/projects.h"
+#include "platform/registry/run/runs.h"
 
 #include <inttypes.h>
 #include <stdio.h>

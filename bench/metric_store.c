@@ -7,9 +7,9 @@
  *     metric_store_bench FOLDER draw POINTS RANKS      an object for each kind of curve
  */
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/random.h"
-#include "insight/metric_draw.h"
+#include "platform/metrics/query/draw.h"
 
 #include <inttypes.h>
 #include <stdio.h>

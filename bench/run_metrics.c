@@ -3,11 +3,11 @@
  * run_metrics_bench FOLDER VALUES LINES: lines of metrics, so many values each, into a journal and from there into the
  * store; then what a sample of an agent costs. Prints lines of JSON.
  */
-#include "platform/run_metrics.h"
+#include "platform/metrics/run_metrics.h"
 #include "base/clock.h"
-#include "base/json.h"
-#include "platform/journal_file.h"
-#include "platform/node_sampler.h"
+#include "base/format/json.h"
+#include "platform/agent/internal/sampler.h"
+#include "platform/agent/journal/file.h"
 
 #include <poll.h>
 #include <stdio.h>

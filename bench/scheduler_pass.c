@@ -6,8 +6,8 @@
  */
 #include "base/clock.h"
 #include "base/random.h"
-#include "scheduler/outlook.h"
-#include "scheduler/scheduler.h"
+#include "platform/scheduler/outlook.h"
+#include "platform/scheduler/scheduler.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -15,13 +15,13 @@
  */
 #include "base/clock.h"
 #include "base/random.h"
-#include "cli/command.h"
-#include "insight/metric_text.h"
-#include "platform/cgroup.h"
-#include "platform/journal_file.h"
-#include "platform/node_agent.h"
-#include "platform/node_connections.h"
-#include "platform/node_life.h"
+#include "cli/frame/command.h"
+#include "platform/agent/agent.h"
+#include "platform/agent/cgroup/cgroup.h"
+#include "platform/agent/internal/connections.h"
+#include "platform/agent/internal/life.h"
+#include "platform/agent/journal/file.h"
+#include "platform/metrics/read/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

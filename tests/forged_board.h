@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** For tests: a board (control/board.h) that no rank has made, so that anything can be in it. */
+/** For tests: a board (core/control/status/status_page.h) that no rank has made, so that anything can be in it. */
 #ifndef WEFT_TESTS_FORGED_BOARD_H
 #define WEFT_TESTS_FORGED_BOARD_H
 
-#include "control/board.h"
+#include "core/control/status/status_page.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #ifndef WEFT_TESTS_SURVIVORS_H
 #define WEFT_TESTS_SURVIVORS_H
 
-#include "schedule/print.h"
-#include "schedule/shape.h"
+#include "core/schedule/format/shape.h"
+#include "core/schedule/text/print.h"
 #include "support/disorder.h"
 #include "world.h"
 

@@ -9,7 +9,7 @@
  *     bound RANKS COLLECTIVE MIN MAX FACTOR in|out|both     sizes in bytes, of the larger side
  *     bound RANKS line                                      one way of a cache line between two cores, seconds
  *
- * Timed by the code of `weft bench` (src/cli/bench_timing.h). With more ranks than cores it yields while it waits.
+ * Timed by the code of `weft bench` (src/cli/measure/bench_timing.h). With more ranks than cores it yields while it waits.
  */
 #include "base/clock.h"
 #include "line.h"

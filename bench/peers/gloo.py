@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""The peer of `weft bench` that PyTorch brings: Gloo's collectives, in place, timed by the same rule (src/cli/bench_timing.h).
+"""The peer of `weft bench` that PyTorch brings: Gloo's collectives, in place, timed by the same rule (src/cli/measure/bench_timing.h).
 
     gloo.py RANKS COLLECTIVE MIN MAX FACTOR        starts RANKS processes; sizes in bytes; prints a line of JSON for each size
 

@@ -3,7 +3,7 @@
 #ifndef WEFT_BENCH_LINE_H
 #define WEFT_BENCH_LINE_H
 
-#include "cli/bench_timing.h"
+#include "cli/measure/bench_timing.h"
 
 #include <stdio.h>
 #include <stdlib.h>

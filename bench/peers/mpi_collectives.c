@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The peer of `weft bench`: an MPI library's collectives, timed by the very same code (src/cli/bench_timing.h), results
+ * The peer of `weft bench`: an MPI library's collectives, timed by the very same code (src/cli/measure/bench_timing.h), results
  * checked. Prints the same line of JSON for each size.
  *
  *     mpirun -n 2 mpi_collectives NAME COLLECTIVE MIN MAX FACTOR in|out|both     sizes in bytes, of the larger side

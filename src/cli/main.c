@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The `weft` command: finds the subcommand and hands it its arguments. */
-#include "cli/command.h"
-#include "platform/node_agent.h"
-#include "platform/node_reach.h"
+#include "cli/frame/command.h"
+#include "platform/agent/agent.h"
+#include "platform/agent/reach.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "launch/hosts.h"
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/text.h"
 
 #include <stdio.h>

@@ -3,10 +3,10 @@
 #include "launch/launch.h"
 
 #include "base/clock.h"
-#include "launch/meeting_server.h"
-#include "launch/output.h"
-#include "launch/stations.h"
-#include "launch/verdict.h"
+#include "launch/internal/meeting_server.h"
+#include "launch/internal/output.h"
+#include "launch/internal/stations.h"
+#include "launch/internal/verdict.h"
 
 #include <errno.h>
 #include <poll.h>

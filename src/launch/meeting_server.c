@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/meeting_server.h"
+#include "launch/internal/meeting_server.h"
 
-#include "control/address.h"
-#include "control/rendezvous.h"
-#include "control/secret.h"
+#include "core/control/rendezvous/rendezvous.h"
+#include "core/control/wire/address.h"
+#include "core/control/wire/secret.h"
 
 #include <pthread.h>
 #include <stdio.h>

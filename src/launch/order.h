@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
  * What the launcher and its helper on each host (see node.h) say to each other: a greeting, then frames
- * (control/frame.h) over the helper's standard input and output. The first frame is the order: what to start.
+ * (core/control/wire/frame.h) over the helper's standard input and output. The first frame is the order: what to start.
  */
 #ifndef WEFT_LAUNCH_ORDER_H
 #define WEFT_LAUNCH_ORDER_H
 
 #include "base/error.h"
-#include "control/frame.h"
+#include "core/control/wire/frame.h"
 
 #include <stdbool.h>
 #include <stdint.h>

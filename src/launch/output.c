@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/output.h"
+#include "launch/internal/output.h"
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/terminal.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/stations.h"
+#include "launch/internal/stations.h"
 
 #include "base/clock.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/verdict.h"
+#include "launch/internal/verdict.h"
 
 #include "base/clock.h"
 

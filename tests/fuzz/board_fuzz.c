@@ -7,7 +7,7 @@
 
 #include "../forged_board.h"
 #include "base/text.h"
-#include "insight/inspection.h"
+#include "observe/inspect/inspection.h"
 
 #define BOARDS 2
 

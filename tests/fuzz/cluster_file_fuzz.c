@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a cluster file: refused with a sentence, or numbers that can be used and units that can be placed. */
-#include "topology/cluster_file.h"
+#include "core/topology/cluster_file.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a neighbour in the control plane's tree sends once it has proved itself: the plane goes on or fails with a
  * sentence. */
-#include "control/plane.h"
+#include "core/control/internal/plane.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,8 +3,8 @@
  * Any texts in the variables of launchers and of users: a launcher that is there says where to meet, or there is a
  * sentence; the configuration is complete, or there is a sentence.
  */
-#include "collective/configuration.h"
-#include "control/environment.h"
+#include "core/collective/communicator/configuration.h"
+#include "core/control/wire/environment.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
  */
 #include "fuzz_file.h"
 
-#include "insight/event_message.h"
-#include "insight/tensorboard_events.h"
+#include "platform/metrics/read/internal/event_message.h"
+#include "platform/metrics/read/internal/tensorboard_events.h"
 
 #include <string.h>
 

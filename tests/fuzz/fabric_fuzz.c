@@ -4,7 +4,7 @@
  * strangers, chunks of any lane. Transfers may end wrongly, as frames carry no authentication, but nothing is written
  * outside their memory. The fabric has no provider: what it would send stays in its lists.
  */
-#include "transport/fabric_internal.h"
+#include "core/transport/fabric/internal/state.h"
 
 #include <stdlib.h>
 

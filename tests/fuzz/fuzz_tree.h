@@ -5,7 +5,7 @@
 
 #include "fuzz_file.h"
 
-#include "base/file.h"
+#include "base/file/file.h"
 
 #include <string.h>
 

@@ -4,9 +4,9 @@
  * answer, and nothing is left of the connection. The first byte says where the pieces are divided and whether the
  * client stays.
  */
-#include "server/events_stream.h"
-#include "server/http_internal.h"
-#include "server/route.h"
+#include "platform/http/events_stream.h"
+#include "platform/http/internal/server_state.h"
+#include "platform/http/route/route.h"
 
 #include <signal.h>
 #include <stdlib.h>

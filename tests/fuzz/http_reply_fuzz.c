@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a server answers to the client: a reply, lines, or a sentence. The first byte says what is asked. */
-#include "server/client.h"
+#include "platform/client/client.h"
 
-#include "control/address.h"
+#include "core/control/wire/address.h"
 
 #include <fcntl.h>
 #include <pthread.h>

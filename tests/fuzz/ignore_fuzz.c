@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as patterns, and the line behind the last newline as a path: refused with a sentence, or matched. */
-#include "platform/ignore.h"
+#include "platform/snapshot/internal/ignore.h"
 
 #include <stdint.h>
 #include <stdio.h>

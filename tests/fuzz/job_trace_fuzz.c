@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a trace of jobs: refused with a sentence, or its jobs are in order and could be run. */
-#include "scheduler/trace.h"
+#include "platform/scheduler/internal/trace.h"
 
 #include <math.h>
 #include <stdlib.h>

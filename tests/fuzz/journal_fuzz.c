@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as what an agent sends: what is taken for a record is written again as the same bytes. */
-#include "platform/journal.h"
+#include "platform/agent/journal/journal.h"
 
 #include "base/hash.h"
 

@@ -3,7 +3,7 @@
  * reckoned with. */
 #include "fuzz_tree.h"
 
-#include "topology/limits.h"
+#include "core/topology/limits.h"
 
 static const char *const files[] = {
     "proc/meminfo",

@@ -3,7 +3,7 @@
  */
 #include "fuzz_file.h"
 
-#include "topology/links.h"
+#include "core/topology/links.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a machine's JSON: refused with a sentence, or what was read is written and read again to the same text.
  */
-#include "base/json.h"
-#include "topology/machine_json.h"
+#include "base/format/json.h"
+#include "core/topology/machine_json.h"
 
 #include <stdlib.h>
 #include <string.h>

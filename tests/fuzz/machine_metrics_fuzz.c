@@ -3,8 +3,8 @@
  */
 #include "fuzz_tree.h"
 
-#include "insight/cpu_power.h"
-#include "insight/machine_metrics.h"
+#include "observe/telemetry/cpu_power.h"
+#include "observe/telemetry/machine_metrics.h"
 
 #include <math.h>
 #include <string.h>

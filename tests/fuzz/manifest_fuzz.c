@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parser of manifests takes any text: it refuses with a sentence, or lists at least one file of a harmless name. */
-#include "checkpoint/manifest.h"
+#include "training/checkpoint/manifest.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,10 +4,10 @@
  * or a parent that has proved itself answers: the meeting goes on or fails with a sentence. (What strangers send:
  * stream_fuzz.)
  */
-#include "control/address.h"
-#include "control/rendezvous.h"
-#include "control/rendezvous_wire.h"
-#include "control/stream.h"
+#include "core/control/rendezvous/internal/wire.h"
+#include "core/control/rendezvous/rendezvous.h"
+#include "core/control/wire/address.h"
+#include "core/control/wire/stream.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -3,7 +3,7 @@
  * back. */
 #include "fuzz_file.h"
 
-#include "insight/metric_flush.h"
+#include "platform/metrics/store/internal/flush.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "fuzz_file.h"
 
 #include "base/text.h"
-#include "insight/metric_lines.h"
+#include "platform/metrics/read/lines.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Any bytes as a file of metrics: refused with a sentence, or a run whose steps rise, and which can be drawn. */
 #include "fuzz_file.h"
 
-#include "insight/run_chart.h"
+#include "platform/metrics/chart/run_chart.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a file that describes a network: refused with a sentence, or a shape that can be described, whose
  * numbers are within their bounds. Nothing of the network's size is allocated. */
-#include "base/yaml.h"
-#include "model/model_file.h"
-#include "model/shape.h"
+#include "base/format/yaml.h"
+#include "training/model/file/model_file.h"
+#include "training/model/shape.h"
 
 #include <stdlib.h>
 #include <string.h>

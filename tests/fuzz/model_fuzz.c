@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any numbers as the shape of a network, any text as its name: refused with a sentence, or the parameters fill the flat
  * array in order, without overlap. Nothing of the network's size is allocated. */
-#include "model/model.h"
+#include "training/model/model.h"
 
 #include <stdlib.h>
 #include <string.h>

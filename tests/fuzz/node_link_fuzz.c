@@ -4,9 +4,9 @@
  * descriptors starts nothing, answers in whole frames and does for the run's own user no more than that one may ask
  * for; or who waits for a command of its own, and learns of its end, or a sentence.
  */
-#include "platform/cgroup.h"
-#include "platform/node_connections.h"
-#include "platform/node_link.h"
+#include "platform/agent/cgroup/cgroup.h"
+#include "platform/agent/internal/connections.h"
+#include "platform/agent/link.h"
 
 #include <stdlib.h>
 #include <sys/socket.h>

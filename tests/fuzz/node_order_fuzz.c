@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the order of a node: refused with a sentence, or written again as an order that says the same. */
-#include "platform/node_order.h"
+#include "platform/agent/order.h"
 
 #include <stdlib.h>
 #include <string.h>

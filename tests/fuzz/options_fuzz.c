@@ -4,9 +4,9 @@
  * any text where people and launchers write numbers, sizes, addresses and lists of nodes.
  */
 #include "base/text.h"
-#include "cli/options.h"
-#include "control/address.h"
-#include "control/environment.h"
+#include "cli/frame/options.h"
+#include "core/control/wire/address.h"
+#include "core/control/wire/environment.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever a launcher answers through PMI-1 and PMI-2: where the rank above is and a secret, or a sentence. */
-#include "control/kvs.h"
+#include "core/control/rendezvous/internal/kvs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Any bytes as a table of the machine's processes: what is taken for one is rising, and lies inside of the bytes. */
 #include "fuzz_file.h"
 
-#include "insight/process_table.h"
+#include "observe/proc/internal/process_table.h"
 
 #include <string.h>
 

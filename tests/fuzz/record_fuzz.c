@@ -2,7 +2,7 @@
 /* Any bytes as the record of a run: refused with a sentence, or its texts end and its state has a name. */
 #include "fuzz_file.h"
 
-#include "platform/run_record.h"
+#include "platform/runs/record.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the specification of a run: refused with a sentence, or written and read again it is the same. */
-#include "platform/run_specification.h"
+#include "platform/registry/run_specification.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The safetensors parser takes any bytes: it refuses with a sentence, or what it hands out lies within the file. */
-#include "checkpoint/safetensors.h"
+#include "training/checkpoint/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>

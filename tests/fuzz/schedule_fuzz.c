@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a schedule: refused with a sentence, or its plans can be made, printed, verified and simulated. */
-#include "collective/tuner.h"
-#include "schedule/print.h"
-#include "schedule/sweep.h"
-#include "schedule/verify.h"
-#include "schedule/written.h"
+#include "core/collective/tuner/tuner.h"
+#include "core/schedule/text/print.h"
+#include "core/schedule/text/read.h"
+#include "core/schedule/verify/sweep.h"
+#include "core/schedule/verify/verify.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a file that is searched for keys: what is found stays found when a line of text precedes it. */
-#include "platform/secret_files.h"
+#include "platform/snapshot/internal/secret_files.h"
 
 #include "fuzz_file.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a file of tokens: refused with a sentence, or all its tokens can be read. */
-#include "data/shard.h"
+#include "training/data/shard.h"
 
 #include <stdlib.h>
 #include <string.h>

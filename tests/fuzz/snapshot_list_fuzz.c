@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as the list of a snapshot: refused with a sentence, or written again as the same bytes. */
-#include "platform/snapshot_list.h"
+#include "platform/snapshot/list.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a pack of objects: refused with a sentence, or objects that lie in it one behind the other. */
-#include "platform/snapshot_pack.h"
+#include "platform/snapshot/pack.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Whatever a stranger sends: a connection's first bytes, at both ends, in pieces; then the same bytes as frames, and as
  * an order of the launcher. Nothing opens a stream without the secret, and every refusal has a sentence.
  */
-#include "control/stream.h"
+#include "core/control/wire/stream.h"
 #include "launch/order.h"
 
 #include <stdlib.h>

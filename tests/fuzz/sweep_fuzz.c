@@ -2,7 +2,7 @@
 /* Any bytes as the record of sweeps: figures that can be used, or none. */
 #include "fuzz_file.h"
 
-#include "cli/sweep_record.h"
+#include "cli/measure/sweep_record.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The index of a folder of safetensors files may be any text: it is refused with a sentence, or names sorted tensors,
  * each in one of its files, whose names lead nowhere else. */
-#include "checkpoint/tensor_files.h"
+#include "training/checkpoint/tensor_files.h"
 
 #include <stdlib.h>
 #include <string.h>

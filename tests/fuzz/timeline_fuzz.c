@@ -2,7 +2,7 @@
 /* Any bytes as a timeline: refused with a sentence, or its sums are about the ranks and operations that it has. */
 #include "fuzz_file.h"
 
-#include "insight/timeline.h"
+#include "observe/inspect/timeline.h"
 
 #include <math.h>
 #include <string.h>

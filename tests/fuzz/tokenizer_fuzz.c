@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as vocab.json, merges.txt and a text, a NUL between them: refused with a sentence, or a tokenizer that
  * gives every text back as it was. */
-#include "data/byte_alphabet.h"
-#include "data/tokenizer_tables.h"
+#include "training/data/tokenizer/internal/byte_alphabet.h"
+#include "training/data/tokenizer/internal/tables.h"
 
 #include <stdio.h>
 #include <stdlib.h>

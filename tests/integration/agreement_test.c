@@ -2,7 +2,7 @@
 /* What fails on some ranks fails on all with one message, though every rank exits as soon as it knows. */
 #include "../world.h"
 
-#include "parallel/agreement.h"
+#include "training/parallel/agreement.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests, messages and groups: what is started completes, in whatever order, on however many communicators. */
 #include "../world.h"
-#include "collective/context.h"
+#include "core/collective/communicator/context.h"
 
 #include <stdarg.h>
 

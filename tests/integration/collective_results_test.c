@@ -6,8 +6,8 @@
  */
 #include "../world.h"
 #include "base/random.h"
-#include "collective/context.h"
-#include "schedule/generate.h"
+#include "core/collective/communicator/context.h"
+#include "core/schedule/generators/generate.h"
 
 #include <stdarg.h>
 

@@ -6,9 +6,9 @@
  */
 #include "../support/disorder.h"
 #include "../world.h"
-#include "collective/comm.h"
-#include "schedule/print.h"
-#include "schedule/sweep.h"
+#include "core/collective/communicator/comm.h"
+#include "core/schedule/text/print.h"
+#include "core/schedule/verify/sweep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include "../world.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "collective/context.h"
+#include "core/collective/communicator/context.h"
 
 #include <limits.h>
 #include <signal.h>

@@ -3,10 +3,10 @@
  * A run whose numbers overflow says in which step, on which rank, in which micro-batch and from which layer, does not
  * take the step, and leaves the checkpoints as they are. The overflow is put into a checkpoint, which is then resumed.
  */
-#include "checkpoint/checkpoint.h"
-#include "data/dataset.h"
-#include "train/state.h"
-#include "train/trainer.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/data/dataset.h"
+#include "training/train/loop/trainer.h"
+#include "training/train/state/state.h"
 
 #include "../unit/temporary.h"
 #include "../world.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How nodes of the local engine begin: at once, late, in vain, or not at all. */
 #include "engine_support.h"
-#include "platform/node_reach.h"
+#include "platform/agent/reach.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

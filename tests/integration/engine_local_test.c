@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The local engine: what a node's program finds, how it ends and is ended, and that nothing of it is left. */
 #include "engine_support.h"
-#include "platform/node_reach.h"
+#include "platform/agent/reach.h"
 
 #include <fcntl.h>
 #include <pty.h>

@@ -5,8 +5,8 @@
 
 #include "../unit/temporary.h"
 #include "base/clock.h"
-#include "platform/engine_local.h"
-#include "platform/node_agent.h"
+#include "platform/agent/agent.h"
+#include "platform/engine/local/local.h"
 
 #include <poll.h>
 #include <setjmp.h>

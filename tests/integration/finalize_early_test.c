@@ -5,7 +5,7 @@
  */
 #include "../world.h"
 #include "base/clock.h"
-#include "collective/context.h"
+#include "core/collective/communicator/context.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #include "../world.h"
 
 #include "base/random.h"
-#include "parallel/gradient_buckets.h"
+#include "training/parallel/internal/gradient_buckets.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

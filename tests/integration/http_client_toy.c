@@ -3,7 +3,7 @@
  * The client, driven from a script: each argument is a request, answered with a line. METHOD:PATH[:BODY[:KEY]] prints
  * "STATUS text" or "error: sentence"; "lines:PATH:COUNT" prints what comes; "sleep:MILLISECONDS" waits.
  */
-#include "server/client.h"
+#include "platform/client/client.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * where it was asked for them, and serves until its standard input ends.
  */
 #include "base/clock.h"
-#include "server/events_stream.h"
-#include "server/route.h"
-#include "server/tokens.h"
+#include "platform/access/internal/tokens.h"
+#include "platform/http/events_stream.h"
+#include "platform/http/route/route.h"
 
 #include <malloc.h>
 #include <pthread.h>

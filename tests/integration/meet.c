@@ -10,9 +10,9 @@
  *     --leave R    rank R says goodbye at once
  */
 #include "base/clock.h"
-#include "control/card.h"
-#include "control/control.h"
-#include "control/meeting.h"
+#include "core/control/control.h"
+#include "core/control/rendezvous/meeting.h"
+#include "core/control/wire/card.h"
 
 #include <poll.h>
 #include <stdio.h>

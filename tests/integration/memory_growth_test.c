@@ -2,7 +2,7 @@
 /* What is made and freed again and again leaves nothing: communicators, and contexts that share a weft_process. */
 #include "../world.h"
 
-#include "collective/context.h"
+#include "core/collective/communicator/context.h"
 
 #include <malloc.h>
 #include <setjmp.h>

@@ -5,8 +5,8 @@
  *
  * Ranks are threads of one process, forked for each case: what they share is counted once, as on a machine.
  */
-#include "train/memory.h"
-#include "train/trainer.h"
+#include "training/train/loop/memory.h"
+#include "training/train/loop/trainer.h"
 
 #include "../world.h"
 

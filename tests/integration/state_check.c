@@ -3,11 +3,11 @@
  * state_check FOLDER: whether what a control plane that has ended left in its folder is whole: every page of its
  * databases, and all sums of the ledger. Prints a sentence for each that is not; exits with 1 then.
  */
-#include "base/file.h"
-#include "insight/metric_store.h"
-#include "platform/ledger.h"
-#include "platform/registry.h"
-#include "server/access.h"
+#include "base/file/file.h"
+#include "platform/access/access.h"
+#include "platform/metrics/store/store.h"
+#include "platform/registry/ledger/ledger.h"
+#include "platform/registry/registry.h"
 
 #include <stdio.h>
 

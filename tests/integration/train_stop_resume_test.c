@@ -4,8 +4,8 @@
  * others, ends as one that nobody stopped: the same evaluations, each once, the same early stop, the same best and last
  * checkpoint, bit for bit. One rank alone is told to stop.
  */
-#include "checkpoint/checkpoint.h"
-#include "train/trainer.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/train/loop/trainer.h"
 
 #include "../unit/temporary.h"
 #include "../world.h"

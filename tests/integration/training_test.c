@@ -4,9 +4,9 @@
 #include "../world.h"
 
 #include "base/random.h"
-#include "checkpoint/checkpoint.h"
-#include "parallel/training.h"
-#include "train/public_export.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/parallel/training.h"
+#include "training/train/state/public_export.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

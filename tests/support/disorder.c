@@ -4,8 +4,8 @@
 
 #include "base/hash.h"
 #include "base/random.h"
-#include "collective/comm.h"
-#include "collective/execution.h"
+#include "core/collective/communicator/comm.h"
+#include "core/collective/internal/execution.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #ifndef WEFT_TESTS_ENGINE_SIMULATED_H
 #define WEFT_TESTS_ENGINE_SIMULATED_H
 
-#include "platform/engine.h"
+#include "platform/engine/engine.h"
 
 /** What a node's program does. */
 struct engine_simulated_behaviour {

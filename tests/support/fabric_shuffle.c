@@ -3,7 +3,7 @@
 #include "fabric_shuffle.h"
 
 #include "base/random.h"
-#include "transport/fabric_internal.h"
+#include "core/transport/fabric/internal/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

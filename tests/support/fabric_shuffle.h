@@ -7,7 +7,7 @@
 #ifndef WEFT_TESTS_FABRIC_SHUFFLE_H
 #define WEFT_TESTS_FABRIC_SHUFFLE_H
 
-#include "transport/fabric.h"
+#include "core/transport/fabric/fabric.h"
 
 struct fabric_shuffle;
 

@@ -3,7 +3,7 @@
 #include "verify_chaos.h"
 
 #include "base/random.h"
-#include "schedule/verify_state.h"
+#include "core/schedule/verify/internal/state.h"
 
 #include <stdlib.h>
 #include <string.h>

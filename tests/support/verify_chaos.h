@@ -6,7 +6,7 @@
 #ifndef WEFT_TESTS_VERIFY_CHAOS_H
 #define WEFT_TESTS_VERIFY_CHAOS_H
 
-#include "schedule/verify_machine.h"
+#include "core/schedule/verify/internal/machine.h"
 
 /**
  * Run once in a random order that the plans allow, and look at values only: what a step is going to write is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tokens and the audit log in their database: kept over a new start, found again, ended, listed, forgotten. */
-#include "server/access.h"
+#include "platform/access/access.h"
 
 #include "temporary.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The numbers that the bench reduces: exact in every type, different by rank and place, and a wrong one is seen. */
-#include "cli/bench_values.h"
+#include "cli/measure/bench_values.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* However micro-batches are laid out over ranks, their sum is the one canonical tree, bit for bit. */
 #include "base/random.h"
-#include "parallel/micro_batches.h"
-#include "parallel/partial_sums.h"
+#include "training/parallel/internal/partial_sums.h"
+#include "training/parallel/micro_batches.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control groups of both versions, in folders that look like the kernel's: what is written where. */
-#include "platform/cgroup.h"
+#include "platform/agent/cgroup/cgroup.h"
 #include "temporary.h"
 
 #include <setjmp.h>

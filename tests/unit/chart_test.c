@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Charts: round ticks for any range, curves thinned without losing their extremes, and a picture without a surprise. */
-#include "insight/chart.h"
-#include "insight/chart_axis.h"
-#include "insight/curve.h"
+#include "platform/metrics/chart/chart.h"
+#include "platform/metrics/chart/internal/axis.h"
+#include "platform/metrics/chart/internal/curve.h"
 
 #include "base/random.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft checkpoint hash, list, show`, as typed. */
 #include "checkpoint_support.h"
-#include "cli/command.h"
+#include "cli/frame/command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who writes which tensor: all of them once, and nobody much more than his part. */
-#include "checkpoint/division.h"
+#include "training/checkpoint/division.h"
 
 #include "base/random.h"
 

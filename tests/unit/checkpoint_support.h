@@ -4,8 +4,8 @@
 #define WEFT_TESTS_CHECKPOINT_SUPPORT_H
 
 #include "base/random.h"
-#include "checkpoint/checkpoint.h"
 #include "temporary.h"
+#include "training/checkpoint/checkpoint.h"
 
 #define SUPPORT_WEIGHTS 3
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints come back as they were written, however they were cut, and another model's is refused by name. */
-#include "base/json.h"
+#include "base/format/json.h"
 #include "checkpoint_support.h"
 
 #include <setjmp.h>

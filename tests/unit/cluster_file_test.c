@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cluster files: read, placed, written and read again; wrong ones refused by a sentence. */
-#include "topology/cluster_file.h"
+#include "core/topology/cluster_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How full the cluster is, counted; and how full it was, drawn. */
-#include "platform/cluster_history.h"
-#include "platform/registry_hosts.h"
-#include "platform/registry_run_list.h"
+#include "platform/metrics/cluster_history.h"
+#include "platform/registry/hosts.h"
+#include "platform/registry/run/list.h"
 #include "registry_support.h"
 
 #include <inttypes.h>

@@ -4,8 +4,8 @@
  * collective and size, and the hash of its plan, compared with files kept beside this test (GOLDEN). After a wanted
  * change run it with WEFT_GOLDEN=write, and look at the difference.
  */
-#include "collective/tuner.h"
-#include "plan/cluster.h"
+#include "core/collective/tuner/tuner.h"
+#include "training/plan/cluster.h"
 
 #include <dirent.h>
 #include <inttypes.h>

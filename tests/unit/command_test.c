@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The way from argv to a command, and what is printed and returned when there is none. */
-#include "cli/command.h"
-#include "cli/help.h"
+#include "cli/frame/command.h"
+#include "cli/frame/help.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

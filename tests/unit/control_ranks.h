@@ -3,9 +3,9 @@
 #ifndef WEFT_TESTS_CONTROL_RANKS_H
 #define WEFT_TESTS_CONTROL_RANKS_H
 
-#include "control/address.h"
-#include "control/control.h"
-#include "control/plane.h"
+#include "core/control/control.h"
+#include "core/control/internal/plane.h"
+#include "core/control/wire/address.h"
 
 #include <poll.h>
 #include <pthread.h>

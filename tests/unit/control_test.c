@@ -7,7 +7,7 @@
 #include "control_ranks.h"
 
 #include "base/clock.h"
-#include "control/secret.h"
+#include "core/control/wire/secret.h"
 
 #include <sched.h>
 #include <sys/socket.h>

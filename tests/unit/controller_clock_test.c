@@ -2,8 +2,8 @@
 /* The clock is set back by hours: what was due in a moment is not due in hours. It is set forward: nobody pays for
  * hours that did not pass. */
 #include "controller_support.h"
-#include "platform/controller_state.h"
-#include "service/clock_watch.h"
+#include "platform/controller/internal/state.h"
+#include "platform/service/internal/clock_watch.h"
 
 /* Let time pass by a clock that is `behind` that of the engine. */
 static void pass_behind(struct world *world, int64_t behind, int64_t takes, int64_t pace)

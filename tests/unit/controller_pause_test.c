@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The re-run after a failure comes after a pause that grows; who has not failed has none. */
 #include "controller_support.h"
-#include "platform/controller_state.h"
+#include "platform/controller/internal/state.h"
 
 /* Milliseconds from the end of attempt `epoch` of a run to where the next one was placed. */
 static int64_t pause_behind(struct world *world, int64_t run, int64_t epoch)

@@ -4,7 +4,7 @@
  * and while it runs. What never ran has not succeeded, and what gives way runs again.
  */
 #include "controller_support.h"
-#include "platform/controller_state.h"
+#include "platform/controller/internal/state.h"
 
 /* How far an attempt has come. */
 enum moment { PLACED, STARTED, BEGUN, MOMENTS };

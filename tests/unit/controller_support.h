@@ -5,9 +5,9 @@
 #define WEFT_TESTS_CONTROLLER_SUPPORT_H
 
 #include "../support/engine_simulated.h"
-#include "platform/controller.h"
-#include "platform/ledger.h"
-#include "platform/registry_hosts.h"
+#include "platform/controller/controller.h"
+#include "platform/registry/hosts.h"
+#include "platform/registry/ledger/ledger.h"
 #include "registry_support.h"
 
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  */
 #include "base/random.h"
 #include "controller_support.h"
-#include "platform/slot_set.h"
+#include "platform/registry/slot_set.h"
 
 /* ---- one after another
  * ----------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of public weights: every half is the number that IEEE 754 says, and comes back; numbers between two halves
  * go to the nearer one, ties to even. */
-#include "checkpoint/convert.h"
+#include "training/checkpoint/convert.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A copy moves exactly its bytes, whatever its length and wherever its ends lie on cache lines, streamed or not. */
-#include "transport/copy.h"
+#include "core/transport/copy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

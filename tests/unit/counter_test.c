@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Counters that are read now and then: what has been added, unless that is not known. */
-#include "insight/counter.h"
+#include "observe/telemetry/internal/counter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processors' power, from counters of energy in machines made of files. */
-#include "insight/cpu_power.h"
+#include "observe/telemetry/cpu_power.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables as spreadsheets read them. */
-#include "base/csv.h"
+#include "base/format/csv.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
 /* The log of a database is written back by a thread of its own: the writer waits for no sync, readers see whole
  * commits meanwhile, and what was acknowledged outlives a kill at any moment. */
 #include "base/clock.h"
-#include "store/database.h"
+#include "platform/store/database.h"
 #include "temporary.h"
 
 #include <poll.h>

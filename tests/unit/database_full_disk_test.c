@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A disk that fills up at any point of a database's life, or cannot be written: a sentence, and what was there is
  * whole. */
-#include "store/database.h"
+#include "platform/store/database.h"
 
 #include "temporary.h"
 

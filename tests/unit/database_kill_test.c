@@ -3,7 +3,7 @@
  * A process that writes to a database is killed by SIGKILL at random moments: what it had been told is kept is there,
  * each transaction whole. Environment: WEFT_TEST_KILLS, how many moments (30; the long form takes 200).
  */
-#include "store/database.h"
+#include "platform/store/database.h"
 
 #include "base/random.h"
 #include "temporary.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A database: what is written comes back, transactions are whole, groups share a commit, strange files are refused. */
-#include "store/database.h"
+#include "platform/store/database.h"
 
 #include "base/random.h"
 #include "temporary.h"

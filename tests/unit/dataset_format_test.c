@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Formats of datasets are recognised, splits by name are found, and every bad file gets a sentence. */
-#include "data/dataset.h"
 #include "temporary.h"
+#include "training/data/dataset.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What tells one dataset from another: its tokens, their number and order, and which are held out; not the format, the
  * path, or how it is read. Of large ones, parts are looked at. */
-#include "data/dataset.h"
 #include "temporary.h"
+#include "training/data/dataset.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

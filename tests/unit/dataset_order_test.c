@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of samples: each once an epoch, another order in each, a function of (seed, number) alone. */
-#include "data/dataset.h"
-#include "data/permutation.h"
 #include "temporary.h"
+#include "training/data/dataset.h"
+#include "training/data/internal/permutation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

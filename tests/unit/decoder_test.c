@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a sequence token by token gives the logits of a forward pass over all of it, at every position and on every
  * device; going back and forgetting give what a fresh model would. */
-#include "model/decoder.h"
+#include "training/model/decoder.h"
 
 #include "tensor_support.h"
 

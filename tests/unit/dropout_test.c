@@ -3,10 +3,10 @@
  * Which elements dropout takes away: known answers of Philox, the same elements with every instruction set, type of
  * activations, number of threads and cut into micro-batches, as many as was asked for, and none because of another.
  */
-#include "model/model.h"
-#include "tensor/devices.h"
-#include "tensor/dropout.h"
-#include "tensor/kernels/kernels.h"
+#include "training/model/model.h"
+#include "training/tensor/devices.h"
+#include "training/tensor/dropout.h"
+#include "training/tensor/kernels/kernels.h"
 
 #include "tensor_support.h"
 
@@ -35,7 +35,7 @@ static void philox_gives_the_known_answers(void **state)
 static const struct dropout some = {
     .share = 0.3, .seed = 0x123456789abcdef0, .sample = 0xfffffffe, .layer = 65535, .sequence = 7};
 
-/* Every kernel of `device` at one width, against what tensor/dropout.h says of each element. */
+/* Every kernel of `device` at one width, against what training/tensor/dropout.h says of each element. */
 static void expect_defined_masks(struct device *device, size_t width)
 {
     enum { ROWS = 30 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Energy: the integral of power, and everybody's part of it. */
-#include "insight/energy.h"
+#include "observe/telemetry/energy.h"
 
 #include <math.h>
 #include <setjmp.h>

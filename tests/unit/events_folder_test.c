@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Event files are found below a program's folder, read as they grow, and their curves get names. */
-#include "insight/events_folder.h"
+#include "platform/metrics/read/events_directory.h"
 
 #include "base/crc32c.h"
 #include "temporary.h"
-#include "train/event_file.h"
+#include "training/train/report/internal/event_file.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The record of how the server ended: overwritten in place, and a record that was written in part is recognized. */
-#include "service/exits.h"
+#include "platform/service/internal/exits.h"
 #include "temporary.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unclean exits pause scheduling until it is resumed, unless the last exit was clean. */
-#include "service/exits.h"
+#include "platform/service/internal/exits.h"
 
 #include "temporary.h"
 

@@ -3,7 +3,7 @@
 #include "../support/fabric_shuffle.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "transport/fabric.h"
+#include "core/transport/fabric/fabric.h"
 
 #include <poll.h>
 #include <setjmp.h>

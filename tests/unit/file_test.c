@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files read whole, mapped, written atomically; folders made and removed. */
-#include "base/file.h"
+#include "base/file/file.h"
 #include "temporary.h"
 
 #include <dirent.h>

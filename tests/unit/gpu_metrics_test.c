@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPUs as a stand-in for NVIDIA's library tells of them: ones that work, fail, and come back. */
-#include "insight/gpu_metrics.h"
+#include "observe/telemetry/gpu_metrics.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared heap: what it hands out is aligned, zeroed, apart and touched; what comes back is used again; limits are
  * told. */
-#include "transport/heap.h"
+#include "core/transport/heap/heap.h"
 
 #include "base/random.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Heads of messages, bodies in chunks and texts of paths, read strictly and in whatever pieces they come. */
-#include "server/message.h"
+#include "platform/http/message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates, routes and schemas that contradict themselves, and tokens: what the HTTP server is made of, without a server.
  */
-#include "server/rate.h"
-#include "server/route.h"
-#include "server/token_file.h"
-#include "server/tokens.h"
+#include "platform/access/internal/tokens.h"
+#include "platform/access/token_file.h"
+#include "platform/http/rate.h"
+#include "platform/http/route/route.h"
 
 #include "temporary.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The identity of a machine: stable, made different by an added text and by a network namespace, never made equal. */
-#include "topology/identity.h"
+#include "core/topology/identity.h"
 
 #include <sched.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Patterns mean what git takes them to mean: some by hand, thousands of drawn ones against git itself. */
-#include "platform/ignore.h"
+#include "platform/snapshot/internal/ignore.h"
 
 #include "base/random.h"
 #include "temporary.h"

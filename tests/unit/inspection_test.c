@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is looked at from outside may be another user's, broken or hostile: it is refused, or shown and not believed. */
-#include "insight/inspection.h"
+#include "observe/inspect/inspection.h"
 
 #include "../forged_board.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces of jobs in both formats, as others write them. What is wrong is told with its line: cluster_simulation_test.
  */
-#include "scheduler/trace.h"
+#include "platform/scheduler/internal/trace.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

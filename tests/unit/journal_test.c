@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Journals: what was appended is read, from any record on, while it is written, after torn writes; old output goes. */
-#include "platform/journal_file.h"
+#include "platform/agent/journal/file.h"
 
 #include "base/random.h"
 #include "temporary.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON written reads back bit for bit; what is wrong in JSON that was read is named by key and file. */
-#include "base/json.h"
+#include "base/format/json.h"
 #include "temporary.h"
 
 #include <math.h>

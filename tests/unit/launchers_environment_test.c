@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is read from launchers: the variables of weft run, Slurm and torchrun, Slurm's host lists, PMI-1 and PMI-2 on
  * the wire. */
-#include "control/environment.h"
-#include "control/kvs.h"
-#include "control/meeting.h"
+#include "core/control/rendezvous/internal/kvs.h"
+#include "core/control/rendezvous/meeting.h"
+#include "core/control/wire/environment.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warm-up, the shapes of the fall, floor, and how the peak follows the number of ranks. */
-#include "parallel/rate_scaling.h"
-#include "train/learning_rate.h"
+#include "training/parallel/rate_scaling.h"
+#include "training/train/state/internal/learning_rate.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which nodes share a leaf is told from what their pairs measured, and nothing is told from noise. */
 #include "base/random.h"
-#include "topology/leaves.h"
+#include "core/topology/leaves.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

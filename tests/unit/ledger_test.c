@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Budgets: accrual, cap, transfers, holds, settlements, refunds, and who may do what; then random ones with all sums.
  */
-#include "platform/ledger.h"
+#include "platform/registry/ledger/ledger.h"
 
 #include "base/random.h"
 #include "registry_support.h"

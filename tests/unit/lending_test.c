@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A reader gets what the arrays held when they were lent, whenever the owner withdraws and changes them. */
-#include "train/lending.h"
+#include "training/train/state/internal/lending.h"
 
 #include "base/random.h"
 

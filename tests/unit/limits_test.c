@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory and processor limits of machines that are folders of files: both versions of control groups, and none. */
-#include "base/file.h"
-#include "topology/limits.h"
+#include "base/file/file.h"
+#include "core/topology/limits.h"
 
 #include <sched.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Measured links in their file: kept, merged, and ignored with a warning when the file is unusable. */
-#include "base/file.h"
-#include "topology/links.h"
+#include "base/file/file.h"
+#include "core/topology/links.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A lock on a file: who has it is told; it ends with its process, and with children that had not begun yet. */
 #include "base/clock.h"
-#include "base/file.h"
-#include "base/lock.h"
+#include "base/file/file.h"
+#include "base/file/lock.h"
 #include "temporary.h"
 
 #include <setjmp.h>

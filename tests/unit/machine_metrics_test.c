@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a machine does, in machines made of files whose counters move, and in this one. */
-#include "insight/machine_metrics.h"
+#include "observe/telemetry/machine_metrics.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Machines: this one, and ones nobody here owns, made by hwloc; and their JSON, both ways. */
-#include "base/file.h"
-#include "topology/machine_json.h"
+#include "base/file/file.h"
+#include "core/topology/machine_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_MACHINE_TREE_H
 #define WEFT_TESTS_MACHINE_TREE_H
 
-#include "base/file.h"
+#include "base/file/file.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A manifest says all that is needed, or is refused with the reason. */
-#include "checkpoint/manifest.h"
+#include "training/checkpoint/manifest.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

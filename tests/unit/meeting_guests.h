@@ -4,9 +4,9 @@
 #ifndef WEFT_TESTS_MEETING_GUESTS_H
 #define WEFT_TESTS_MEETING_GUESTS_H
 
-#include "control/address.h"
-#include "control/rendezvous.h"
-#include "control/stream.h"
+#include "core/control/rendezvous/rendezvous.h"
+#include "core/control/wire/address.h"
+#include "core/control/wire/stream.h"
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that are sampled at times of their own are one curve over time, in which each of them counts once. */
 #include "base/random.h"
-#include "insight/metric_draw.h"
+#include "platform/metrics/query/draw.h"
 #include "temporary.h"
 
 #include <math.h>

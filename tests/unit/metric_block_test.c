@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks and summaries of metrics: every bit comes back, damage is refused, levels are what their points are. */
-#include "insight/metric_summary.h"
+#include "platform/metrics/store/internal/summary.h"
 
 #include "base/random.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Curves drawn from blocks and levels are those that all points would give: which are drawn, their lowest and highest.
  */
-#include "insight/metric_draw.h"
-#include "insight/metric_names.h"
-#include "insight/metric_points.h"
+#include "platform/metrics/query/draw.h"
+#include "platform/metrics/store/names.h"
+#include "platform/metrics/store/points.h"
 
 #include "base/clock.h"
 #include "base/random.h"
@@ -61,7 +61,7 @@ static void draw(struct metric_store *store, const struct metric_query *query, s
 static const struct metric_query everything = {
     .run = 7, .name = "loss", .rank = METRIC_ANY, .attempt = METRIC_ANY, .from = INT64_MIN, .to = INT64_MAX};
 
-/* The rule of metric_draw.h, taken literally: every point against all others. Marks those that are drawn. */
+/* The rule of platform/metrics/query/draw.h, taken literally: every point against all others. Marks those that are drawn. */
 static struct metric_summary expected_of(const struct metric_query *query, bool *drawn)
 {
     struct metric_summary all = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The number beside a curve is of all ranks, at a step that all of them have reached. */
-#include "insight/metric_latest.h"
+#include "platform/metrics/store/latest.h"
 
 #include "temporary.h"
 

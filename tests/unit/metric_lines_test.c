@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of a program's output: those that are metrics become values, all others are left alone. */
-#include "insight/metric_lines.h"
+#include "platform/metrics/read/lines.h"
 
 #include "temporary.h"
-#include "train/report.h"
-#include "train/report_names.h"
+#include "training/train/report/names.h"
+#include "training/train/report/report.h"
 
 #include <math.h>
 #include <setjmp.h>

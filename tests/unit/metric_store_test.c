@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics in the database: every point stays, through restarts, kills and full disks; and runs are forgotten. */
-#include "insight/metric_draw.h"
-#include "insight/metric_names.h"
-#include "insight/metric_series.h"
+#include "platform/metrics/query/draw.h"
+#include "platform/metrics/store/internal/series.h"
+#include "platform/metrics/store/names.h"
 
 #include "base/clock.h"
 #include "base/random.h"

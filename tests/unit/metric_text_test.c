@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of metrics that are written are read back as they were. */
-#include "insight/metric_text.h"
+#include "platform/metrics/read/text.h"
 
-#include "insight/metric_lines.h"
+#include "platform/metrics/read/lines.h"
 
 #include <math.h>
 #include <setjmp.h>

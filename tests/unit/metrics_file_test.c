@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of metrics: runs that went on, lines that were torn, and files that are none. */
-#include "insight/metrics_file.h"
+#include "platform/metrics/read/metrics_file.h"
 
 #include "temporary.h"
 

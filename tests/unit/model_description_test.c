@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What networks are made of: published sizes, names and shapes of tensors, places in the flat array, initial values. */
-#include "model/model.h"
+#include "training/model/model.h"
 
 #include "tensor_support.h"
 

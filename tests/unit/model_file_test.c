@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that describe a network: what they give, and the sentence for each way to be wrong. */
-#include "model/model_file.h"
-#include "model/shape.h"
+#include "training/model/file/model_file.h"
+#include "training/model/shape.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

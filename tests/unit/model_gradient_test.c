@@ -3,7 +3,7 @@
  * The backward pass of a whole model against central differences of its loss, in double precision, for every parameter.
  * And the proof that this check can fail: backward passes that are wrong by little are caught.
  */
-#include "model/model.h"
+#include "training/model/model.h"
 
 #include "tensor_support.h"
 

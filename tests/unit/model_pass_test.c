@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The contract of forward, backward, evaluation and extension: what is told, overwritten, refused. */
-#include "model/model.h"
-#include "model/not_finite.h"
-#include "model/optimiser.h"
+#include "training/model/model.h"
+#include "training/model/not_finite.h"
+#include "training/optimizer/optimizer.h"
 
 #include "tensor_support.h"
 

@@ -3,7 +3,7 @@
  * Loss and gradients of small networks as PyTorch 1.13 computes them in double precision, from the same weights and
  * tokens. The tables are what model_pytorch.py prints.
  */
-#include "model/model.h"
+#include "training/model/model.h"
 
 #include "tensor_support.h"
 

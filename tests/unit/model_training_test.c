@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Training: a model learns a few sequences by heart, says them back, and does so with the same bits every time. */
-#include "model/decoder.h"
-#include "model/model.h"
-#include "model/optimiser.h"
-#include "model/sample.h"
+#include "training/model/decoder.h"
+#include "training/model/model.h"
+#include "training/model/sample.h"
+#include "training/optimizer/optimizer.h"
 
 #include "tensor_support.h"
 

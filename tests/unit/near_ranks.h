@@ -8,8 +8,8 @@
 #define WEFT_TESTS_NEAR_RANKS_H
 
 #include "base/clock.h"
-#include "transport/heap.h"
-#include "transport/near_internal.h"
+#include "core/transport/heap/heap.h"
+#include "core/transport/shm/internal/state.h"
 
 #include <poll.h>
 #include <pthread.h>

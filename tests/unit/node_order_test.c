@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an agent is told: orders, stops and fences come back as they were written, or are refused. */
-#include "platform/node_order.h"
+#include "platform/agent/order.h"
 
 #include "temporary.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Output on its way into the journal: a turn takes a bounded piece, and half a point is none. */
-#include "platform/node_output.h"
+#include "platform/agent/output.h"
 
 #include "base/clock.h"
 #include "temporary.h"

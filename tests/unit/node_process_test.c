@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes of a node begin whatever other threads of their agent do, and find what is promised. */
-#include "platform/node_process.h"
+#include "platform/agent/internal/process.h"
 
 #include "temporary.h"
 

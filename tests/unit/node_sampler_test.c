@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the thread of an agent finds: the use of its node, its GPUs, its energy, and its program's event files. */
-#include "platform/node_sampler.h"
+#include "platform/agent/internal/sampler.h"
 
 #include "base/clock.h"
-#include "insight/metric_lines.h"
 #include "machine_tree.h"
 #include "nvml_stand_in.h"
-#include "train/event_file.h"
+#include "platform/metrics/read/lines.h"
+#include "training/train/report/internal/event_file.h"
 
 #include <dlfcn.h>
 #include <math.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /**
- * For tests: a library with the functions of NVML that are used (insight/nvml.h), which answer as they are told. A test
+ * For tests: a library with the functions of NVML that are used (observe/telemetry/internal/nvml.h), which answer as they are told. A test
  * loads it, finds `nvml_script` in it, writes there what shall be answered, and gives its path to who is tested.
  */
 #ifndef WEFT_TESTS_NVML_STAND_IN_H
 #define WEFT_TESTS_NVML_STAND_IN_H
 
-#include "insight/nvml.h"
+#include "observe/telemetry/internal/nvml.h"
 
 #define STAND_IN_GPUS 4
 

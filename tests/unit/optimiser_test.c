@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One step of each optimizer on a whole network is what its formula says, tensor by tensor, in double precision. */
-#include "model/optimiser.h"
+#include "training/optimizer/optimizer.h"
 
 #include "tensor_support.h"
 
@@ -29,7 +29,7 @@ static double adam(const struct optimiser *optimiser, double gradient, double *f
     return unbiased_first / (sqrt(unbiased_second) + optimiser->epsilon);
 }
 
-/* The formulas of model/optimiser.h, one tensor in plain loops; `direction` is scratch. */
+/* The formulas of training/optimizer/optimizer.h, one tensor in plain loops; `direction` is scratch. */
 static void expected_step(const struct optimiser *optimiser, bool decays, size_t count, double *p, const double *g,
                           double *first, double *second, double *direction)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Options as people type them, right and wrong. */
-#include "cli/options.h"
+#include "cli/frame/options.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

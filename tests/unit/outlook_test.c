@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When runs are expected to start after one that reports when it will have ended: by that report, for as long as it can
  * be true and no longer than the run may go on; and no decision depends on it. */
-#include "scheduler/outlook.h"
-#include "scheduler/scheduler.h"
+#include "platform/scheduler/outlook.h"
+#include "platform/scheduler/scheduler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

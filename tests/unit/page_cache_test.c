@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cache of pages: what it holds is what is in the files, whoever writes; and what it holds is not read again. */
-#include "store/page_cache_internal.h"
+#include "platform/store/internal/page_cache_internal.h"
 
 #include "base/random.h"
-#include "store/database.h"
+#include "platform/store/database.h"
 #include "temporary.h"
 
 #include <errno.h>

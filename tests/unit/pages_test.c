@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pages inside the command are the files below web/, byte for byte. */
-#include "server/pages.h"
+#include "platform/http/pages.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/file.h"
+#include "base/file/file.h"
 #include "base/sha256.h"
 
 static void every_page_is_its_file(void **state)

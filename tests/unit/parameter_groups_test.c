@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Groups of parameters: which tensors a pattern names, and that each optimizer treats every group as its own step. */
-#include "model/optimiser.h"
+#include "training/optimizer/optimizer.h"
 
 #include "tensor_support.h"
 

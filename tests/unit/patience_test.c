@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Early stop: which evaluation is the best, when patience is over, and that a checkpoint remembers every bit of it. */
-#include "train/patience.h"
+#include "training/train/state/internal/patience.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,14 +2,14 @@
 /* What the commands of the platform print with: tables that fit, moments, amounts, values of metrics; and arguments
  * divided into options.
  */
-#include "cli/amount.h"
-#include "cli/arguments.h"
-#include "cli/cluster_view.h"
-#include "cli/metric_value.h"
-#include "cli/moments.h"
-#include "cli/run_reference.h"
-#include "cli/table.h"
-#include "insight/metric_unit.h"
+#include "cli/frame/amount.h"
+#include "cli/frame/arguments.h"
+#include "cli/frame/moments.h"
+#include "cli/frame/table.h"
+#include "cli/platform/client/cluster_view.h"
+#include "cli/platform/client/metric_value.h"
+#include "cli/platform/client/run_reference.h"
+#include "observe/telemetry/metric_unit.h"
 
 #include <math.h>
 #include <setjmp.h>

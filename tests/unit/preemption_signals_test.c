@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The signals of a preemption, in several threads too: which of them belong to one event, and which end a process. */
-#include "cli/preemption.h"
+#include "cli/platform/client/preemption.h"
 
 #include <pthread.h>
 #include <sched.h>

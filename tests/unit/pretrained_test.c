@@ -2,14 +2,14 @@
 /* Public weights in memory: every bit of f32 comes back, zeros' signs among them; halves are widened; gaps are 0;
  * nothing is written unless all is right; what is infinite or NaN is refused. tests/integration/public_weights_test has
  * the files that people find. */
-#include "train/pretrained.h"
+#include "training/train/state/pretrained.h"
 
 #include "base/float_bits.h"
 #include "base/random.h"
-#include "checkpoint/convert.h"
-#include "checkpoint/safetensors.h"
-#include "model/public_config.h"
 #include "temporary.h"
+#include "training/checkpoint/convert.h"
+#include "training/checkpoint/safetensors.h"
+#include "training/model/file/public_config.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One reading of a machine's processes for all who want one: in machines made of files. */
-#include "insight/process_table.h"
-#include "insight/process_times.h"
+#include "observe/proc/internal/process_table.h"
+#include "observe/proc/process_times.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The processor time of process groups whose processes come, go and hand their time on: in machines made of files. */
-#include "insight/process_times.h"
+#include "observe/proc/process_times.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Metrics as the text that Prometheus reads: what is escaped, and how numbers are written. */
-#include "server/prometheus.h"
+#include "platform/http/prometheus.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* config.json: every named shape goes out and comes back; what people download is understood; what would be another
  * network is refused in a sentence. */
-#include "model/public_config.h"
+#include "training/model/file/public_config.h"
 
-#include "model/shape_json.h"
+#include "training/model/file/shape_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

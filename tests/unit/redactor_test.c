@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of secrets never come through, however their bytes arrive. */
-#include "platform/redactor.h"
+#include "platform/agent/internal/redactor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

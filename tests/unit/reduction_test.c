@@ -5,7 +5,7 @@
  * gives the same bits.
  */
 #include "base/random.h"
-#include "collective/reduction.h"
+#include "core/collective/internal/reduction.h"
 
 #include <math.h>
 #include <setjmp.h>

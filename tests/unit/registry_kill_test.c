@@ -5,8 +5,8 @@
  * Environment: WEFT_TEST_KILLS, how many moments (30; the long form takes 200).
  */
 #include "base/random.h"
-#include "platform/ledger.h"
-#include "platform/registry_run_list.h"
+#include "platform/registry/ledger/ledger.h"
+#include "platform/registry/run/list.h"
 #include "registry_support.h"
 
 #include <inttypes.h>

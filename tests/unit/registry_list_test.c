@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of runs: every filter against a plain look at all of them, and pages that neither repeat nor leave out. */
 #include "base/random.h"
-#include "platform/registry_run_list.h"
+#include "platform/registry/run/list.h"
 #include "registry_support.h"
 
 #include <strings.h>

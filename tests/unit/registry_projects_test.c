@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Users, projects and roles; Pods and hosts. */
-#include "base/file.h"
-#include "platform/registry_hosts.h"
-#include "platform/registry_run_list.h"
+#include "base/file/file.h"
+#include "platform/registry/hosts.h"
+#include "platform/registry/run/list.h"
 #include "registry_support.h"
 
 #define CALLED_DRAINED 8 /* the last version that had no other word for it */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs in the registry: their lives, fencing by epoch, keys, and lists of them. */
 #include "base/random.h"
-#include "platform/registry_run_list.h"
+#include "platform/registry/run/list.h"
 #include "registry_support.h"
 
 #include <inttypes.h>

@@ -3,9 +3,9 @@
 #ifndef WEFT_TESTS_REGISTRY_SUPPORT_H
 #define WEFT_TESTS_REGISTRY_SUPPORT_H
 
-#include "platform/ledger.h"
-#include "platform/registry_projects.h"
-#include "platform/registry_runs.h"
+#include "platform/registry/ledger/ledger.h"
+#include "platform/registry/projects.h"
+#include "platform/registry/run/runs.h"
 #include "temporary.h"
 
 #include <setjmp.h>

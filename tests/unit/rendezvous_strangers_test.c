@@ -5,7 +5,7 @@
  */
 #include "meeting_guests.h"
 
-#include "control/rendezvous_wire.h"
+#include "core/control/rendezvous/internal/wire.h"
 
 #include <fcntl.h>
 #include <poll.h>

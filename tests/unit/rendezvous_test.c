@@ -5,8 +5,8 @@
  */
 #include "meeting_guests.h"
 
-#include "control/rendezvous_wire.h"
-#include "control/tree.h"
+#include "core/control/rendezvous/internal/wire.h"
+#include "core/control/wire/tree.h"
 
 #include <poll.h>
 

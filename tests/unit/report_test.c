@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A report whose files stop growing: each is given up by itself, told once when it happens and once at the end. */
 #include "base/crc32c.h"
-#include "insight/metric_lines.h"
-#include "train/event_file.h"
-#include "train/report.h"
+#include "platform/metrics/read/lines.h"
+#include "training/train/report/internal/event_file.h"
+#include "training/train/report/report.h"
 
 #include "temporary.h"
 

@@ -3,7 +3,7 @@
 #include "weft/report.h"
 
 #include "base/clock.h"
-#include "insight/metric_lines.h"
+#include "platform/metrics/read/lines.h"
 #include "temporary.h"
 
 #include <fcntl.h>

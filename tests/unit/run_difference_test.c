@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What differs between two runs, as `weft diff` prints it. */
-#include "cli/run_difference.h"
+#include "cli/platform/runs/difference.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

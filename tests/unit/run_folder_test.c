@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The folders of runs: made beside the caller, whole or not there; forks begin from a checkpoint of their parent. */
 #include "../support/engine_simulated.h"
-#include "platform/controller.h"
-#include "platform/run_checkpoints.h"
-#include "platform/run_folder.h"
-#include "platform/snapshot.h"
+#include "platform/controller/controller.h"
+#include "platform/runs/checkpoints.h"
+#include "platform/runs/directory.h"
+#include "platform/snapshot/snapshot.h"
 #include "registry_support.h"
 
 #include <fcntl.h>

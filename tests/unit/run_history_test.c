@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Estimates of how long runs take, against distributions of which the answer is known. */
 #include "base/random.h"
-#include "scheduler/history.h"
+#include "platform/scheduler/internal/history.h"
 
 #include <math.h>
 #include <setjmp.h>

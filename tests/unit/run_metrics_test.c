@@ -5,10 +5,10 @@
  */
 #include "base/clock.h"
 #include "base/random.h"
-#include "insight/metric_names.h"
-#include "insight/metric_points.h"
-#include "platform/journal_file.h"
-#include "platform/run_metrics.h"
+#include "platform/agent/journal/file.h"
+#include "platform/metrics/run_metrics.h"
+#include "platform/metrics/store/names.h"
+#include "platform/metrics/store/points.h"
 #include "registry_support.h"
 
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run's nodes have printed: pages backwards and forwards and what is added, against lists that were kept. */
 #include "base/random.h"
-#include "platform/journal_file.h"
-#include "platform/node_order.h"
-#include "platform/run_output.h"
-#include "platform/run_output_text.h"
+#include "platform/agent/journal/file.h"
+#include "platform/agent/order.h"
+#include "platform/runs/internal/output_text.h"
+#include "platform/runs/output.h"
 
 #include "temporary.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accounts of the machine: who is one, whose runs belong to which, what is given to one, and acting as one. What takes
  * another user's rights is tested where the test is root. */
-#include "platform/run_owner.h"
+#include "platform/registry/owner.h"
 #include "registry_support.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs as rows of a table: how long they ran, and how far they are. */
-#include "cli/run_print.h"
+#include "cli/platform/client/run_print.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How far a run is by its reports: which count, and the time that is left. */
-#include "platform/run_progress.h"
+#include "platform/registry/run/progress.h"
 
 #include <math.h>
 #include <setjmp.h>

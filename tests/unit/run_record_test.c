@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of runs: written, completed, listed; a run whose launcher vanished is lost. */
-#include "platform/run_record.h"
+#include "platform/runs/record.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run is, as JSON: what comes back, what is filled in, and what is refused with which sentence. */
-#include "platform/run_specification.h"
+#include "platform/registry/run_specification.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

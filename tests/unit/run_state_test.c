@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The states of a run: every pair of state and cause, every way an attempt can end, and where all paths lead. */
-#include "platform/run_state.h"
+#include "platform/registry/run/state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

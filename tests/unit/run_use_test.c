@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which runs are seen to do nothing, from what is measured on their nodes, and that each verdict is told once. */
-#include "platform/run_use.h"
+#include "platform/metrics/run_use.h"
 #include "registry_support.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The safetensors format: what is written reads back, and whatever the reference implementation refuses is refused. */
-#include "checkpoint/safetensors.h"
 #include "temporary.h"
+#include "training/checkpoint/safetensors.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drawing tokens: the distribution, its filters up to their edges, and logits that are none. */
-#include "model/sample.h"
+#include "training/model/sample.h"
 
 #include "tensor_support.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `weft schedule`: what it prints, and what it says to what it cannot do. */
-#include "cli/command.h"
+#include "cli/frame/command.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

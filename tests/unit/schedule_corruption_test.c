@@ -5,8 +5,8 @@
  */
 #include "../support/verify_chaos.h"
 #include "base/random.h"
-#include "schedule/sweep.h"
-#include "schedule/verify_machine.h"
+#include "core/schedule/verify/internal/machine.h"
+#include "core/schedule/verify/sweep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * Printed plans of a few shapes, kept as files beside this test (GOLDEN): a change of a plan is seen in review. After a
  * wanted change run it with WEFT_GOLDEN=write, and look at the difference.
  */
-#include "schedule/print.h"
-#include "schedule/sweep.h"
+#include "core/schedule/text/print.h"
+#include "core/schedule/verify/sweep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

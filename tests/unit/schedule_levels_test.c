@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hierarchies of more than two levels: the least bytes cross every level, in the canonical order where units are
  * subtrees. */
-#include "schedule/sweep.h"
-#include "schedule/verify.h"
+#include "core/schedule/verify/sweep.h"
+#include "core/schedule/verify/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,9 +7,9 @@
 #include "../support/verify_chaos.h"
 #include "../survivors.h"
 #include "base/hash.h"
-#include "schedule/sweep.h"
-#include "schedule/verify.h"
-#include "schedule/verify_machine.h"
+#include "core/schedule/verify/internal/machine.h"
+#include "core/schedule/verify/sweep.h"
+#include "core/schedule/verify/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

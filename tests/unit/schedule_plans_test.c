@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What plans promise: parts that cover a block, the canonical order, the fewest bytes; sentences for what cannot be. */
-#include "schedule/simulate.h"
-#include "schedule/sweep.h"
-#include "schedule/verify.h"
+#include "core/schedule/simulate/simulate.h"
+#include "core/schedule/verify/sweep.h"
+#include "core/schedule/verify/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,8 +3,8 @@
  * Every plan over every number of ranks from 1 to 64, and a sample to 1,024, is proved; plans are small and agree by
  * hash. On two threads.
  */
-#include "schedule/sweep.h"
-#include "schedule/verify.h"
+#include "core/schedule/verify/sweep.h"
+#include "core/schedule/verify/verify.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

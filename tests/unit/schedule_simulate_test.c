@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator against times that can be worked out by hand. */
-#include "schedule/simulate.h"
-#include "schedule/sweep.h"
+#include "core/schedule/simulate/simulate.h"
+#include "core/schedule/verify/sweep.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -3,9 +3,9 @@
  * Schedules as texts: every plan that is printed reads back as the same plan; a schedule written by hand is proved for
  * any number of ranks; what is wrong is refused with its line, or with the step and the reason.
  */
-#include "schedule/print.h"
-#include "schedule/sweep.h"
-#include "schedule/written.h"
+#include "core/schedule/text/print.h"
+#include "core/schedule/text/read.h"
+#include "core/schedule/verify/sweep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who has waited for long gets whole hosts, although others keep coming that would fill each hole. */
-#include "scheduler/outlook.h"
-#include "scheduler/scheduler.h"
+#include "platform/scheduler/outlook.h"
+#include "platform/scheduler/scheduler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

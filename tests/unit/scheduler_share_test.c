@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept for personal runs, runs that are parked, and Pods whose hosts differ. */
 #include "base/random.h"
-#include "scheduler/outlook.h"
-#include "scheduler/scheduler.h"
+#include "platform/scheduler/outlook.h"
+#include "platform/scheduler/scheduler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

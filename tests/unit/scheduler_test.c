@@ -2,8 +2,8 @@
 /* The scheduler's rules, whatever comes: gangs, Pods, ages, slots; who goes first; no two runs that displace each
  * other. */
 #include "base/random.h"
-#include "scheduler/outlook.h"
-#include "scheduler/scheduler.h"
+#include "platform/scheduler/outlook.h"
+#include "platform/scheduler/scheduler.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that hold credentials are known by their names and by their content; others are not taken for such. */
-#include "platform/secret_files.h"
+#include "platform/snapshot/internal/secret_files.h"
 
 #include "temporary.h"
 

@@ -4,7 +4,7 @@
  * simultaneous open. That counts as refused. In a network namespace whose only port for clients is the one that is
  * called, it happens every time.
  */
-#include "control/address.h"
+#include "core/control/wire/address.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The policy of a cluster: what a file says, what holds without it, and what is refused with its line. */
-#include "service/policy.h"
+#include "platform/service/internal/policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

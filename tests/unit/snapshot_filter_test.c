@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a snapshot leaves out is what git leaves out, on random files of patterns in a tree; and .weftignore overrules.
  */
-#include "platform/snapshot.h"
-#include "platform/snapshot_list.h"
-#include "platform/snapshot_store.h"
+#include "platform/snapshot/list.h"
+#include "platform/snapshot/snapshot.h"
+#include "platform/snapshot/store.h"
 
 #include "base/random.h"
 #include "temporary.h"

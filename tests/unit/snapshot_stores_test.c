@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stores of all projects: what runs name stays, each project's for itself; the rest goes when it is old. */
-#include "platform/snapshot.h"
-#include "platform/snapshot_receive.h"
-#include "platform/snapshot_store.h"
+#include "platform/service/internal/snapshot_stores.h"
+#include "platform/snapshot/receive.h"
+#include "platform/snapshot/snapshot.h"
+#include "platform/snapshot/store.h"
 #include "registry_support.h"
-#include "service/snapshot_stores.h"
 
 #include <dirent.h>
 #include <fcntl.h>

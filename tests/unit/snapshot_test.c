@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots of folders: what comes out is what went in; twice costs nothing; damage and bad input are seen. */
-#include "platform/snapshot.h"
-#include "platform/snapshot_list.h"
+#include "platform/snapshot/list.h"
+#include "platform/snapshot/snapshot.h"
 
 #include "temporary.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots that go from one store to another, by strangers' hands; and what is no longer needed goes. */
-#include "platform/snapshot_collect.h"
-#include "platform/snapshot_list.h"
-#include "platform/snapshot_pack.h"
-#include "platform/snapshot_receive.h"
-#include "platform/snapshot_store.h"
+#include "platform/snapshot/collect.h"
+#include "platform/snapshot/list.h"
+#include "platform/snapshot/pack.h"
+#include "platform/snapshot/receive.h"
+#include "platform/snapshot/store.h"
 
 #include "temporary.h"
 

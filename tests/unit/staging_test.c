@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring that ordinary buffers are staged in: what the last operation has is left alone, whatever sizes follow. */
-#include "collective/staging.h"
+#include "core/collective/internal/staging.h"
 
 #include "base/random.h"
 

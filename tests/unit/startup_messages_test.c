@@ -7,9 +7,9 @@
  */
 #include "control_ranks.h"
 
-#include "control/rendezvous.h"
-#include "control/stream.h"
-#include "control/tree.h"
+#include "core/control/rendezvous/rendezvous.h"
+#include "core/control/wire/stream.h"
+#include "core/control/wire/tree.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner's choices on clusters that nobody has to own. */
-#include "plan/strategy.h"
+#include "training/plan/strategy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

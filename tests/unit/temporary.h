@@ -3,7 +3,7 @@
 #ifndef WEFT_TESTS_TEMPORARY_H
 #define WEFT_TESTS_TEMPORARY_H
 
-#include "base/file.h"
+#include "base/file/file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  * stores that round once: from the same numbers they give the float kernels' results, rounded, bit for bit. For each
  * instruction set that this processor has.
  */
-#include "tensor/devices.h"
-#include "tensor/kernels/kernels.h"
+#include "training/tensor/devices.h"
+#include "training/tensor/kernels/kernels.h"
 
 #include "tensor_support.h"
 

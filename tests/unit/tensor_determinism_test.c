@@ -3,8 +3,8 @@
  * Same kernel, same shape, same values: the same bits, wherever arrays lie, however ranges are cut, whoever else
  * computes at the same time.
  */
-#include "tensor/adamw.h"
-#include "tensor/tree.h"
+#include "training/tensor/adamw.h"
+#include "training/tensor/tree.h"
 
 #include "tensor_support.h"
 

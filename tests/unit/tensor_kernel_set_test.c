@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Kernel sets: which this process can use, that none above is opened, and which kernels have the same bits in all. */
-#include "tensor/devices.h"
-#include "tensor/kernels/kernels.h"
+#include "training/tensor/devices.h"
+#include "training/tensor/kernels/kernels.h"
 
 #include "tensor_support.h"
 

@@ -4,10 +4,10 @@
  * precision, at sizes that are no multiple of anything. Inputs are the same f32 numbers; what is compared is relative
  * to the largest result.
  */
-#include "tensor/adamw.h"
-#include "tensor/devices.h"
-#include "tensor/kernels/kernels.h"
-#include "tensor/tree.h"
+#include "training/tensor/adamw.h"
+#include "training/tensor/devices.h"
+#include "training/tensor/kernels/kernels.h"
+#include "training/tensor/tree.h"
 
 #include "tensor_support.h"
 

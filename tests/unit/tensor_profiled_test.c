@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A measuring device passes every function on, gives the same bits, and its counts are those of the shapes. */
-#include "tensor/profiled.h"
+#include "training/tensor/profiled.h"
 
-#include "model/model.h"
-#include "model/optimiser.h"
 #include "tensor_support.h"
+#include "training/model/model.h"
+#include "training/optimizer/optimizer.h"
 
 static struct device *open_profiled(const char *name)
 {
@@ -24,7 +24,7 @@ static void every_function_of_the_table_is_its_own(void **state)
         memcpy(&mine, (const char *)profiled + at, size);
         memcpy(&other, (const char *)plain + at, size);
         if (!mine || mine == other)
-            fail_msg("function %zu of struct device is not in tensor/profiled.c", (at - first) / size);
+            fail_msg("function %zu of struct device is not in training/tensor/profiled.c", (at - first) / size);
     }
     /* peak, close, finish, allocate and release are not counted. */
     assert_int_equal((sizeof(struct device) - first) / size, PROFILED_KERNELS + 5);

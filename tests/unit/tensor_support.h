@@ -4,7 +4,7 @@
 #define WEFT_TESTS_TENSOR_SUPPORT_H
 
 #include "base/random.h"
-#include "tensor/device.h"
+#include "training/tensor/device.h"
 
 #include <math.h>
 #include <setjmp.h>

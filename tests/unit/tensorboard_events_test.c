@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Event files of TensorBoard: every scalar once, while the file grows, and past what is damaged in it. */
-#include "insight/tensorboard_events.h"
+#include "platform/metrics/read/internal/tensorboard_events.h"
 
 #include "base/crc32c.h"
 #include "temporary.h"
-#include "train/event_file.h"
+#include "training/train/report/internal/event_file.h"
 
 #include <math.h>
 #include <setjmp.h>

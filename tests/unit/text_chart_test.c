@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A curve as letters: each letter where it belongs, and nothing that is no number. */
-#include "insight/text_chart.h"
+#include "platform/metrics/chart/text_chart.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A text read from its file comes in the pieces that it has in memory; one that is truncated meanwhile is told. */
-#include "data/text_reader.h"
+#include "training/data/text_reader.h"
 
 #include "base/random.h"
 #include "temporary.h"

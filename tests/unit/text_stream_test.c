@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Generated text on its way out: whole characters, as early as they are certain, up to the first stop string; the same
  * however the bytes were cut into pieces. */
-#include "train/text_stream.h"
+#include "training/train/text/text_stream.h"
 
 #include "base/random.h"
-#include "data/utf8.h"
+#include "training/data/tokenizer/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

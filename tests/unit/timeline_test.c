@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A timeline's sums, from a file whose sums are known; and files that say what no timeline says. */
-#include "insight/timeline.h"
+#include "observe/inspect/timeline.h"
 
 #include "temporary.h"
 

@@ -3,9 +3,9 @@
 #ifndef WEFT_TESTS_TOKENIZER_SUPPORT_H
 #define WEFT_TESTS_TOKENIZER_SUPPORT_H
 
-#include "data/byte_alphabet.h"
-#include "data/tokenizer.h"
 #include "temporary.h"
+#include "training/data/tokenizer/internal/byte_alphabet.h"
+#include "training/data/tokenizer/tokenizer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Byte-pair encoding: the tokens of GPT-2's released encoder, those of its algorithm written plainly, and back again.
  */
-#include "base/json.h"
+#include "base/format/json.h"
 #include "base/random.h"
-#include "data/pretokens.h"
-#include "data/text_pieces.h"
-#include "data/tokenizer_tables.h"
 #include "tokenizer_support.h"
+#include "training/data/internal/text_pieces.h"
+#include "training/data/tokenizer/internal/pretokens.h"
+#include "training/data/tokenizer/internal/tables.h"
 
 /* ---- GPT-2's own ------------------------------------------------------------------------------------------------ */
 

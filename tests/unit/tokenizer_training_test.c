@@ -2,10 +2,10 @@
 /* A tokenizer learnt from a text is what the plain algorithm gives, ties included, and does not depend on the order of
  * the texts. */
 #include "base/random.h"
-#include "data/pretokens.h"
-#include "data/tokenizer_tables.h"
-#include "data/tokenizer_training.h"
 #include "tokenizer_support.h"
+#include "training/data/tokenizer/internal/pretokens.h"
+#include "training/data/tokenizer/internal/tables.h"
+#include "training/data/tokenizer/train.h"
 
 static struct tokenizer *learn(const char *const *texts, size_t count, uint32_t vocabulary)
 {

@@ -3,9 +3,9 @@
  * Fifty steps of training as PyTorch 1.13 takes them in single precision, from the same weights and tokens: forward,
  * backward, clipping, the learning rate, AdamW. The tables are what training_pytorch.py prints: the loss of each step.
  */
-#include "model/model.h"
-#include "model/optimiser.h"
-#include "train/learning_rate.h"
+#include "training/model/model.h"
+#include "training/optimizer/optimizer.h"
+#include "training/train/state/internal/learning_rate.h"
 
 #include "tensor_support.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prices among many ranks, extrapolated from few: the choice that follows is nearly as good as the best. */
-#include "collective/tuner.h"
-#include "plan/cluster.h"
+#include "core/collective/tuner/tuner.h"
+#include "training/plan/cluster.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs that do not use what they hold: who is flagged, when, and who must never be. */
-#include "insight/usage_watch.h"
+#include "observe/telemetry/usage_watch.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the tokens of weights stand for: the tokenizer beside them, else bytes where something says so, else nothing. */
-#include "base/json.h"
-#include "checkpoint/checkpoint.h"
+#include "base/format/json.h"
 #include "tokenizer_support.h"
-#include "train/text.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/train/text/text.h"
 
 static const char *folder;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* YAML: what is read, with its lines; what is refused, by a sentence that says where and why. */
-#include "base/yaml.h"
+#include "base/format/yaml.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

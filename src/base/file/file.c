@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+weft_status file_join(char path[FILE_PATH_BYTES], const char *folder, const char *name, struct error *error)
+{
+    size_t length = strlen(folder);
+    const char *slash = length && folder[length - 1] == '/' ? "" : "/";
+    int written = snprintf(path, FILE_PATH_BYTES, "%s%s%s", folder, slash, name);
+    if (written < 0 || written >= FILE_PATH_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path of '%.200s' in '%.200s...' is longer than %d bytes",
+                         name, folder, FILE_PATH_BYTES - 1);
+    return WEFT_OK;
+}
+
+weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, struct error *error)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const bool chosen = state && *state == '/';
+    if (!chosen && !(home && *home == '/'))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "neither XDG_STATE_HOME nor HOME is an absolute path, so there is no place for Weft's %s",
+                         name);
+    char folder[FILE_PATH_BYTES];
+    weft_status status =
+        chosen ? file_join(folder, state, "weft", error) : file_join(folder, home, ".local/state/weft", error);
+    return status == WEFT_OK ? file_join(path, folder, name, error) : status;
+}
+
+const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0;
+}
+
+bool file_is_folder(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* read(2) until `size` bytes, the end, or an error (-1). */
+static ssize_t read_fully(int descriptor, char *bytes, size_t size)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = read(descriptor, bytes + done, size - done);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+/* Read all of `descriptor`, growing the buffer as it comes: the size of a pipe or of a file in /proc is not known
+ * before. */
+static weft_status read_whole(int descriptor, const char *path, size_t most, size_t guess, char **content, size_t *size,
+                              struct error *error)
+{
+    size_t room = (guess < most ? guess : most) + 1, used = 0;
+    char *buffer = malloc(room + 1);
+    if (!buffer)
+        return error_memory(error, room + 1, path);
+    for (;;) {
+        ssize_t got = read_fully(descriptor, buffer + used, room - used);
+        if (got < 0) {
+            error_system(error, "cannot read '%s'", path);
+            free(buffer);
+            return WEFT_ERROR_SYSTEM;
+        }
+        used += (size_t)got;
+        if (used > most) {
+            free(buffer);
+            return error_set(error, WEFT_ERROR_DATA, "'%s' is larger than the %zu bytes it may have", path, most);
+        }
+        if (used < room)
+            break;
+        room *= 2;
+        char *larger = realloc(buffer, room + 1);
+        if (!larger) {
+            free(buffer);
+            return error_memory(error, room + 1, path);
+        }
+        buffer = larger;
+    }
+    buffer[used] = '\0';
+    *content = buffer;
+    *size = used;
+    return WEFT_OK;
+}
+
+weft_status file_read(const char *path, size_t most, char **content, size_t *size, struct error *error)
+{
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return error_system(error, "cannot open '%s'", path);
+    struct stat status;
+    size_t guess = fstat(descriptor, &status) == 0 && status.st_size > 0 ? (size_t)status.st_size : 4096;
+    weft_status result = read_whole(descriptor, path, most, guess, content, size, error);
+    close(descriptor);
+    return result;
+}
+
+ssize_t file_read_small(int folder, const char *path, char *text, size_t size)
+{
+    *text = '\0';
+    int descriptor = openat(folder, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return -1;
+    ssize_t length = read_fully(descriptor, text, size - 1);
+    int reason = errno;
+    close(descriptor);
+    errno = reason;
+    text[length > 0 ? length : 0] = '\0';
+    return length;
+}
+
+weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct error *error)
+{
+    struct stat status;
+    const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0)
+        return error_system(error, "cannot open '%s'", path);
+    weft_status result = WEFT_OK;
+    if (fstat(opened, &status) != 0)
+        result = error_system(error, "cannot look at '%s'", path);
+    else if (!S_ISREG(status.st_mode))
+        result = error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is %s, not a file%s", path,
+                           S_ISDIR(status.st_mode)    ? "a folder"
+                           : S_ISFIFO(status.st_mode) ? "a pipe"
+                                                      : "a device",
+                           S_ISFIFO(status.st_mode) ? "; write what it carries to a file first" : "");
+    if (result != WEFT_OK) {
+        close(opened);
+        return result;
+    }
+    *descriptor = opened;
+    *size = (uint64_t)status.st_size;
+    return WEFT_OK;
+}
+
+weft_status file_read_at(int descriptor, const char *path, uint64_t opened_size, uint64_t offset, void *bytes,
+                         uint64_t size, struct error *error)
+{
+    uint64_t done = 0;
+    while (done < size) {
+        ssize_t n = pread(descriptor, (char *)bytes + done, size - done, (off_t)(offset + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_system(error, "cannot read '%s' at byte %" PRIu64, path, offset + done);
+        if (n == 0) {
+            struct stat now;
+            const uint64_t left = fstat(descriptor, &now) == 0 ? (uint64_t)now.st_size : offset + done;
+            return error_set(error, WEFT_ERROR_DATA,
+                             "'%s' ends after %" PRIu64 " bytes, but had %" PRIu64
+                             " when it was opened: it was truncated meanwhile; restore it and start again",
+                             path, left, opened_size);
+        }
+        done += (uint64_t)n;
+    }
+    return WEFT_OK;
+}
+
+weft_status file_map(const char *path, struct file_map *map, struct error *error)
+{
+    int descriptor = -1;
+    uint64_t size = 0;
+    void *bytes = NULL;
+    weft_status status = file_open(path, &descriptor, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    if (size > 0 && (bytes = mmap(NULL, size, PROT_READ, MAP_SHARED, descriptor, 0)) == MAP_FAILED)
+        status = error_system(error, "cannot map the %" PRIu64 " bytes of '%s'", size, path);
+    close(descriptor);
+    if (status == WEFT_OK)
+        *map = (struct file_map){bytes, size};
+    return status;
+}
+
+void file_map_let_go(const void *bytes, uint64_t size)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes;
+    const uintptr_t first = (begin + page - 1) / page * page, end = (begin + size) / page * page;
+    if (first < end) /* whole pages; what it says is a wish */
+        madvise((void *)first, end - first, MADV_DONTNEED);
+}
+
+void file_unmap(struct file_map *map)
+{
+    if (map->bytes)
+        munmap((void *)(uintptr_t)map->bytes, map->size);
+    map->bytes = NULL;
+    map->size = 0;
+}
+
+/* The sentence for a write, sync or close that failed with errno. */
+static weft_status write_failed(const struct file_writer *writer, struct error *error)
+{
+    if (errno != ENOSPC && errno != EDQUOT)
+        return error_system(error, "cannot write '%s' after %" PRIu64 " bytes", writer->path, writer->written);
+    const char *what = errno == ENOSPC ? "the disk is full" : "the disk quota is used up";
+    if (writer->expected > writer->written)
+        return error_set(error, WEFT_ERROR_SYSTEM,
+                         "cannot write '%s': %s after %" PRIu64 " of %" PRIu64 " bytes; free %" PRIu64
+                         " bytes more or choose another folder",
+                         writer->path, what, writer->written, writer->expected, writer->expected - writer->written);
+    return error_set(error, WEFT_ERROR_SYSTEM,
+                     "cannot write '%s': %s after %" PRIu64 " bytes; free space or choose another folder", writer->path,
+                     what, writer->written);
+}
+
+static weft_status writer_create(struct file_writer *writer, const char *path, uint64_t expected, int flags,
+                                 struct error *error)
+{
+    writer->descriptor = -1;
+    writer->written = 0;
+    writer->expected = expected;
+    if (snprintf(writer->path, sizeof writer->path, "%s", path) >= (int)sizeof writer->path)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is longer than %d bytes", path,
+                         FILE_PATH_BYTES - 1);
+    writer->descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0666);
+    if (writer->descriptor < 0)
+        return errno == ENOSPC || errno == EDQUOT ? write_failed(writer, error)
+                                                  : error_system(error, "cannot create '%s'", path);
+    return WEFT_OK;
+}
+
+weft_status file_writer_open(struct file_writer *writer, const char *path, uint64_t expected, struct error *error)
+{
+    return writer_create(writer, path, expected, O_TRUNC, error);
+}
+
+weft_status file_writer_append(struct file_writer *writer, const void *bytes, size_t size, struct error *error)
+{
+    const char *next = bytes;
+    while (size > 0) {
+        ssize_t put = write(writer->descriptor, next, size);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return write_failed(writer, error);
+        next += put;
+        size -= (size_t)put;
+        writer->written += (uint64_t)put;
+    }
+    return WEFT_OK;
+}
+
+weft_status file_writer_close(struct file_writer *writer, struct error *error)
+{
+    weft_status result = WEFT_OK;
+    if (fsync(writer->descriptor) != 0)
+        result = write_failed(writer, error);
+    if (close(writer->descriptor) != 0 && result == WEFT_OK)
+        result = write_failed(writer, error);
+    writer->descriptor = -1;
+    if (result != WEFT_OK)
+        unlink(writer->path);
+    return result;
+}
+
+void file_writer_discard(struct file_writer *writer)
+{
+    if (writer->descriptor < 0)
+        return;
+    close(writer->descriptor);
+    writer->descriptor = -1;
+    unlink(writer->path);
+}
+
+weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
+                                    struct error *error)
+{
+    int folder_bytes = (int)(file_name(path) - path);
+    for (int attempt = 0; attempt < 100; attempt++) {
+        uint32_t random = 0;
+        if (getrandom(&random, sizeof random, 0) != sizeof random)
+            return error_system(error, "cannot draw a random name beside '%s'", path);
+        char partial[FILE_PATH_BYTES];
+        if (snprintf(partial, sizeof partial, "%.*s.%s.partial-%08" PRIx32, folder_bytes, path, file_name(path),
+                     random) >= (int)sizeof partial)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
+        struct error attempted = {0};
+        weft_status result = writer_create(writer, partial, expected, O_EXCL, &attempted);
+        if (result == WEFT_OK)
+            return WEFT_OK;
+        if (errno != EEXIST)
+            return error_set(error, result, "%s", attempted.text);
+    }
+    return error_set(error, WEFT_ERROR_SYSTEM, "cannot find a free temporary name beside '%s'", path);
+}
+
+/* The folder that `path` is in. */
+static void folder_of(const char *path, char folder[FILE_PATH_BYTES])
+{
+    size_t length = (size_t)(file_name(path) - path);
+    if (length == 0) {
+        memcpy(folder, ".", 2);
+        return;
+    }
+    memcpy(folder, path, length);
+    folder[length > 1 ? length - 1 : 1] = '\0';
+}
+
+weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error)
+{
+    weft_status result = file_writer_close(writer, error);
+    if (result != WEFT_OK)
+        return result;
+    if (rename(writer->path, path) != 0) {
+        error_system(error, "cannot rename '%s' to '%s'", writer->path, path);
+        unlink(writer->path);
+        return WEFT_ERROR_SYSTEM;
+    }
+    char folder[FILE_PATH_BYTES];
+    folder_of(path, folder);
+    return file_sync_folder(folder, error);
+}
+
+weft_status file_write(const char *path, const void *content, size_t size, struct error *error)
+{
+    struct file_writer writer = {.descriptor = -1};
+    weft_status result = file_writer_open_beside(&writer, path, size, error);
+    if (result != WEFT_OK)
+        return result;
+    result = file_writer_append(&writer, content, size, error);
+    if (result != WEFT_OK) {
+        file_writer_discard(&writer);
+        return result;
+    }
+    return file_writer_close_as(&writer, path, error);
+}
+
+weft_status file_make_folder(const char *path, struct error *error)
+{
+    char part[FILE_PATH_BYTES];
+    size_t length = strlen(path);
+    if (length == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the name of the folder to make is empty");
+    if (length >= sizeof part)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is longer than %d bytes", path,
+                         FILE_PATH_BYTES - 1);
+    for (size_t i = 1; i <= length; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return error_system(error, "cannot make the folder '%s'", part);
+    }
+    if (!file_is_folder(path))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "cannot make the folder '%s': a file of that name is in its place",
+                         path);
+    return WEFT_OK;
+}
+
+weft_status file_make_folder_of(const char *path, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    size_t length = (size_t)(file_name(path) - path);
+    if (length <= 1)
+        return WEFT_OK;
+    if (length >= sizeof folder)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
+    snprintf(folder, sizeof folder, "%.*s", (int)length - 1, path);
+    return file_make_folder(folder, error);
+}
+
+weft_status file_sync_folder(const char *path, struct error *error)
+{
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (descriptor < 0)
+        return error_system(error, "cannot open the folder '%s'", path);
+    weft_status result = WEFT_OK;
+    /* Some network file systems cannot sync a folder and say EINVAL; their renames are durable at once or not at all.
+     */
+    if (fsync(descriptor) != 0 && errno != EINVAL)
+        result = error_system(error, "cannot sync the folder '%s'", path);
+    close(descriptor);
+    return result;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Files and folders: read whole, map, write atomically. Thread-safe (a struct belongs to one thread at a time).
+ *
+ * Whatever is written is either whole or absent after a crash: the content goes to a temporary name in the same folder,
+ * is synced, renamed over the final name, and the folder is synced. A full disk is told with path and bytes.
+ */
+#ifndef WEFT_BASE_FILE_FILE_H
+#define WEFT_BASE_FILE_FILE_H
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define FILE_PATH_BYTES PATH_MAX /**< room for any path, its final NUL included */
+
+/**
+ * Where this user's programs keep their state: ${XDG_STATE_HOME:-~/.local/state}/weft/`name`; nothing is made. Errors:
+ * ARGUMENT if neither XDG_STATE_HOME nor HOME is an absolute path: a relative one is as none, as its specification has
+ * it.
+ */
+weft_status file_state_folder(char path[FILE_PATH_BYTES], const char *name, struct error *error);
+
+/** Write "folder/name" to `path`. Errors: ARGUMENT if that is longer than FILE_PATH_BYTES. */
+weft_status file_join(char path[FILE_PATH_BYTES], const char *folder, const char *name, struct error *error);
+
+/** The part of `path` after its last slash; points into `path`. */
+const char *file_name(const char *path);
+
+/** Whether something is at `path`; whether it is a folder. A path that cannot be looked at counts as absent. */
+bool file_exists(const char *path);
+bool file_is_folder(const char *path);
+
+/**
+ * Read the whole file at `path`, at most `most` bytes, into `*content`, which the caller frees. A NUL byte (not counted
+ * in `*size`) follows the content, so that a text can be used as a string. Works for pipes and /proc too.
+ * Errors: SYSTEM if it cannot be read; DATA if it is larger than `most`.
+ */
+weft_status file_read(const char *path, size_t most, char **content, size_t *size, struct error *error);
+
+/**
+ * Read the beginning of the file at `path`, at most `size` - 1 bytes, and a NUL after it, into `text`: for small files
+ * in which the kernel tells of itself, many times a second, without asking for memory. `folder` is the descriptor of
+ * the folder that a relative path begins in, or AT_FDCWD. Returns the bytes, or -1 and an empty text, with errno set.
+ * Does not wait for a pipe's other end.
+ */
+ssize_t file_read_small(int folder, const char *path, char *text, size_t size);
+
+/**
+ * Open the regular file at `path` for reading; `*size` receives its bytes. Anything else is refused without waiting for
+ * it: a named pipe would block until somebody writes into it. Errors: SYSTEM; ARGUMENT for what is no regular file.
+ */
+weft_status file_open(const char *path, int *descriptor, uint64_t *size, struct error *error);
+
+/**
+ * Read bytes [offset, offset + size) of an open file. `path` and `opened_size`, its bytes when it was opened, are for
+ * messages. Errors: SYSTEM; DATA if it has become shorter and does not have them any more.
+ */
+weft_status file_read_at(int descriptor, const char *path, uint64_t opened_size, uint64_t offset, void *bytes,
+                         uint64_t size, struct error *error);
+
+/** A file mapped read-only. `bytes` is NULL when the file is empty. */
+struct file_map {
+    const uint8_t *bytes;
+    uint64_t size;
+};
+
+/**
+ * Map the regular file at `path`. Its content is read from disk when touched; a file that another process shortens
+ * meanwhile ends this process by SIGBUS, so map only files that are replaced, not rewritten.
+ */
+weft_status file_map(const char *path, struct file_map *map, struct error *error);
+
+/**
+ * Let go of the memory that `size` bytes of a map take, after they were read and before they may be read again: a large
+ * file that is looked through then does not count as this process's memory.
+ */
+void file_map_let_go(const void *bytes, uint64_t size);
+
+/** Undo file_map(); harmless on an empty or zeroed struct. */
+void file_unmap(struct file_map *map);
+
+/** A file being written from front to back. Begin with file_writer_open(); end with close or discard. */
+struct file_writer {
+    int descriptor;
+    uint64_t written;  /**< bytes so far */
+    uint64_t expected; /**< bytes in the end, for the sentence about a full disk; 0: not known */
+    char path[FILE_PATH_BYTES];
+};
+
+/** Create or empty the file at `path`. It is not atomic by itself: give a name that no reader looks for, and rename. */
+weft_status file_writer_open(struct file_writer *writer, const char *path, uint64_t expected, struct error *error);
+
+/** Create a file of a name that nothing has (".NAME.partial-" and random digits) in the folder of `path`. */
+weft_status file_writer_open_beside(struct file_writer *writer, const char *path, uint64_t expected,
+                                    struct error *error);
+
+/** Append `size` bytes. After an error only file_writer_discard() is of use. */
+weft_status file_writer_append(struct file_writer *writer, const void *bytes, size_t size, struct error *error);
+
+/** Sync to disk and close; on an error the file is removed. */
+weft_status file_writer_close(struct file_writer *writer, struct error *error);
+
+/** The same, and what was written takes the name `path` in the same folder, and the place of what has it. */
+weft_status file_writer_close_as(struct file_writer *writer, const char *path, struct error *error);
+
+/** Close and remove the file; harmless after close. */
+void file_writer_discard(struct file_writer *writer);
+
+/** Write `size` bytes to `path` atomically: a reader, and a crash, finds the old content or the new, whole. */
+weft_status file_write(const char *path, const void *content, size_t size, struct error *error);
+
+/** Make the folder `path` and the folders above it that are missing. */
+weft_status file_make_folder(const char *path, struct error *error);
+
+/** The same for the folder that the file at `path` lies in. */
+weft_status file_make_folder_of(const char *path, struct error *error);
+
+/** Sync the folder `path`, so that names made, renamed or removed in it survive a power cut. */
+weft_status file_sync_folder(const char *path, struct error *error);
+
+/**
+ * Remove the file or the folder `path` with all that is in it; nothing there is no error. Links are not followed, nor
+ * any that others put in the place of a folder meanwhile. Folders more than 2048 deep are an error.
+ */
+weft_status file_remove_tree(const char *path, struct error *error);
+
+/**
+ * Bytes that the directory `path` and everything in it take on its disk; nothing there: 0. Links are not followed, and
+ * a file with several names counts in parts. Directories more than 512 deep are not looked into. False: it cannot be
+ * read, or `*stop` (NULL: never) has become true.
+ */
+bool file_tree_bytes(const char *path, const atomic_bool *stop, uint64_t *bytes);
+
+#endif

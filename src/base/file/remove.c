@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Removing a folder with all that is in it, by descriptors: whoever changes it meanwhile leads nobody out of it. */
+#include "base/file/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEPTH_MOST 2048 /* each costs a descriptor: no deeper than a path can name */
+#define TRIES      8
+
+/* Remove what is called `name` in an open folder; false, with errno: it is there still. */
+static bool remove_entry(int parent, const char *name, int depth);
+
+/* Remove everything in an open folder, and close it. */
+static bool empty_folder(int folder, int depth)
+{
+    DIR *listing = fdopendir(folder);
+    bool good = listing != NULL, any = good;
+    while (good && any) { /* again, as what is removed may hide what comes behind it */
+        any = false;
+        rewinddir(listing);
+        for (struct dirent *entry; good && (entry = readdir(listing));) {
+            if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+                continue;
+            any = true;
+            good = remove_entry(dirfd(listing), entry->d_name, depth);
+        }
+    }
+    int code = errno;
+    if (listing)
+        closedir(listing);
+    else
+        close(folder);
+    errno = code;
+    return good;
+}
+
+/* The same, once: what is replaced meanwhile by something of another kind, or gets something new, is there still. */
+static bool try_to_remove(int parent, const char *name, int depth)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT)
+        return true;
+    if (errno != EISDIR)
+        return false;
+    if (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+        return true;
+    if (depth == DEPTH_MOST) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    int inner = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return inner >= 0 && empty_folder(inner, depth + 1) &&
+           (unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT);
+}
+
+static bool remove_entry(int parent, const char *name, int depth)
+{
+    bool done = false, changes = true;
+    for (int tries = 0; !done && changes && tries < TRIES; tries++) {
+        done = try_to_remove(parent, name, depth);
+        changes = errno == ELOOP || errno == ENOTDIR || errno == ENOTEMPTY;
+    }
+    return done;
+}
+
+weft_status file_remove_tree(const char *path, struct error *error)
+{
+    char name[FILE_PATH_BYTES];
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') /* behind which a link would be followed */
+        length--;
+    int written = snprintf(name, sizeof name, "%.*s", (int)length, path);
+    if (written >= (int)sizeof name || !remove_entry(AT_FDCWD, name, 0))
+        return error_system(error, "cannot remove '%s'", path);
+    return WEFT_OK;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * JSON objects as a table for spreadsheets and scripts: CSV as RFC 4180 has it, with lines that end with a line feed.
+ *
+ *     static const char *const columns[] = {"run", "name", NULL};
+ *     csv_put_header(output, columns);
+ *     cJSON_ArrayForEach(run, runs) csv_put_object(output, columns, run);
+ *
+ * A text is in quotes where it has a comma, a quote, a line end, or a blank at either end; quotes within are doubled.
+ * Numbers have all their digits, truths are "true" and "false", and what is null, missing or no such value is empty.
+ * Errors are those of `output` (ferror()). Thread-safe.
+ */
+#ifndef WEFT_BASE_FORMAT_CSV_H
+#define WEFT_BASE_FORMAT_CSV_H
+
+#include "base/format/json.h"
+
+#include <stdio.h>
+
+/** `columns` are the keys of the objects, or paths to members of members ("progress/done"); NULL ends them. */
+void csv_put_header(FILE *output, const char *const *columns);
+void csv_put_object(FILE *output, const char *const *columns, const cJSON *object);
+
+#endif

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * JSON, read through cJSON and written by a small builder.
+ *
+ * Reading: json_parse() gives a cJSON tree; the getters below take a key out of an object, check its kind and range,
+ * and say in a sentence which key of which file is wrong. `where` names the object for that sentence ("manifest.json",
+ * "peer's hello").
+ *
+ * Writing: struct json_writer appends values to a growing text, one line (JSON lines) or indented. It is used instead
+ * of cJSON's printing because it keeps all 64 bits of an integer and the order of keys, and needs no tree.
+ *
+ *     struct json_writer line;
+ *     json_begin(&line, JSON_LINE);
+ *     json_open_object(&line, NULL);
+ *     json_put_integer(&line, "step", 12);
+ *     json_put_number(&line, "loss", 3.25);
+ *     json_close(&line);
+ *     json_print(&line, stdout, error); // {"step":12,"loss":3.25}
+ *     json_end(&line);
+ *
+ * Thread-safe; a struct or tree belongs to one thread at a time.
+ */
+#ifndef WEFT_BASE_FORMAT_JSON_H
+#define WEFT_BASE_FORMAT_JSON_H
+
+#include "base/error.h"
+
+#include <cjson/cJSON.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+/** The largest integer below which a JSON number (a double) is exact. */
+#define JSON_EXACT ((int64_t)1 << 53)
+
+/**
+ * Parse `size` bytes that are one JSON value and nothing more but white space; cJSON_Delete() frees `*root`. A text
+ * with a NUL character ("\\u0000") is refused, because a C string would end there.
+ */
+weft_status json_parse(const char *text, size_t size, const char *where, cJSON **root, struct error *error);
+
+/** Read and parse the file at `path`, at most 64 MiB. */
+weft_status json_read(const char *path, cJSON **root, struct error *error);
+
+/** The value of `key`, which must be there; of the kind that the name says. Errors: DATA. */
+weft_status json_get_object(const cJSON *object, const char *key, const char *where, const cJSON **value,
+                            struct error *error);
+weft_status json_get_array(const cJSON *object, const char *key, const char *where, const cJSON **value,
+                           struct error *error);
+weft_status json_get_bool(const cJSON *object, const char *key, const char *where, bool *value, struct error *error);
+weft_status json_get_number(const cJSON *object, const char *key, const char *where, double *value,
+                            struct error *error);
+
+/** The string points into the tree and lives as long as that. */
+weft_status json_get_text(const cJSON *object, const char *key, const char *where, const char **value,
+                          struct error *error);
+
+/** A whole number in [least, most]; both must lie within +-JSON_EXACT. */
+weft_status json_get_integer(const cJSON *object, const char *key, const char *where, int64_t least, int64_t most,
+                             int64_t *value, struct error *error);
+
+/** Any uint64_t: a number up to JSON_EXACT or a string of decimal digits, as json_put_unsigned() writes it. */
+weft_status json_get_unsigned(const cJSON *object, const char *key, const char *where, uint64_t *value,
+                              struct error *error);
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+enum json_layout {
+    JSON_LINE,     /**< no white space at all */
+    JSON_INDENTED, /**< a value a line, two spaces a level */
+};
+
+#define JSON_DEPTH 32 /**< most objects and arrays inside each other */
+
+struct json_writer {
+    char *text;
+    size_t length, room;
+    enum json_layout layout;
+    int depth;
+    char closing[JSON_DEPTH]; /**< the bracket that ends each open level */
+    bool empty[JSON_DEPTH];   /**< nothing is in that level yet */
+    bool failed;              /**< memory ran out; json_text() then gives NULL */
+};
+
+/** Start an empty text. */
+void json_begin(struct json_writer *writer, enum json_layout layout);
+
+/** Free the text. */
+void json_end(struct json_writer *writer);
+
+/** What was written so far, without a final newline; valid until the next call on `writer`. NULL if memory ran out. */
+const char *json_text(const struct json_writer *writer);
+
+/** Print what was written so far and a newline. Errors: MEMORY if it ran out on the way, SYSTEM if `output` refuses. */
+weft_status json_print(const struct json_writer *writer, FILE *output, struct error *error);
+
+/** Open a level, close the innermost one. `key` is NULL for the outermost value and inside arrays; so below. */
+void json_open_object(struct json_writer *writer, const char *key);
+void json_open_array(struct json_writer *writer, const char *key);
+void json_close(struct json_writer *writer);
+
+void json_put_text(struct json_writer *writer, const char *key, const char *value); /**< NULL becomes null */
+void json_put_bool(struct json_writer *writer, const char *key, bool value);
+void json_put_integer(struct json_writer *writer, const char *key, int64_t value);
+
+/** The shortest of 6, 9, 15 or 17 digits that reads back to the same double; not finite: null. */
+void json_put_number(struct json_writer *writer, const char *key, double value);
+
+/** A number up to JSON_EXACT, above it a string of digits, so that every reader gets all the bits. */
+void json_put_unsigned(struct json_writer *writer, const char *key, uint64_t value);
+
+/** A cJSON tree, whole; NULL becomes null. */
+void json_put_tree(struct json_writer *writer, const char *key, const cJSON *tree);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * YAML as people write it for short descriptions: read through libyaml into a tree whose values know their lines.
+ *
+ * What is taken is the plain part of YAML: one document of maps, lists and texts of one line, with comments, in block
+ * or in flow form. Anchors, aliases and tags are refused, so a text cannot grow while it is read; so are keys given
+ * twice. A file has at most YAML_BYTES_MOST bytes, a map or list YAML_ENTRIES_MOST entries, and they nest
+ * YAML_DEPTH_MOST deep.
+ *
+ *     struct yaml_tree *tree;
+ *     status = yaml_tree_read("model.yaml", &tree, error);
+ *     const struct yaml_value *layers = yaml_value_find(yaml_tree_root(tree), "layers");
+ *     if (status == WEFT_OK && layers)
+ *         status = yaml_value_get_whole(layers, 1, 1024, &count, error);
+ *     yaml_tree_free(tree);
+ *
+ * Names begin with yaml_tree and yaml_value, as libyaml has others that begin with yaml_ and calls them itself.
+ *
+ * All errors are WEFT_ERROR_DATA and name file and line, but for files that cannot be read. Thread-safe; a tree
+ * belongs to one thread at a time.
+ */
+#ifndef WEFT_BASE_FORMAT_YAML_H
+#define WEFT_BASE_FORMAT_YAML_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define YAML_BYTES_MOST   ((size_t)64 << 10)
+#define YAML_ENTRIES_MOST 1024
+#define YAML_DEPTH_MOST   16
+
+enum yaml_kind {
+    YAML_TEXT, /**< a number is a text that reads as one */
+    YAML_LIST,
+    YAML_MAP,
+};
+
+struct yaml_tree;
+
+struct yaml_value {
+    enum yaml_kind kind;
+    const char *key;  /**< in a map; otherwise NULL */
+    const char *text; /**< of a text */
+    bool quoted;      /**< the text stood in quotes: it is no number */
+    unsigned line;    /**< where it begins, from 1 */
+    const struct yaml_tree *tree;
+    struct yaml_value *child; /**< the first entry of a list or map */
+    struct yaml_value *next;  /**< the entry behind this one */
+};
+
+/** Parse `size` bytes; `where` names them in sentences. yaml_tree_free() frees `*tree`. */
+weft_status yaml_tree_parse(const char *text, size_t size, const char *where, struct yaml_tree **tree,
+                            struct error *error);
+
+/** Read and parse the file at `path`. */
+weft_status yaml_tree_read(const char *path, struct yaml_tree **tree, struct error *error);
+
+/** NULL is allowed. */
+void yaml_tree_free(struct yaml_tree *tree);
+
+/** The outermost value; everything in it lives as long as the tree. */
+const struct yaml_value *yaml_tree_root(const struct yaml_tree *tree);
+
+/** The value of `key`, or NULL; `map` may be any value. */
+const struct yaml_value *yaml_value_find(const struct yaml_value *map, const char *key);
+
+/** error_set() with WEFT_ERROR_DATA, and "FILE, line N: " in front. */
+weft_status yaml_value_fail(const struct yaml_value *value, struct error *error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/** The value as what the name says; `true` and `false` are the only bools. */
+weft_status yaml_value_get_whole(const struct yaml_value *value, int64_t least, int64_t most, int64_t *number,
+                                 struct error *error);
+weft_status yaml_value_get_number(const struct yaml_value *value, double least, double most, double *number,
+                                  struct error *error);
+weft_status yaml_value_get_bool(const struct yaml_value *value, bool *truth, struct error *error);
+weft_status yaml_value_get_text(const struct yaml_value *value, const char **text, struct error *error);
+
+#endif

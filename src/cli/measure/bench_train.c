@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft bench train`: how long whole training steps take, and what share of the processor's arithmetic that is. */
+#include "cli/measure/bench_train.h"
+
+#include "cli/train/training.h"
+#include "training/train/loop/trainer.h"
+
+#include "base/format/json.h"
+#include "training/model/file/model_file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static struct {
+    struct training_measure measure;
+    bool json;
+} chosen;
+
+static const struct cli_option options[] = {
+    TRAINING_MEASURE_OPTIONS(chosen.measure),
+    CLI_INTEGER("steps", 's', "N", &chosen.measure.steps, "10", 1, 1e6, "measured steps"),
+    CLI_INTEGER("warm", 0, "N", &chosen.measure.warm, "3", 0, 1e6, "warm-up steps before them"),
+    CLI_NUMBER("dropout", 0, "X", &chosen.measure.dropout, "0", 0, 0.99, "dropout, as in weft train",
+               .default_text = "none"),
+    CLI_INTEGER("zero", 0, "N", &chosen.measure.zero, "0", 0, 1,
+                "1: divide the optimizer's state among the ranks (ZeRO-1)"),
+    CLI_BYTES("bucket", 0, "BYTES", &chosen.measure.bucket_bytes, "4M", "gradient bytes fused into one all-reduce"),
+    CLI_FLAG("json", 0, &chosen.json, "print a line of JSON"),
+};
+
+struct times {
+    double *seconds; /* of the measured steps */
+    size_t warm, count, room;
+};
+
+static void note_step(void *observer, const struct report_step *step)
+{
+    struct times *times = observer;
+    if (step->step > times->warm && times->count < times->room)
+        times->seconds[times->count++] = step->seconds;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(struct times *times)
+{
+    qsort(times->seconds, times->count, sizeof *times->seconds, compare_doubles);
+    return times->count % 2 ? times->seconds[times->count / 2]
+                            : (times->seconds[times->count / 2 - 1] + times->seconds[times->count / 2]) / 2;
+}
+
+struct figures {
+    int ranks;
+    double step_seconds;
+    double tokens_per_second;
+    double utilisation;                                 /* of all ranks' peak */
+    double peak_flops;                                  /* of all ranks together */
+    uint64_t peak_memory_bytes, predicted_memory_bytes; /* of the rank that has most */
+    const char *kernels;
+};
+
+static weft_status print_json(FILE *output, const struct figures *figures, struct error *error)
+{
+    struct json_writer writer;
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "model", chosen.measure.model);
+    json_put_integer(&writer, "ranks", figures->ranks);
+    json_put_integer(&writer, "threads", chosen.measure.threads);
+    json_put_text(&writer, "precision", chosen.measure.precision);
+    json_put_integer(&writer, "zero", chosen.measure.zero);
+    json_put_integer(&writer, "batch", chosen.measure.batch);
+    json_put_integer(&writer, "sequence", chosen.measure.sequence);
+    json_put_integer(&writer, "steps", chosen.measure.steps);
+    json_put_number(&writer, "step_ms", figures->step_seconds * 1e3);
+    json_put_number(&writer, "tokens_per_s", figures->tokens_per_second);
+    json_put_number(&writer, "model_flops_utilisation", figures->utilisation);
+    json_put_number(&writer, "peak_flops", figures->peak_flops);
+    json_put_unsigned(&writer, "peak_memory_bytes", figures->peak_memory_bytes);
+    json_put_unsigned(&writer, "predicted_memory_bytes", figures->predicted_memory_bytes);
+    json_put_text(&writer, "kernels", figures->kernels);
+    json_close(&writer);
+    weft_status status = json_print(&writer, output, error);
+    json_end(&writer);
+    return status;
+}
+
+static weft_status print_figures(FILE *output, const struct figures *figures, struct error *error)
+{
+    if (chosen.json)
+        return print_json(output, figures, error);
+    fprintf(output,
+            "%s, %d rank%s of %" PRId64 " thread%s (%s), %s, batches of %" PRId64 " x %" PRId64
+            " tokens, median of %" PRId64 " steps:\n"
+            "  %.1f ms a step, %.0f tokens/s, %.1f%% of the %.0f GFLOP/s that multiply-adds reach; at most %.0f MiB "
+            "of memory a rank (%.0f predicted)\n",
+            chosen.measure.model, figures->ranks, figures->ranks == 1 ? "" : "s", chosen.measure.threads,
+            chosen.measure.threads == 1 ? "" : "s", figures->kernels, chosen.measure.precision, chosen.measure.batch,
+            chosen.measure.sequence, chosen.measure.steps, figures->step_seconds * 1e3, figures->tokens_per_second,
+            figures->utilisation * 100, figures->peak_flops * 1e-9, (double)figures->peak_memory_bytes / 1048576.0,
+            (double)figures->predicted_memory_bytes / 1048576.0);
+    return WEFT_OK;
+}
+
+/* Figures of this rank become those of all: the slowest step, the sum of the peaks, the most memory. */
+static weft_status gather_figures(weft_context *context, struct figures *figures, struct error *error)
+{
+    double most[] = {figures->step_seconds, (double)figures->peak_memory_bytes,
+                     (double)figures->predicted_memory_bytes};
+    weft_status status = weft_allreduce(most, most, 3, WEFT_F64, WEFT_MAX, weft_world(context));
+    if (status == WEFT_OK)
+        status = weft_allreduce(&figures->peak_flops, &figures->peak_flops, 1, WEFT_F64, WEFT_SUM, weft_world(context));
+    figures->step_seconds = most[0];
+    figures->peak_memory_bytes = (uint64_t)most[1];
+    figures->predicted_memory_bytes = (uint64_t)most[2];
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(context));
+}
+
+static weft_status measure(const struct train_config *config, struct times *times, weft_context *context, FILE *output,
+                           bool *speaks, struct error *error)
+{
+    struct trainer *trainer = NULL;
+    weft_status status = trainer_open(config, context, weft_world(context), NULL, NULL, &trainer, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    struct device *device = trainer_device(trainer);
+    struct figures figures = {.ranks = weft_comm_size(weft_world(context)), .kernels = device->kernels};
+    const double peak_before = device->peak(device);
+    status = trainer_run(trainer, speaks, error);
+    if (status == WEFT_OK) {
+        struct rusage usage;
+        getrusage(RUSAGE_SELF, &usage);
+        figures.peak_flops = fmax(peak_before, device->peak(device)); /* something else may have had a core */
+        figures.step_seconds = median(times);
+        figures.peak_memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
+        figures.predicted_memory_bytes = trainer_predicted_memory(trainer);
+        status = gather_figures(context, &figures, error);
+        figures.tokens_per_second = (double)(config->batch * config->sequence) / figures.step_seconds;
+        figures.utilisation = trainer_step_flops(trainer) / figures.step_seconds / figures.peak_flops;
+        if (status == WEFT_OK && weft_comm_rank(weft_world(context)) == 0)
+            status = print_figures(output, &figures, error);
+    }
+    trainer_close(trainer);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    weft_context *context;
+    training_prepare_process();
+    weft_status status = weft_init(NULL, &context);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(NULL));
+    struct times times = {.seconds = calloc((size_t)chosen.measure.steps, sizeof *times.seconds),
+                          .warm = (size_t)chosen.measure.warm,
+                          .room = (size_t)chosen.measure.steps};
+    struct train_config config;
+    bool speaks = true;
+    status = times.seconds
+                 ? training_measure_config(&chosen.measure, weft_comm_size(weft_world(context)), &config, error)
+                 : error_memory(error, times.room * sizeof *times.seconds, "a list of times");
+    if (status == WEFT_OK) {
+        config.observe = note_step;
+        config.observer = &times;
+        status = measure(&config, &times, context, call->output, &speaks, error);
+    }
+    free(times.seconds);
+    return training_leave(call, context, status, speaks, error);
+}
+
+const struct command command_bench_train = {
+    .name = "train",
+    .summary = "measure whole training steps",
+    .description =
+        "Steps on random tokens: forward, backward, the sum over ranks, clipping, AdamW. Printed are the median of the "
+        "steps, tokens a second, the share of the processor's peak that the model's arithmetic is (6 operations for "
+        "each weight and 12 layers x width x sequence for attention, a token; the peak is measured with multiply-adds "
+        "in registers), and the most memory that a rank used.",
+    .examples = "weft bench train --model gpt2-124m --batch 4 --sequence 64\n"
+                "weft run -n 2 -- weft bench train --model gpt2-124m --batch 4 --json\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

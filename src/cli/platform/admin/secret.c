@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft secret`: values that runs get as variables and that nobody can read back. */
+#include "base/file/file.h"
+#include "cli/frame/command.h"
+#include "cli/platform/client/client.h"
+#include "platform/registry/secret_store.h"
+
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define EXIT_MISUSED 2
+
+static struct {
+    bool json;
+    const char *project, *file;
+} chosen;
+
+static void path_begin(struct platform_path *path, const char *name)
+{
+    platform_path_begin(path, chosen.project ? "projects" : "secrets");
+    if (chosen.project) {
+        platform_path_part(path, chosen.project);
+        platform_path_part(path, "secrets");
+    }
+    if (name)
+        platform_path_part(path, name);
+}
+
+/* ---- list -------------------------------------------------------------------------------------------------------- */
+
+static weft_status run_list(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    struct platform_path path;
+    cJSON *reply = NULL;
+    const cJSON *name;
+    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    path_begin(&path, NULL);
+    status = platform_get(&platform, &path, &reply, error);
+    platform_close(&platform);
+    if (status == WEFT_OK && chosen.json)
+        platform_print_json(reply, call->output);
+    else if (status == WEFT_OK) {
+        cJSON_ArrayForEach(name, field(reply, "secrets")) fprintf(call->output, "%s\n", cJSON_GetStringValue(name));
+        if (!cJSON_GetArraySize(field(reply, "secrets")))
+            fprintf(call->output, "there are no secrets yet: 'weft secret set NAME' keeps one\n");
+    }
+    cJSON_Delete(reply);
+    return status;
+}
+
+/* ---- set --------------------------------------------------------------------------------------------------------- */
+
+static weft_status check_name(struct command_call *call, struct error *error)
+{
+    if (secret_name_is_valid(call->words[0]))
+        return WEFT_OK;
+    call->exit_code = EXIT_MISUSED;
+    return error_set(
+        error, WEFT_ERROR_ARGUMENT,
+        "'%.80s' cannot name a secret: use at most %d letters, digits and _, not beginning with a digit, as "
+        "for an environment variable; the value is read from standard input",
+        call->words[0], SECRET_NAME_BYTES - 1);
+}
+
+/* What is typed is not shown. */
+static size_t read_value(const char *name, FILE *input, char *value, size_t size)
+{
+    struct termios before, hidden;
+    const bool terminal = isatty(fileno(input)) && tcgetattr(fileno(input), &before) == 0;
+    size_t count = 0;
+    if (terminal) {
+        hidden = before;
+        hidden.c_lflag &= ~(tcflag_t)ECHO;
+        tcsetattr(fileno(input), TCSAFLUSH, &hidden);
+        fprintf(stderr, "value of %s (not shown): ", name);
+        count = fgets(value, (int)size, input) ? strlen(value) : 0;
+        tcsetattr(fileno(input), TCSAFLUSH, &before);
+        fputc('\n', stderr);
+    } else {
+        count = fread(value, 1, size - 1, input);
+    }
+    value[count] = '\0';
+    if (count && value[count - 1] == '\n')
+        value[--count] = '\0';
+    return count;
+}
+
+static weft_status send_value(const char *name, const char *value, struct error *error)
+{
+    struct platform platform;
+    struct platform_path path;
+    struct json_writer body;
+    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    json_begin(&body, JSON_LINE);
+    json_open_object(&body, NULL);
+    json_put_text(&body, "value", value);
+    json_close(&body);
+    path_begin(&path, name);
+    status = platform_send(&platform, "PUT", &path, &body, NULL, NULL, error);
+    json_end(&body);
+    platform_close(&platform);
+    return status;
+}
+
+static weft_status run_set(struct command_call *call, struct error *error)
+{
+    const size_t room = SECRET_MOST + 3;
+    const char *name = call->words[0];
+    weft_status status = check_name(call, error);
+    if (status != WEFT_OK)
+        return status;
+    FILE *input = chosen.file ? fopen(chosen.file, "re") : stdin;
+    if (!input)
+        return error_system(error, "cannot read '%s'", chosen.file);
+    char *value = calloc(1, room);
+    const size_t size = value ? read_value(name, input, value, room) : 0;
+    if (!value)
+        status = error_memory(error, room, "a secret");
+    else if (size < SECRET_LEAST || size > SECRET_MOST || strlen(value) != size)
+        status =
+            error_set(error, WEFT_ERROR_ARGUMENT, "the value of %s must be text of %d to %d bytes without NUL; %s %zu",
+                      name, SECRET_LEAST, SECRET_MOST, size > SECRET_MOST ? "it has more than" : "it has",
+                      size > SECRET_MOST ? (size_t)SECRET_MOST : size);
+    else
+        status = send_value(name, value, error);
+    if (status == WEFT_OK)
+        fprintf(call->output, "%s is kept%s%s; runs get it with --secret %s\n", name,
+                chosen.project ? " for project " : "", chosen.project ? chosen.project : "", name);
+    if (value)
+        sodium_memzero(value, room);
+    free(value);
+    if (chosen.file)
+        fclose(input);
+    return status;
+}
+
+static weft_status run_remove(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    struct platform_path path;
+    weft_status status = check_name(call, error);
+    if (status == WEFT_OK)
+        status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    path_begin(&path, call->words[0]);
+    status = platform_send(&platform, "DELETE", &path, NULL, NULL, NULL, error);
+    platform_close(&platform);
+    if (status == WEFT_OK)
+        fprintf(call->output, "%s is removed\n", call->words[0]);
+    return status;
+}
+
+/* ---- the commands ------------------------------------------------------------------------------------------------ */
+
+#define PROJECT_OPTION                                                                                                 \
+    CLI_TEXT("project", 'p', "PROJECT", &chosen.project, NULL, "a secret of this project; without it, one of your own")
+
+static const struct cli_option list_options[] = {PROJECT_OPTION,
+                                                 CLI_FLAG("json", 0, &chosen.json, "print the server's reply")};
+static const struct cli_option set_options[] = {
+    PROJECT_OPTION, CLI_TEXT("file", 'f', "FILE", &chosen.file, NULL, "read the value from FILE, not standard input")};
+static const struct cli_option remove_options[] = {PROJECT_OPTION};
+
+#define OPTIONS(list) .options = list, .option_count = sizeof list / sizeof *list
+
+static const struct command list_secrets = {
+    .name = "list", .summary = "list the names of secrets", OPTIONS(list_options), .run = run_list};
+
+static const struct command set = {
+    .name = "set",
+    .summary = "keep a secret, or change its value",
+    .description = "The value is read from standard input, without being shown on a terminal, or from --file; a final "
+                   "newline is removed. It must have 8 to 65536 bytes. Secrets of a project are set by its managers.",
+    .examples = "weft secret set HF_TOKEN\nweft secret set WANDB_API_KEY --project vision --file key.txt\n",
+    .words = "NAME",
+    .least_words = 1,
+    .most_words = 1,
+    OPTIONS(set_options),
+    .run = run_set};
+
+static const struct command remove_secret = {.name = "remove",
+                                             .summary = "remove a secret",
+                                             .words = "NAME",
+                                             .least_words = 1,
+                                             .most_words = 1,
+                                             OPTIONS(remove_options),
+                                             .run = run_remove};
+
+static const struct command *const subcommands[] = {&list_secrets, &remove_secret, &set};
+
+const struct command command_secret = {
+    .name = "secret",
+    .group = COMMAND_PLATFORM,
+    .summary = "keep secrets for runs: tokens and passwords that no one can read back",
+    .description =
+        "A run gets a secret as an environment variable: 'weft submit --secret NAME'. Your own secret of that "
+        "name is used, or else the project's. The server keeps values encrypted and never shows them; in what "
+        "a run prints, a value becomes [secret NAME].",
+    .examples = "weft secret set HF_TOKEN\nweft submit --secret HF_TOKEN -- python3 train.py\nweft secret list\n",
+    OPTIONS(list_options),
+    .subcommands = subcommands,
+    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+    .run = run_list,
+};

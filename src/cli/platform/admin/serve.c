@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft serve`: the control plane, until a signal ends it. */
+#include "base/file/file.h"
+#include "base/text.h"
+#include "cli/frame/command.h"
+#include "cli/frame/wrap.h"
+#include "cli/platform/client/pod_shape.h"
+#include "core/topology/limits.h"
+#include "observe/telemetry/gpu_metrics.h"
+#include "platform/agent/cgroup/cgroup.h"
+#include "platform/agent/limits.h"
+#include "platform/service/service.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define LOCAL_POD   "local"
+#define SLOTS_MOST  64          /* of a host */
+#define HEAPS       2           /* of malloc() */
+#define LARGE_BYTES (128 << 10) /* what malloc() has pages of its own for */
+
+static struct {
+    const char *policy, *state, *listen, *certificate, *key, *pods;
+    int64_t slots, unclean_exits;
+    bool tokens;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_GROUP("State and address"),
+    CLI_TEXT("state", 's', "DIR", &chosen.state, NULL, "directory of the server's state",
+             .default_text = "$XDG_STATE_HOME/weft/platform or ~/.local/state/weft/platform"),
+    CLI_TEXT("listen", 'l', "HOST:PORT", &chosen.listen, "127.0.0.1:8400",
+             "address to listen on; other than loopback only with --tokens and a certificate; port 0 picks a free one"),
+    CLI_GROUP("Access"),
+    CLI_TEXT("certificate", 0, "FILE", &chosen.certificate, NULL, "use TLS with this certificate (PEM)"),
+    CLI_TEXT("key", 0, "FILE", &chosen.key, NULL, "private key of the certificate (PEM)"),
+    CLI_FLAG("tokens", 't', &chosen.tokens, "require a token; the first start prints an administrator's token"),
+    CLI_GROUP("Machine"),
+    CLI_INTEGER("slots", 0, "N", &chosen.slots, "0", 0, 64, "number of slots of this machine",
+                .default_text = "one per GPU, or one per processor where there are no GPUs"),
+    CLI_INTEGER("unclean-exits", 0, "N", &chosen.unclean_exits, "2", 0, 16,
+                "start with scheduling paused after N unclean exits (crash, kill -9) within 60 s; 0: never",
+                .advanced = true),
+    CLI_TEXT("policy", 0, "FILE", &chosen.policy, NULL,
+             "policy as YAML: shares, limits of classes of runs, retention; see docs/platform.md"),
+    CLI_TEXT("pods", 'p', "PxHxS", &chosen.pods, NULL,
+             "simulate this many Pods, hosts per Pod and slots per host, to try things out; runs that ask for GPUs get "
+             "slots"),
+};
+
+/* ---- what there is to run on ------------------------------------------------------------------------------------ */
+
+/* The hosts of the engine, with their names. */
+struct hosts {
+    struct engine_local_host *list;
+    char (*names)[32], (*pods)[32];
+    uint32_t count;
+};
+
+static uint32_t count_gpus(void)
+{
+    struct gpu_metrics *metrics;
+    uint32_t count = 0;
+    if (gpu_metrics_open(NULL, &metrics, NULL) != WEFT_OK)
+        return 0;
+    gpu_metrics_gpus(metrics, &count);
+    gpu_metrics_close(metrics);
+    return count;
+}
+
+static weft_status choose_hosts(struct hosts *hosts, struct error *error)
+{
+    struct pod_shape shape = {1, 1, (uint32_t)chosen.slots};
+    uint32_t gpus = chosen.pods ? 0 : count_gpus();
+    weft_status status = chosen.pods ? pod_shape_parse(chosen.pods, &shape, error) : WEFT_OK;
+    if (status != WEFT_OK)
+        return status;
+    if (!shape.slots) {
+        struct limits limits;
+        status = limits_read(&limits, error);
+        if (status != WEFT_OK)
+            return status;
+        shape.slots = gpus ? gpus : limits_processors(&limits);
+    }
+    if (shape.slots > SLOTS_MOST)
+        shape.slots = SLOTS_MOST;
+    hosts->count = shape.pods * shape.hosts;
+    hosts->list = calloc(hosts->count, sizeof *hosts->list);
+    hosts->names = calloc(hosts->count, sizeof *hosts->names);
+    hosts->pods = calloc(hosts->count, sizeof *hosts->pods);
+    if (!hosts->list || !hosts->names || !hosts->pods)
+        return error_memory(error, hosts->count * sizeof *hosts->list, "the hosts");
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        snprintf(hosts->names[i], sizeof hosts->names[i], chosen.pods ? "host-%u" : "local", i + 1);
+        if (chosen.pods)
+            snprintf(hosts->pods[i], sizeof hosts->pods[i], "pod-%u", i / shape.hosts + 1);
+        hosts->list[i] = (struct engine_local_host){hosts->names[i], shape.slots, gpus > 0, hosts->pods[i]};
+    }
+    return WEFT_OK;
+}
+
+static void free_hosts(struct hosts *hosts)
+{
+    free(hosts->list);
+    free(hosts->names);
+    free(hosts->pods);
+}
+
+/* ---- the policy ------------------------------------------------------------------------------------------------- */
+
+/* Where several people share the machines, a tenth of them is for everybody's small runs unless a file says otherwise.
+ */
+static weft_status choose_policy(struct service_policy *policy, struct error *error)
+{
+    if (chosen.policy)
+        return policy_read(chosen.policy, policy, error);
+    policy_default(policy);
+    if (chosen.tokens) {
+        policy->personal_share = 0.1;
+        policy->personal_slots = 2;
+        policy->personal_runs = 2;
+    }
+    return WEFT_OK;
+}
+
+/* ---- where it listens ------------------------------------------------------------------------------------------- */
+
+/* "127.0.0.1:8400", "[::1]:8400". */
+static weft_status divide_address(char *host, size_t room, uint16_t *port, struct error *error)
+{
+    const char *colon = strrchr(chosen.listen, ':');
+    const char *begin = chosen.listen, *end = colon;
+    int64_t number;
+    if (!colon || colon == begin)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--listen is '%s'; it must be HOST:PORT, such as 127.0.0.1:8400",
+                         chosen.listen);
+    weft_status status = text_parse_integer(colon + 1, "the port of --listen", 0, 65535, &number, error);
+    if (status != WEFT_OK)
+        return status;
+    if (*begin == '[' && end[-1] == ']') {
+        begin++;
+        end--;
+    }
+    if ((size_t)(end - begin) >= room)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--listen is '%s': the name of the host is too long",
+                         chosen.listen);
+    memcpy(host, begin, (size_t)(end - begin));
+    host[end - begin] = '\0';
+    *port = (uint16_t)number;
+    return WEFT_OK;
+}
+
+/* Connections and journals are files: as many as may be. Returns how many were allowed, which programs are to have:
+ * some close all that they might have open, or use select(). */
+static rlim_t allow_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    const rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    return before;
+}
+
+/* What is taken and given back all the time must not grow for ever: few heaps, though there are many threads, and large
+ * answers beside them, which go back to the machine whole. */
+static void keep_memory_small(void)
+{
+    mallopt(M_ARENA_MAX, HEAPS);
+    mallopt(M_MMAP_THRESHOLD, LARGE_BYTES);
+}
+
+/* ---- serving ---------------------------------------------------------------------------------------------------- */
+
+static void greet(const struct service *service, const char *folder, const struct hosts *hosts, FILE *output)
+{
+    char address[320], limits[NODE_LIMITS_TEXT_BYTES];
+    const struct engine_local_host *host = &hosts->list[0];
+    fprintf(output, "weft serves at %s\n", service_address(service, address, sizeof address));
+    fprintf(output, "  state  %s\n", folder);
+    if (hosts->count == 1)
+        fprintf(output, "  slots  %u %s%s\n", host->slots, host->gpus ? "GPU" : "processor",
+                host->slots == 1 ? "" : "s");
+    else
+        fprintf(output, "  slots  %u: %u hosts of %u each, all of them this machine\n", hosts->count * host->slots,
+                hosts->count, host->slots);
+    if (*service_first_token(service))
+        fprintf(output,
+                "  token  %s\n"
+                "         an administrator's, shown this once: give it to 'weft token save', which keeps it\n",
+                service_first_token(service));
+    fprintf(output, "  limits ");
+    wrap_print(output, node_limits_describe(limits), 9, 9);
+    fflush(output);
+    if (service_paused(service))
+        fprintf(stderr, "weft: %s\n", service_paused(service));
+}
+
+static weft_status serve(const struct service_config *config, const struct hosts *hosts, FILE *output,
+                         struct error *error)
+{
+    struct service *service;
+    sigset_t ends;
+    int number;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* before there are threads: none of them is to get one */
+    signal(SIGPIPE, SIG_IGN);
+    weft_status status = service_open(config, &service, error);
+    if (status != WEFT_OK)
+        return status;
+    greet(service, config->folder, hosts, output);
+    status = service_start(service, error);
+    if (status == WEFT_OK)
+        sigwait(&ends, &number);
+    service_close(service);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    char program[FILE_PATH_BYTES], folder[FILE_PATH_BYTES], host[256], files[24];
+    char *agent[] = {program, "node-agent", files, NULL}, *reach[] = {program, "node-reach", NULL},
+         *run_words[] = {program, "run", NULL};
+    struct hosts hosts = {0};
+    struct service_policy policy;
+    struct service_config config = {.policy = &policy,
+                                    .host = host,
+                                    .certificate = chosen.certificate,
+                                    .key = chosen.key,
+                                    .tokens = chosen.tokens,
+                                    .pod = LOCAL_POD,
+                                    .pretended = chosen.pods != NULL,
+                                    .unclean_exits = chosen.unclean_exits,
+                                    .engine = {.agent = agent, .reach = reach, .run = run_words}};
+    if (chosen.pods && chosen.slots) {
+        call->exit_code = 2;
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%s: --pods says how many slots a host has; give it without --slots", call->name);
+    }
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    if (length < 0)
+        return error_system(error, "cannot find this program's file by /proc/self/exe");
+    program[length] = '\0';
+    weft_status status = divide_address(host, sizeof host, &config.port, error);
+    if (status == WEFT_OK && !chosen.state)
+        status = file_state_folder(folder, "platform", error);
+    if (status == WEFT_OK)
+        status = choose_policy(&policy, error);
+    if (status == WEFT_OK)
+        status = choose_hosts(&hosts, error);
+    config.folder = chosen.state ? chosen.state : folder;
+    config.engine.hosts = hosts.list;
+    config.engine.host_count = hosts.count;
+    snprintf(files, sizeof files, "%llu", (unsigned long long)allow_files());
+    keep_memory_small();
+    cgroup_prepare("");
+    if (status == WEFT_OK)
+        status = serve(&config, &hosts, call->output, error);
+    free_hosts(&hosts);
+    return status;
+}
+
+const struct command command_serve = {
+    .name = "serve",
+    .group = COMMAND_PLATFORM,
+    .summary = "share machines: the queue, the scheduler, the records and the pages of everybody's runs",
+    .description =
+        "Serves projects, runs and nodes: an HTTP interface under /api/v1 that the commands use (weft submit, ps, logs "
+        "...), and pages for browsers at the same address. All of its state is in one folder, so there is nothing to "
+        "set up, and a second server on the same folder is refused.\n\n"
+        "Runs do not need the server: they go on when it ends, however it ends, and it finds them again when it is "
+        "started on the same folder.\n\n"
+        "Without --tokens it listens on this machine alone and is for you alone: your processes are its administrator, "
+        "and nobody else's get in.\n\n"
+        "Started by root, it runs the programs of every user under the account of the machine that 'weft user account' "
+        "has given them, and those of root as root; otherwise all programs are processes of the user that it runs "
+        "as.\n\n"
+        "Runs are limited to the processors, memory and number of processes that they asked for, or that come with "
+        "their slots. This needs control groups that the server can write to: as root, or as a systemd service with "
+        "Delegate=yes. At start-up it prints whether it can.",
+    .examples = "weft serve\nweft serve --slots 4 --state /srv/weft\nweft serve --pods 1x4x8 --listen 127.0.0.1:0\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

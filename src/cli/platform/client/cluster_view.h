@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Pods and hosts as the platform tells of them (GET /cluster), for `weft nodes` and `weft pods`. */
+#ifndef WEFT_CLI_PLATFORM_CLIENT_CLUSTER_VIEW_H
+#define WEFT_CLI_PLATFORM_CLIENT_CLUSTER_VIEW_H
+
+#include "cli/platform/client/client.h"
+
+#define CLUSTER_MAP_BYTES 257
+
+/** Ask; *cluster is to be freed with cJSON_Delete(). */
+weft_status cluster_get(struct platform *platform, cJSON **cluster, struct error *error);
+
+/** Slots of a host that runs have. */
+int64_t cluster_taken(const cJSON *host);
+
+/** Whether runs may start on a host: it is up, neither drained nor cordoned nor lost. */
+bool cluster_is_up(const cJSON *host);
+
+/** Whether a host is not there, drained or not; whether the platform has taken it out of use, there or not. */
+bool cluster_is_lost(const cJSON *host);
+bool cluster_is_cordoned(const cJSON *host);
+
+/** A sign for each slot of a host, 256 at most: 'a' for those of the first run, 'b' ... 'z', then from 'a' again; '.'
+ * for a free one. Returns `map`. */
+char *cluster_map(const cJSON *host, char map[CLUSTER_MAP_BYTES]);
+
+/** The runs of a host in the order of their letters: "12, 14 and 3 of others". Returns `buffer`. */
+char *cluster_runs(const cJSON *host, char *buffer, size_t size);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/platform/client/run_lines.h"
+
+#include "base/clock.h"
+#include "platform/registry/run/state.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define LOOK_AGAIN_SECONDS 0.3
+#define BEAT_SECONDS       15.0 /* an empty line comes so often where nothing else does */
+#define QUIET_SECONDS      60.0
+#define CURSOR_BYTES       160
+
+struct watch {
+    struct platform *platform;
+    const struct run_lines *lines;
+    char cursor[CURSOR_BYTES]; /* of the last line; "": none has come, and where they begin is not known yet */
+    bool several;              /* nodes */
+    bool heard;                /* a line came on this connection */
+    bool begun;                /* what was there already has come */
+    uint64_t deadline;         /* when a server that has gone has been waited for long enough; 0: it is there */
+};
+
+static void rest(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = (long)(LOOK_AGAIN_SECONDS * 1e9)}, NULL);
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------ */
+
+static bool take_line(void *context, const char *text, size_t size)
+{
+    struct watch *watch = context;
+    watch->begun = true;
+    cJSON *line = size > 0 ? cJSON_ParseWithLength(text, size) : NULL;
+    if (cJSON_IsObject(line) && cJSON_IsString(field(line, "text"))) {
+        watch->lines->take(watch->lines->context, line, watch->several);
+        fflush(watch->lines->output);
+        watch->heard = true;
+        snprintf(watch->cursor, sizeof watch->cursor, "%s", field_text(line, "cursor"));
+    }
+    cJSON_Delete(line);
+    return !ferror(watch->lines->output);
+}
+
+static void put_number(struct platform_path *path, const char *name, int64_t number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, number);
+    platform_path_query(path, name, text);
+}
+
+/* One connection, for as long as it lasts. */
+static weft_status follow_once(struct watch *watch, struct error *error)
+{
+    const struct run_lines *lines = watch->lines;
+    struct platform_path path = *lines->path;
+    platform_path_query(&path, "follow", "true");
+    if (lines->attempt)
+        put_number(&path, "attempt", lines->attempt);
+    if (*watch->cursor)
+        platform_path_query(&path, "after", watch->cursor);
+    else
+        put_number(&path, "most", lines->last);
+    if (path.full)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "what is looked for is too long to be asked for");
+    return client_lines(watch->platform->client, &(struct client_request){.method = "GET", .path = path.text},
+                        QUIET_SECONDS, take_line, watch, error);
+}
+
+/* Where lines go on if none came: behind the last one that is there now. */
+static weft_status find_end(struct watch *watch, struct error *error)
+{
+    struct platform_path path = *watch->lines->path;
+    cJSON *page = NULL;
+    if (watch->lines->attempt)
+        put_number(&path, "attempt", watch->lines->attempt);
+    put_number(&path, "most", 1);
+    weft_status status = platform_get(watch->platform, &path, &page, error);
+    if (status == WEFT_OK)
+        snprintf(watch->cursor, sizeof watch->cursor, "%s", field_text(page, "after"));
+    cJSON_Delete(page);
+    return status;
+}
+
+/* Where no line was there before, the first one is still to come. `epoch` is the attempt of before; 0: none. */
+static void begin_at_first(struct watch *watch, const cJSON *run, int64_t epoch)
+{
+    if (!*watch->cursor && field_integer(run, "epoch") > 0 && (epoch == 0 || watch->begun))
+        snprintf(watch->cursor, sizeof watch->cursor, "%" PRId64 ".0.0.0.0", epoch > 0 ? epoch : 1);
+}
+
+/* ---- a server that goes away ------------------------------------------------------------------------------------- */
+
+/* Whether a failure is one of the server, which may be back soon, and no answer of it. */
+static bool is_away(weft_status status)
+{
+    return status == WEFT_ERROR_RENDEZVOUS || status == WEFT_ERROR_NETWORK || status == WEFT_ERROR_TIMEOUT ||
+           status == WEFT_ERROR_SYSTEM;
+}
+
+static weft_status give_up(const struct watch *watch, weft_status status, const struct error *why, struct error *error)
+{
+    return error_set(error, status,
+                     "%s. How run %" PRId64 " goes on is not known: when the server is back, 'weft logs -f %" PRId64
+                     "' follows it, and 'weft ps %" PRId64 "' tells how it has ended",
+                     why->text, watch->lines->run, watch->lines->run, watch->lines->run);
+}
+
+/* What the server tells of the run, once it does. `cause` is why it was left: an error of its own, or none. */
+static weft_status ask_for_run(struct watch *watch, const struct error *cause, cJSON **run, struct error *error)
+{
+    struct platform_path path;
+    bool told = false;
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, watch->lines->run);
+    if (cause->status != WEFT_OK && !watch->deadline)
+        watch->deadline = clock_after(RUN_LINES_AWAY_SECONDS);
+    for (;;) {
+        struct error why = {0};
+        weft_status status = platform_get(watch->platform, &path, run, &why);
+        if (status == WEFT_OK && told) {
+            fprintf(stderr, "weft: the Weft server at %s is back\n", client_server(watch->platform->client));
+            watch->deadline = 0;
+            return WEFT_OK;
+        }
+        if (status == WEFT_OK && (cause->status == WEFT_OK || clock_now() < watch->deadline))
+            return WEFT_OK;
+        if (status == WEFT_OK) { /* it answers, and cuts every connection over which lines are to come */
+            cJSON_Delete(*run);
+            *run = NULL;
+            return give_up(watch, cause->status, cause, error);
+        }
+        if (!is_away(status))
+            return error_set(error, status, "%s", why.text);
+        if (!watch->deadline)
+            watch->deadline = clock_after(RUN_LINES_AWAY_SECONDS);
+        if (clock_now() >= watch->deadline)
+            return give_up(watch, status, &why, error);
+        if (!told)
+            fprintf(stderr, "weft: %s. Run %" PRId64 " goes on without the server, which is waited for, for %g s\n",
+                    why.text, watch->lines->run, RUN_LINES_AWAY_SECONDS);
+        told = true;
+        rest();
+    }
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+static bool is_over(const struct run_lines *lines, const cJSON *run)
+{
+    enum run_state state;
+    return !run_state_find(field_text(run, "state"), &state) || run_state_is_final(state) ||
+           (lines->attempt && field_integer(run, "epoch") > lines->attempt);
+}
+
+/* One connection, and what became of the run meanwhile: *run is that once it is over and all of its lines have come. */
+static weft_status follow_on(struct watch *watch, int64_t epoch, cJSON **run, struct error *error)
+{
+    struct error cut = {0};
+    uint64_t beat = clock_after(BEAT_SECONDS);
+    watch->heard = false;
+    weft_status status = follow_once(watch, &cut);
+    if (ferror(watch->lines->output))
+        return error_system(error, "cannot print the lines of run %" PRId64, watch->lines->run);
+    if (watch->heard || clock_now() >= beat)
+        watch->deadline = 0; /* it was there until now */
+    if (status != WEFT_OK && !is_away(status))
+        return error_set(error, status, "%s", cut.text);
+    status = ask_for_run(watch, &cut, run, error);
+    if (status != WEFT_OK)
+        return status;
+    begin_at_first(watch, *run, epoch);
+    if (cut.status == WEFT_OK && is_over(watch->lines, *run))
+        return WEFT_OK;
+    cJSON_Delete(*run);
+    *run = NULL;
+    rest();
+    return WEFT_OK;
+}
+
+weft_status run_lines_follow(struct platform *platform, const struct run_lines *lines, cJSON **ended,
+                             struct error *error)
+{
+    struct watch watch = {.platform = platform, .lines = lines};
+    static const struct error none = {0};
+    cJSON *run = NULL;
+    weft_status status = ask_for_run(&watch, &none, &run, error);
+    const int64_t epoch = lines->attempt ? lines->attempt : field_integer(run, "epoch");
+    watch.several = field_integer(run, "nodes") > 1;
+    cJSON_Delete(run);
+    run = NULL;
+    if (status == WEFT_OK && lines->last == 0 && epoch > 0)
+        status = find_end(&watch, error);
+    while (status == WEFT_OK && !run)
+        status = follow_on(&watch, epoch, &run, error);
+    if (status == WEFT_OK)
+        *ended = run;
+    return status;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/platform/client/run_reference.h"
+
+#include "base/text.h"
+#include "cli/platform/client/list.h"
+#include "platform/registry/run/state.h"
+#include "platform/registry/run_specification.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define NEAR_MOST  1000 /* runs among whose names a near one is looked for */
+#define SHOWN_MOST 5    /* numbers in the sentence about a name that several runs have */
+
+int64_t run_reference_number(const char *word)
+{
+    int64_t number = 0;
+    if (*word < '1' || *word > '9' || strspn(word, "0123456789") != strlen(word) ||
+        text_parse_integer(word, "RUN", 1, JSON_EXACT, &number, NULL) != WEFT_OK)
+        return 0;
+    return number;
+}
+
+/* Choose from `runs`, newest first, the one called `name`: the only one, or the only one that is not over. */
+static weft_status choose(const cJSON *runs, const char *name, int64_t *run, struct error *error)
+{
+    char numbers[128] = "";
+    size_t count = 0, live = 0;
+    int64_t any = 0, alive = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, runs)
+    {
+        enum run_state state;
+        if (strcmp(field_text(item, "name"), name) != 0)
+            continue;
+        any = field_integer(item, "run");
+        if (run_state_find(field_text(item, "state"), &state) && !run_state_is_final(state)) {
+            alive = any;
+            live++;
+        }
+        if (++count <= SHOWN_MOST) {
+            size_t length = strlen(numbers);
+            snprintf(numbers + length, sizeof numbers - length, "%s%" PRId64, length ? ", " : "", any);
+        }
+    }
+    if (count == 0)
+        return platform_unknown("run", name, runs, "name", error);
+    if (count > 1 && live != 1)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%zu runs are called '%.80s': %s%s; name one by its number", count,
+                         name, numbers, count > SHOWN_MOST ? " ..." : "");
+    *run = count == 1 ? any : alive;
+    return WEFT_OK;
+}
+
+weft_status run_reference_find(struct platform *platform, const char *word, int64_t *run, struct error *error)
+{
+    struct platform_path path;
+    struct platform_listed found = {0};
+    int64_t number = run_reference_number(word);
+    if (number > 0) {
+        *run = number;
+        return WEFT_OK;
+    }
+    if (!*word || strlen(word) >= RUN_NAME_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%.40s%s' is neither a number nor a name of a run", word,
+                         *word ? "..." : "");
+    platform_path_begin(&path, "runs");
+    platform_path_query(&path, "search", word);
+    weft_status status = platform_list_get(platform, &path, &platform_list_runs, 0, &found, error);
+    if (status == WEFT_OK && cJSON_GetArraySize(found.items) == 0) {
+        /* Nothing is like it: the newest runs may have a name that is near. */
+        platform_listed_free(&found);
+        platform_path_begin(&path, "runs");
+        status = platform_list_get(platform, &path, &platform_list_runs, NEAR_MOST, &found, error);
+    }
+    if (status == WEFT_OK)
+        status = choose(found.items, word, run, error);
+    platform_listed_free(&found);
+    return status;
+}
+
+weft_status run_reference_get(struct platform *platform, const char *word, int64_t *run, cJSON **object,
+                              struct error *error)
+{
+    struct platform_path path;
+    weft_status status = run_reference_find(platform, word, run, error);
+    if (status != WEFT_OK)
+        return status;
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, *run);
+    status = platform_get(platform, &path, object, error);
+    return status == WEFT_OK ? WEFT_OK : platform_run_unknown(platform, *run, error);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft run`: a program as the ranks of a job. */
+#include "cli/frame/command.h"
+#include "cli/platform/client/preemption.h"
+#include "launch/launch.h"
+#include "launch/node.h"
+#include "platform/runs/record.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    int64_t ranks, threads, meeting_port;
+    const char *hosts, *hostfile, *agent, *executable, *meeting_address, *output_folder, *project, *binding, *input,
+        *trace;
+    double meeting_limit, start_limit, grace, stop_grace;
+    struct cli_list environment;
+    bool no_prefix, no_record, verbose, node, survive;
+} chosen;
+
+static const char *const bindings[] = {"none", "cores", NULL};
+static const char *const inputs[] = {"first", "none", NULL};
+
+static const struct cli_option options[] = {
+    CLI_GROUP("Ranks and hosts"),
+    CLI_INTEGER("ranks", 'n', "N", &chosen.ranks, "0", 0, 1 << 20, "number of ranks to start",
+                .default_text = "those of --hosts or --hostfile, or 1"),
+    CLI_INTEGER("threads", 't', "N", &chosen.threads, "0", 0, 65536, "compute threads per rank (OMP_NUM_THREADS)",
+                .default_text = "the host's cores divided by its ranks"),
+    CLI_TEXT("hosts", 0, "LIST", &chosen.hosts, NULL, "start on these hosts: name[:ranks],name[:ranks]..."),
+    CLI_TEXT("hostfile", 0, "FILE", &chosen.hostfile, NULL,
+             "read the hosts from FILE, one per line: name[:ranks] or name slots=ranks"),
+    CLI_TEXT("agent", 0, "PROGRAM", &chosen.agent, NULL,
+             "remote shell that reaches the hosts, called like ssh: PROGRAM HOST COMMAND...",
+             .default_text = "$WEFT_AGENT, or ssh", .advanced = true),
+    CLI_TEXT("remote-weft", 0, "PATH", &chosen.executable, NULL, "path of weft on the other hosts",
+             .default_text = "its path here", .advanced = true),
+    CLI_CHOICE("bind", 0, "HOW", &chosen.binding, "none", bindings,
+               "bind each rank to its own cores, if there are enough", .advanced = true),
+    CLI_GROUP("Program"),
+    CLI_LIST("env", 'e', "NAME=VALUE", &chosen.environment,
+             "set a variable for every rank; NAME alone copies its value from here; may be repeated"),
+    CLI_FLAG("survive", 0, &chosen.survive,
+             "let the other ranks continue when one fails, for programs that call weft_shrink()", .advanced = true),
+    CLI_NUMBER("grace", 0, "SECONDS", &chosen.grace, "1", 0, 86400,
+               "time for the other ranks to end by themselves after one fails", .advanced = true),
+    CLI_NUMBER("stop-grace", 0, "SECONDS", &chosen.stop_grace, "0", 0, 1e6,
+               "time for the ranks to end by themselves after SIGTERM or SIGINT; they see it as WEFT_GRACE",
+               .default_text = "$WEFT_GRACE, or 30", .advanced = true),
+    CLI_CHOICE("input", 0, "WHERE", &chosen.input, "first", inputs, "which rank gets standard input", .advanced = true),
+    CLI_GROUP("Output"),
+    CLI_TEXT("output-dir", 'o', "DIR", &chosen.output_folder, NULL,
+             "write each rank's output to DIR/rank-N.out and DIR/rank-N.err instead of here"),
+    CLI_FLAG("no-prefix", 0, &chosen.no_prefix, "no [rank N host] before each line of output"),
+    CLI_FLAG("verbose", 'v', &chosen.verbose,
+             "print how long each phase of the start took and which network was chosen (WEFT_VERBOSE)",
+             .advanced = true),
+    CLI_TEXT("trace", 0, "FILE", &chosen.trace, NULL,
+             "write a timeline of all ranks to FILE on rank 0's host (see weft trace show)", .advanced = true),
+    CLI_TEXT("project", 0, "NAME", &chosen.project, "default", "project that the run is recorded under",
+             .advanced = true),
+    CLI_FLAG("no-record", 0, &chosen.no_record, "do not record the run for weft runs", .advanced = true),
+    CLI_GROUP("Start and rendezvous"),
+    CLI_NUMBER("start-timeout", 0, "SECONDS", &chosen.start_limit, "30", 0.1, 86400, "time for a host to answer",
+               .advanced = true),
+    CLI_NUMBER("timeout", 0, "SECONDS", &chosen.meeting_limit, "60", 0.1, 86400,
+               "time for all ranks to meet after the first one arrives", .advanced = true),
+    CLI_INTEGER("meeting-port", 0, "PORT", &chosen.meeting_port, "0", 0, 65535, "TCP port of the rendezvous",
+                .default_text = "a free one", .advanced = true),
+    CLI_TEXT("meeting-address", 0, "ADDRESS", &chosen.meeting_address, NULL, "address of this host for the rendezvous",
+             .default_text = "any that the ranks reach", .advanced = true),
+    CLI_FLAG("node", 0, &chosen.node, "internal: the part that runs on every host", .advanced = true),
+};
+
+/* The command line again, for the record. */
+static void write_command(const struct command_call *call, struct run_record *record)
+{
+    size_t used = 0;
+    record->command[0] = '\0';
+    for (size_t i = 0; i < call->program_count && used < sizeof record->command - 1; i++) {
+        int length =
+            snprintf(record->command + used, sizeof record->command - used, "%s%s", i ? " " : "", call->program[i]);
+        used += length > 0 ? (size_t)length : 0;
+    }
+}
+
+/* Begin or complete the record; a run is not refused because it cannot be recorded. */
+static void record_begin(const struct command_call *call, uint32_t ranks, struct run_record *record, char *folder)
+{
+    struct error error = {0};
+    if (run_record_begin(record, &error) == WEFT_OK) {
+        write_command(call, record);
+        snprintf(record->project, sizeof record->project, "%s", chosen.project);
+        snprintf(record->hosts, sizeof record->hosts, "%s",
+                 chosen.hosts      ? chosen.hosts
+                 : chosen.hostfile ? chosen.hostfile
+                                   : "");
+        record->ranks = ranks;
+        if (run_records_folder(folder, &error) == WEFT_OK)
+            (void)run_record_save(record, folder, &error);
+    }
+    if (error.status == WEFT_OK)
+        return;
+    fprintf(stderr, "weft: this run is not recorded: %s\n", error.text);
+    folder[0] = '\0';
+}
+
+/* Have the ranks tell of their start. */
+static weft_status ask_for_more(struct launch_config *config, struct error *error)
+{
+    if (!chosen.verbose || texts_add(&config->environment, "WEFT_VERBOSE=1"))
+        return WEFT_OK;
+    return error_memory(error, sizeof "WEFT_VERBOSE=1", "the ranks' environment");
+}
+
+static weft_status configure(const struct command_call *call, struct launch_config *config, struct error *error)
+{
+    const char *agent = getenv("WEFT_AGENT");
+    if (call->program_count == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "weft run: no program is named; write it behind the options, as in: weft run "
+                         "-n 4 -- ./program");
+    config->agent = chosen.agent ? chosen.agent : agent && *agent ? agent : NULL;
+    config->executable = chosen.executable;
+    config->meeting_address = chosen.meeting_address;
+    config->meeting_port = (uint16_t)chosen.meeting_port;
+    config->meeting_limit = chosen.meeting_limit;
+    config->start_limit = chosen.start_limit;
+    config->grace = chosen.grace;
+    weft_status status = preemption_grace(chosen.stop_grace, &config->stop_grace, error);
+    if (status != WEFT_OK)
+        return status;
+    config->threads = (uint32_t)chosen.threads;
+    config->bind = strcmp(chosen.binding, "cores") == 0;
+    config->input = strcmp(chosen.input, "first") == 0;
+    config->survive = chosen.survive;
+    config->prefix = !chosen.no_prefix;
+    config->output_folder = chosen.output_folder;
+    for (size_t i = 0; i < call->program_count; i++)
+        if (!texts_add(&config->program, call->program[i]))
+            return error_memory(error, call->program_count, "the program's arguments");
+    for (size_t i = 0; i < chosen.environment.count; i++) {
+        const char *entry = chosen.environment.items[i];
+        if (!*entry || *entry == '=')
+            return error_set(error, WEFT_ERROR_ARGUMENT, "weft run: --env '%s' names no variable; write NAME=VALUE",
+                             entry);
+        if (!texts_add(&config->environment, entry))
+            return error_memory(error, strlen(entry), "the ranks' environment");
+    }
+    status = ask_for_more(config, error);
+    if (status != WEFT_OK)
+        return status;
+    return hosts_read(chosen.hosts, chosen.hostfile, (uint32_t)chosen.ranks, &config->hosts, error);
+}
+
+/* "NAME=VALUE" for every rank. */
+static weft_status tell_ranks(struct launch_config *config, const char *name, const char *value, struct error *error)
+{
+    char entry[FILE_PATH_BYTES + 32];
+    snprintf(entry, sizeof entry, "%s=%s", name, value);
+    return texts_add(&config->environment, entry) ? WEFT_OK
+                                                  : error_memory(error, sizeof entry, "the ranks' environment");
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    if (chosen.node) {
+        call->exit_code = node_main(STDIN_FILENO, STDOUT_FILENO);
+        return WEFT_OK;
+    }
+    struct launch_config config = {0};
+    struct launch_result result = {0};
+    struct run_record record;
+    char folder[FILE_PATH_BYTES] = "";
+    weft_status status = configure(call, &config, error);
+    call->exit_code = status == WEFT_ERROR_ARGUMENT ? 2 : 0; /* of an error so far */
+    if (status == WEFT_OK) {
+        if (!chosen.no_record)
+            record_begin(call, config.hosts.ranks, &record, folder);
+        if (*folder)
+            status = tell_ranks(&config, "WEFT_RUN", record.id, error);
+        if (status == WEFT_OK && chosen.trace)
+            status = tell_ranks(&config, "WEFT_TRACE", chosen.trace, error);
+        if (status == WEFT_OK && chosen.stop_grace > 0) {
+            char seconds[32];
+            snprintf(seconds, sizeof seconds, "%g", chosen.stop_grace);
+            status = tell_ranks(&config, "WEFT_GRACE", seconds, error);
+        }
+        if (status == WEFT_OK)
+            status = launch_run(&config, &result, error);
+        call->exit_code = status == WEFT_OK ? result.exit_code : 1;
+        if (*folder) {
+            run_record_complete(&record, call->exit_code, status == WEFT_OK ? result.reason : error->text);
+            (void)run_record_save(&record, folder, NULL);
+        }
+    }
+    hosts_free(&config.hosts);
+    texts_free(&config.program);
+    texts_free(&config.environment);
+    return status;
+}
+
+const struct command command_run = {
+    .name = "run",
+    .group = COMMAND_TRAIN,
+    .summary = "start a program as the ranks of a job, here or on several hosts",
+    .description =
+        "Starts the program once for each rank, lets the ranks find each other, writes their output line by line with "
+        "the rank before it, passes signals on, and leaves no process behind, however it ends.\n\n"
+        "A rank finds in its environment WEFT_RANK, WEFT_RANKS, WEFT_LOCAL_RANK, WEFT_LOCAL_RANKS, WEFT_MEETING, "
+        "WEFT_MEETING_SERVED, WEFT_MEETING_LIMIT and WEFT_SECRET (drawn for each job unless it is set), which "
+        "weft_init() reads, OMP_NUM_THREADS unless that is set, and the launcher's variables that begin with WEFT_, "
+        "OMP_ or FI_, on every host.\n\n"
+        "Other hosts must have weft and the program at the same paths. The working directory is the same "
+        "everywhere.\n\n"
+        "When a rank fails, that is said, and the others are ended. The exit code is that of the rank that failed "
+        "first (with --survive: that ended last), 128 and the signal's number for a signal; 1 if the ranks could not "
+        "be started. A second interrupt kills.\n\n"
+        "Ranks that get SIGTERM or SIGUSR1 and end with exit code 75 ask to be run again, and so does weft run then: a "
+        "scheduler that runs the same command again has them go on.",
+    .examples = "weft run -n 4 -- weft train --steps 200\n"
+                "weft run --hosts hosta:2,hostb:2 -- ./program argument\n"
+                "weft run -n 8 --hostfile hosts --agent \"ssh -p 2222\" --env FI_PROVIDER=tcp -- ./program\n",
+    .takes_program = true,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

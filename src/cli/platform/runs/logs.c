@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft logs`: what a run has printed, and what it prints. */
+#include "base/text.h"
+#include "cli/frame/command.h"
+#include "cli/platform/client/client.h"
+#include "cli/platform/client/run_lines.h"
+#include "cli/platform/client/run_reference.h"
+#include "cli/platform/launch/run_node.h"
+#include "platform/registry/run_specification.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#define NONE       (-1)
+#define PAGE_MOST  "10000"
+#define WATCH_MOST 1000 /* lines of before that are shown with --follow */
+
+static struct {
+    bool follow, times, json;
+    int64_t node, rank, attempt, last;
+    const char *search;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("follow", 'f', &chosen.follow, "follow the output until the run ends"),
+    CLI_INTEGER("last", 'n', "N", &chosen.last, "-1", -1, 1e9, "only the last N lines",
+                .default_text = "all that are kept; with --follow, the last 1000"),
+    CLI_TEXT("search", 's', "TEXT", &chosen.search, NULL, "only lines that contain TEXT, ignoring case"),
+    CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 100000000, "only lines of this rank", .default_text = "all"),
+    CLI_INTEGER("node", 0, "N", &chosen.node, "-1", -1, 65535, "only lines of this node, counted from 0",
+                .default_text = "all"),
+    CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1000000000, "only lines of this attempt, counted from 1",
+                .default_text = "the last"),
+    CLI_FLAG("times", 't', &chosen.times, "print the time before each line"),
+    CLI_FLAG("json", 0, &chosen.json, "print a line of JSON for each line"),
+};
+
+/* Where lines are read from, and go to. */
+struct reading {
+    struct platform *platform;
+    int64_t run, epoch;
+    bool several; /* nodes */
+    bool any;     /* a line was printed */
+    FILE *output;
+};
+
+/* ---- a line ----------------------------------------------------------------------------------------------------- */
+
+static void print_line(struct reading *reading, const cJSON *line)
+{
+    reading->any = true;
+    if (chosen.json) {
+        platform_print_json(line, reading->output);
+        return;
+    }
+    if (chosen.times) {
+        char text[32];
+        int64_t milliseconds = field_integer(line, "time");
+        time_t seconds = (time_t)(milliseconds / 1000);
+        struct tm local;
+        strftime(text, sizeof text, "%F %T", localtime_r(&seconds, &local));
+        fprintf(reading->output, "%s.%03d ", text, (int)(milliseconds % 1000));
+    }
+    if (reading->several)
+        fprintf(reading->output, "[node %" PRId64 "] ", field_integer(line, "node"));
+    if (field_present(line, "rank"))
+        fprintf(reading->output, "[rank %" PRId64 "] ", field_integer(line, "rank"));
+    if (field_present(line, "stream") && field_integer(line, "stream") == 0)
+        fprintf(reading->output, "weft: ");
+    fprintf(reading->output, "%s\n", field_text(line, "text"));
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+static void put_number(struct platform_path *path, const char *name, int64_t number, int64_t none)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, number);
+    platform_path_query(path, name, number == none ? NULL : text);
+}
+
+static void begin_path(const struct reading *reading, struct platform_path *path)
+{
+    platform_path_begin(path, "runs");
+    platform_path_number(path, reading->run);
+    platform_path_part(path, "logs");
+    put_number(path, "node", chosen.node, NONE);
+    put_number(path, "rank", chosen.rank, NONE);
+    platform_path_query(path, "search", chosen.search);
+}
+
+/* Print a page; `cursor` is then what is behind it. */
+static weft_status print_page(struct reading *reading, const struct platform_path *path, char *cursor, size_t room,
+                              bool *more, struct error *error)
+{
+    cJSON *page = NULL;
+    weft_status status = platform_get(reading->platform, path, &page, error);
+    if (status != WEFT_OK)
+        return status;
+    const cJSON *line;
+    cJSON_ArrayForEach(line, field(page, "lines")) print_line(reading, line);
+    *more = field_true(page, "more");
+    snprintf(cursor, room, "%s", field_text(page, "after"));
+    cJSON_Delete(page);
+    return ferror(reading->output) ? error_system(error, "cannot print the lines") : WEFT_OK;
+}
+
+/* All lines from the first one that is kept on. */
+static weft_status print_all(struct reading *reading, struct error *error)
+{
+    struct platform_path path;
+    char cursor[160];
+    bool more = true;
+    snprintf(cursor, sizeof cursor, "%" PRId64 ".0.0.0.0", reading->epoch);
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK && more) {
+        begin_path(reading, &path);
+        platform_path_query(&path, "after", cursor);
+        platform_path_query(&path, "most", PAGE_MOST);
+        status = print_page(reading, &path, cursor, sizeof cursor, &more, error);
+    }
+    return status;
+}
+
+/* The pages that hold the last lines are read backwards, and printed forwards from the first of them. */
+static weft_status print_last(struct reading *reading, struct error *error)
+{
+    char cursor[160] = "";
+    int64_t left = chosen.last;
+    weft_status status = WEFT_OK;
+    cJSON *pages = cJSON_CreateArray();
+    for (bool more = true; pages && status == WEFT_OK && more && left > 0;) {
+        struct platform_path path;
+        cJSON *page = NULL;
+        begin_path(reading, &path);
+        put_number(&path, "attempt", reading->epoch, 0);
+        platform_path_query(&path, "before", *cursor ? cursor : NULL);
+        put_number(&path, "most", left < 10000 ? left : 10000, 0);
+        status = platform_get(reading->platform, &path, &page, error);
+        if (status != WEFT_OK)
+            break;
+        more = field_true(page, "more");
+        left -= cJSON_GetArraySize(field(page, "lines"));
+        snprintf(cursor, sizeof cursor, "%s", field_text(page, "before"));
+        if (!cJSON_InsertItemInArray(pages, 0, page))
+            cJSON_Delete(page);
+    }
+    const cJSON *page, *line;
+    if (status == WEFT_OK)
+        cJSON_ArrayForEach(page, pages) cJSON_ArrayForEach(line, field(page, "lines")) print_line(reading, line);
+    cJSON_Delete(pages);
+    return status;
+}
+
+static void take_line(void *context, const cJSON *line, bool several)
+{
+    print_line(context, line);
+}
+
+static weft_status follow(struct reading *reading, int *exit_code, struct error *error)
+{
+    struct platform_path path;
+    cJSON *ended = NULL;
+    begin_path(reading, &path);
+    const struct run_lines lines = {.run = reading->run,
+                                    .attempt = chosen.attempt,
+                                    .last = chosen.last == NONE   ? WATCH_MOST
+                                            : chosen.last < 10000 ? chosen.last
+                                                                  : 10000,
+                                    .path = &path,
+                                    .output = reading->output,
+                                    .take = take_line,
+                                    .context = reading};
+    weft_status status = run_lines_follow(reading->platform, &lines, &ended, error);
+    if (status != WEFT_OK)
+        *exit_code = RUN_LINES_LOST;
+    cJSON_Delete(ended);
+    return status;
+}
+
+/* Why there is nothing to see: who looks for a loss looks here first, and who looks for a rank may have mistaken it. */
+static void tell_nothing(const struct reading *reading)
+{
+    char rank[32] = "", node[32] = "";
+    if (chosen.rank != NONE)
+        snprintf(rank, sizeof rank, " of rank %" PRId64, chosen.rank);
+    if (chosen.node != NONE)
+        snprintf(node, sizeof node, " of node %" PRId64, chosen.node);
+    if (*rank || *node || chosen.search)
+        fprintf(stderr, "weft: run %" PRId64 " has printed no line%s%s%s%s%s\n", reading->run, rank, node,
+                chosen.search ? " with '" : "", chosen.search ? chosen.search : "", chosen.search ? "' in it" : "");
+    else
+        fprintf(stderr, "weft: run %" PRId64 " has printed nothing, or only metrics: weft metrics %" PRId64 "\n",
+                reading->run, reading->run);
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------ */
+
+static weft_status print(struct reading *reading, const char *word, int *exit_code, struct error *error)
+{
+    cJSON *object = NULL;
+    weft_status status = run_reference_get(reading->platform, word, &reading->run, &object, error);
+    if (status != WEFT_OK)
+        return status;
+    reading->epoch = chosen.attempt ? chosen.attempt : field_integer(object, "epoch");
+    reading->several = field_integer(object, "nodes") > 1 && chosen.node == NONE;
+    if (chosen.attempt > field_integer(object, "epoch"))
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "run %" PRId64 " has had %" PRId64 " attempt%s, and no %" PRId64,
+                           reading->run, field_integer(object, "epoch"), field_integer(object, "epoch") == 1 ? "" : "s",
+                           chosen.attempt);
+    else if (!chosen.follow && reading->epoch == 0)
+        fprintf(stderr, "weft: run %" PRId64 " has printed nothing: it is %s\n", reading->run,
+                field_text(object, "state"));
+    else if (chosen.follow)
+        status = follow(reading, exit_code, error);
+    else
+        status = chosen.last == NONE ? print_all(reading, error) : print_last(reading, error);
+    if (status == WEFT_OK && reading->epoch > 0 && chosen.last != 0 && !reading->any)
+        tell_nothing(reading);
+    cJSON_Delete(object);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    struct reading reading = {.platform = &platform, .output = call->output};
+    char name[RUN_NAME_BYTES];
+    int64_t node;
+    weft_status status = run_node_parse(call->words[0], name, sizeof name, &node, error);
+    if (status == WEFT_OK && node != RUN_NODE_NONE)
+        chosen.node = node;
+    if (status == WEFT_OK)
+        status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    status = print(&reading, name, &call->exit_code, error);
+    platform_close(&platform);
+    return status;
+}
+
+const struct command command_logs = {
+    .name = "logs",
+    .group = COMMAND_PLATFORM,
+    .summary = "show what a run has printed, and what it prints",
+    .description =
+        "Prints what a run's command has written to its standard output and error, the lines of all nodes by their "
+        "time, each behind its node where there are several. Metrics, which are lines of JSON, are not among them: see "
+        "weft metrics. With --follow it goes on until the run has ended, through all of its attempts; where the server "
+        "goes away meanwhile, it is waited for, for a minute, and then the exit code is 125.\n\n"
+        "A node is written RUN/node-N, N from 0 on. Of each node the newest 256 MiB are kept.",
+    .examples = "weft logs 12\nweft logs -f 12\nweft logs 12/node-1 --rank 3 --last 100\nweft logs 12 --search error\n",
+    .words = "RUN[/node-N]",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft metrics`: what a run of the platform has reported and used, as a list, as curves, as points. */
+#include "base/file/named_output.h"
+#include "base/format/json.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "cli/frame/command.h"
+#include "cli/frame/moments.h"
+#include "cli/frame/table.h"
+#include "cli/platform/client/client.h"
+#include "cli/platform/client/metric_value.h"
+#include "cli/platform/client/run_reference.h"
+#include "platform/metrics/chart/chart.h"
+#include "platform/metrics/chart/text_chart.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAMES_MOST    16
+#define PLOT_ROWS     12
+#define PLOT_COLUMNS  100 /* a wider terminal is not filled */
+#define PATH_BYTES    2048
+#define QUIET_SECONDS 60.0
+
+static struct {
+    int64_t rank, attempt;
+    const char *svg;
+    const char *search, *after;
+    bool times, csv, json, log;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_INTEGER("rank", 'r', "N", &chosen.rank, "-1", -1, 4294967295.0, "only this rank", .default_text = "all"),
+    CLI_INTEGER("attempt", 'a', "N", &chosen.attempt, "0", 0, 1e15, "only this attempt",
+                .default_text = "all; each step from the newest attempt that has it"),
+    CLI_TEXT("search", 0, "TEXT", &chosen.search, NULL, "list only metrics whose names contain TEXT"),
+    CLI_TEXT("after", 0, "NAME", &chosen.after, NULL, "list only metrics after NAME, the last of the page before"),
+    CLI_FLAG("times", 't', &chosen.times, "draw over time instead of steps; machine metrics are always over time"),
+    CLI_TEXT("svg", 0, "FILE", &chosen.svg, NULL, "draw the curves to FILE as SVG; -: standard output"),
+    CLI_FLAG("log", 'l', &chosen.log, "with --svg: logarithmic axis"),
+    CLI_FLAG("csv", 0, &chosen.csv, "print every point: rank, attempt, step, time in seconds since 1970, value"),
+    CLI_FLAG("json", 0, &chosen.json, "print the server's reply: the list, or a line per curve"),
+};
+
+/* ---- asking ------------------------------------------------------------------------------------------------------ */
+
+static bool add(char path[PATH_BYTES], const char *format, int64_t number)
+{
+    const size_t used = strlen(path);
+    return snprintf(path + used, PATH_BYTES - used, format, number) < (int)(PATH_BYTES - used);
+}
+
+/* The path of a question about a metric: /api/v1/runs/12/metrics/curve?name=train%2Floss. False: it is too long. */
+static bool metric_path(char path[PATH_BYTES], int64_t run, const char *what, const char *name)
+{
+    snprintf(path, PATH_BYTES, "/api/v1/runs/%" PRId64 "/metrics/%s?name=", run, what);
+    bool fits = client_path_add(path, PATH_BYTES, name);
+    if (chosen.rank >= 0)
+        fits = fits && add(path, "&rank=%" PRId64, chosen.rank);
+    if (chosen.attempt > 0)
+        fits = fits && add(path, "&attempt=%" PRId64, chosen.attempt);
+    return fits;
+}
+
+static weft_status too_long(const char *name, struct error *error)
+{
+    return error_set(error, WEFT_ERROR_ARGUMENT, "'%.40s...' is too long for the name of a metric", name);
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+/* Numbers, texts and objects that are missing are 0, "" and NULL: a server of another age may not know them. */
+static double number(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+static const char *text(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsString(value) ? text_printable(value->valuestring) : "";
+}
+
+/* With what ranks differ by, where a metric is of several. */
+static const struct table_column short_columns[] = {{.title = "name", .least = 24},
+                                                    {.title = "last", .right = true},
+                                                    {.title = "step", .right = true},
+                                                    {.title = "ranks", .right = true},
+                                                    {.title = "when"}};
+static const struct table_column long_columns[] = {{.title = "name", .least = 24},
+                                                   {.title = "last", .right = true},
+                                                   {.title = "lowest", .right = true},
+                                                   {.title = "highest", .right = true},
+                                                   {.title = "step", .right = true},
+                                                   {.title = "ranks", .right = true},
+                                                   {.title = "when"}};
+
+static bool is_of_several(const cJSON *metric)
+{
+    return number(cJSON_GetObjectItemCaseSensitive(metric, "last"), "ranks") > 1;
+}
+
+static void put_value(struct table *table, const cJSON *metric, const char *key)
+{
+    const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
+    char value[METRIC_VALUE_BYTES];
+    metric_value_text(text(metric, "unit"), metric_value_of(cJSON_GetObjectItemCaseSensitive(last, key)), value);
+    table_put(table, "%s", value);
+}
+
+static void put_spread(struct table *table, const cJSON *metric)
+{
+    if (is_of_several(metric)) {
+        put_value(table, metric, "lowest");
+        put_value(table, metric, "highest");
+    } else {
+        table_put(table, "-");
+        table_put(table, "-");
+    }
+}
+
+static void put_metric(struct table *table, const cJSON *metric, bool spread)
+{
+    const cJSON *last = cJSON_GetObjectItemCaseSensitive(metric, "last");
+    const double step = number(last, "step"), moment = number(last, "time");
+    const int64_t now = moment_now(); /* the server's clock may be before it */
+    char ago[MOMENT_BYTES] = "";
+    if (isfinite(moment))
+        moment_ago(moment < (double)now ? (int64_t)moment : now, now, ago);
+    table_put(table, "%s", text(metric, "name"));
+    put_value(table, metric, "value");
+    if (spread)
+        put_spread(table, metric);
+    if (isfinite(step) && strncmp(text(metric, "name"), "system/", 7) != 0) /* whose steps are seconds */
+        table_put(table, "%.0f", step);
+    else
+        table_put(table, "-");
+    table_put(table, "%.0f", number(metric, "ranks"));
+    table_put(table, "%s", ago);
+}
+
+static weft_status print_list(const cJSON *reply, int64_t run, FILE *output, struct error *error)
+{
+    const cJSON *metrics = cJSON_GetObjectItemCaseSensitive(reply, "metrics"), *metric;
+    const double joules = number(reply, "energy");
+    char energy[METRIC_VALUE_BYTES];
+    struct table table;
+    bool spread = false;
+    if (!cJSON_GetArraySize(metrics)) {
+        fprintf(output, "run %" PRId64 " has no metrics%s\n", run,
+                chosen.after    ? " after that one"
+                : chosen.search ? " whose names contain that"
+                                : " yet");
+        return WEFT_OK;
+    }
+    cJSON_ArrayForEach(metric, metrics) spread = spread || is_of_several(metric);
+    if (spread)
+        table_begin(&table, long_columns, sizeof long_columns / sizeof *long_columns);
+    else
+        table_begin(&table, short_columns, sizeof short_columns / sizeof *short_columns);
+    cJSON_ArrayForEach(metric, metrics) put_metric(&table, metric, spread);
+    weft_status status = table_print(&table, output, error);
+    table_end(&table);
+    if (status == WEFT_OK && field_true(reply, "more"))
+        fprintf(output,
+                "\n%d of %.0f metrics are shown: --search TEXT narrows the list, '--after %s' shows the next ones\n",
+                cJSON_GetArraySize(metrics), number(reply, "matching"),
+                field_text(cJSON_GetArrayItem(metrics, cJSON_GetArraySize(metrics) - 1), "name"));
+    if (status == WEFT_OK && isfinite(joules))
+        fprintf(output, "\nenergy: %s\n", metric_energy_text(joules, energy));
+    return status;
+}
+
+/* The reply with the names after `after`, NULL: from the first. */
+static weft_status ask_names(struct client *client, int64_t run, const char *after, struct client_reply *reply,
+                             struct error *error)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "/api/v1/runs/%" PRId64 "/metrics?most=1000", run);
+    if ((chosen.search && !(add(path, "&search=", 0) && client_path_add(path, sizeof path, chosen.search))) ||
+        (after && !(add(path, "&after=", 0) && client_path_add(path, sizeof path, after))))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a metric's name has 200 bytes at most");
+    return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
+}
+
+/* Add the pages that follow to `first`, so that JSON has all. */
+static weft_status add_pages(struct client *client, int64_t run, cJSON *first, struct error *error)
+{
+    cJSON *metrics = cJSON_GetObjectItemCaseSensitive(first, "metrics");
+    bool more = field_true(first, "more");
+    while (more && metrics && metrics->child) {
+        struct client_reply reply;
+        weft_status status =
+            ask_names(client, run, field_text(metrics->child->prev, "name"), &reply, error); /* of a list, the last */
+        if (status != WEFT_OK)
+            return status;
+        cJSON *page = cJSON_GetObjectItemCaseSensitive(reply.json, "metrics");
+        more = field_true(reply.json, "more") && cJSON_GetArraySize(page) > 0;
+        while (page && page->child)
+            cJSON_AddItemToArray(metrics, cJSON_DetachItemViaPointer(page, page->child));
+        client_reply_free(&reply);
+    }
+    if (!more && cJSON_HasObjectItem(first, "more"))
+        cJSON_ReplaceItemInObjectCaseSensitive(first, "more", cJSON_CreateFalse());
+    return WEFT_OK;
+}
+
+static weft_status list(struct client *client, int64_t run, FILE *output, struct error *error)
+{
+    struct client_reply reply;
+    weft_status status = ask_names(client, run, chosen.after, &reply, error);
+    if (status != WEFT_OK)
+        return status;
+    if (chosen.json) {
+        status = add_pages(client, run, reply.json, error);
+        if (status == WEFT_OK)
+            platform_print_json(reply.json, output);
+    } else {
+        status = print_list(reply.json, run, output, error);
+    }
+    client_reply_free(&reply);
+    return status;
+}
+
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
+
+struct curve {
+    char name[256];
+    double *x, *mean, *lowest, *highest; /* one piece of memory, at `x` */
+    size_t count;
+    double points, nan, infinite; /* that it stands for; of these, not drawn */
+};
+
+static void read_column(const cJSON *reply, const char *key, double *values, size_t count)
+{
+    const cJSON *array = cJSON_GetObjectItemCaseSensitive(reply, key);
+    const cJSON *value = cJSON_IsArray(array) ? array->child : NULL;
+    for (size_t i = 0; i < count; i++, value = value ? value->next : NULL)
+        values[i] = cJSON_IsNumber(value) ? value->valuedouble : NAN;
+}
+
+static weft_status read_curve(const cJSON *reply, const char *name, struct curve *curve, struct error *error)
+{
+    const cJSON *x = cJSON_GetObjectItemCaseSensitive(reply, "x");
+    const size_t count = cJSON_IsArray(x) ? (size_t)cJSON_GetArraySize(x) : 0;
+    double *values = calloc(4 * count + 1, sizeof *values);
+    if (!values)
+        return error_memory(error, 4 * count * sizeof *values, "a curve");
+    *curve = (struct curve){.x = values,
+                            .mean = values + count,
+                            .lowest = values + 2 * count,
+                            .highest = values + 3 * count,
+                            .count = count,
+                            .points = number(reply, "points"),
+                            .nan = number(reply, "nan") - number(reply, "infinite"),
+                            .infinite = number(reply, "infinite")};
+    snprintf(curve->name, sizeof curve->name, "%s", name);
+    read_column(reply, "x", curve->x, count);
+    read_column(reply, "mean", curve->mean, count);
+    read_column(reply, "lowest", curve->lowest, count);
+    read_column(reply, "highest", curve->highest, count);
+    return WEFT_OK;
+}
+
+static void print_moment(double milliseconds, char *clock, size_t size)
+{
+    const time_t moment = (time_t)(milliseconds / 1000);
+    struct tm parts;
+    clock[0] = 0;
+    if (localtime_r(&moment, &parts))
+        strftime(clock, size, "%m-%d %H:%M:%S", &parts);
+}
+
+/* Machines know no steps. */
+static bool is_over_times(const char *name)
+{
+    return chosen.times || strncmp(name, "system/", 7) == 0;
+}
+
+static weft_status print_curve(const struct curve *curve, FILE *output, struct error *error)
+{
+    const uint32_t terminal = terminal_columns(STDOUT_FILENO);
+    char first[32] = "", last[32] = "", shown[256];
+    struct text_chart chart = {.x = curve->x,
+                               .mean = curve->mean,
+                               .lowest = curve->lowest,
+                               .highest = curve->highest,
+                               .count = curve->count,
+                               .columns = terminal && terminal < PLOT_COLUMNS ? terminal : PLOT_COLUMNS,
+                               .rows = PLOT_ROWS};
+    if (is_over_times(curve->name) && curve->count) {
+        print_moment(curve->x[0], first, sizeof first);
+        print_moment(curve->x[curve->count - 1], last, sizeof last);
+        chart.first = first;
+        chart.last = last;
+    }
+    snprintf(shown, sizeof shown, "%s", curve->name);
+    fprintf(output, "%s: %.0f points", text_printable(shown), isfinite(curve->points) ? curve->points : 0);
+    if (curve->nan > 0)
+        fprintf(output, ", %.0f of them NaN", curve->nan);
+    if (curve->infinite > 0)
+        fprintf(output, ", %.0f of them infinite", curve->infinite);
+    fputc('\n', output);
+    return text_chart_print(&chart, output, error);
+}
+
+static weft_status write_picture(const struct curve *curves, size_t count, int64_t run, FILE *output,
+                                 struct error *error)
+{
+    struct chart_curve lines[3 * NAMES_MOST];
+    struct chart_panel panels[NAMES_MOST];
+    char title[64], *svg = NULL;
+    size_t size;
+    for (size_t i = 0; i < count; i++) {
+        struct chart_curve *line = &lines[3 * i];
+        line[0] = (struct chart_curve){curves[i].x, curves[i].lowest, curves[i].count, CHART_FAINT, (unsigned)i, NULL};
+        line[1] = (struct chart_curve){curves[i].x, curves[i].highest, curves[i].count, CHART_FAINT, (unsigned)i, NULL};
+        line[2] = (struct chart_curve){curves[i].x, curves[i].mean, curves[i].count, CHART_STRONG, (unsigned)i, NULL};
+        panels[i] = (struct chart_panel){
+            .title = curves[i].name, .wide = count < 3, .log = chosen.log, .curves = line, .curve_count = 3};
+    }
+    bool steps = false, times = false;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_over_times(curves[i].name)) {
+            steps = true;
+            continue;
+        }
+        times = true;
+        for (size_t j = curves[i].count; j-- > 0;) /* seconds after the first: a number that says something */
+            curves[i].x[j] = (curves[i].x[j] - curves[i].x[0]) / 1000;
+    }
+    snprintf(title, sizeof title, "run %" PRId64, run);
+    const struct chart chart = {.title = title,
+                                .subtitle = "",
+                                .x_title = steps && times ? "step, or seconds"
+                                           : steps        ? "step"
+                                                          : "seconds",
+                                .panels = panels,
+                                .panel_count = count};
+    weft_status status = chart_draw(&chart, &svg, &size, error);
+    if (status == WEFT_OK)
+        status = named_output_write(chosen.svg, svg, size, error);
+    if (status == WEFT_OK && !named_output_is_standard(chosen.svg))
+        fprintf(output, "%s\n", chosen.svg);
+    free(svg);
+    return status;
+}
+
+static weft_status ask_curve(struct client *client, int64_t run, const char *name, struct client_reply *reply,
+                             struct error *error)
+{
+    char path[PATH_BYTES];
+    if (!metric_path(path, run, "curve", name) || !add(path, "&most=%" PRId64, 2000))
+        return too_long(name, error);
+    if (is_over_times(name) && strlen(path) + 12 < sizeof path)
+        strcat(path, "&axis=times");
+    return client_ask(client, &(struct client_request){.method = "GET", .path = path}, reply, error);
+}
+
+static weft_status draw(struct client *client, int64_t run, char *const *names, size_t count, FILE *output,
+                        struct error *error)
+{
+    struct curve *curves = calloc(NAMES_MOST, sizeof *curves);
+    weft_status status = curves ? WEFT_OK : error_memory(error, NAMES_MOST * sizeof *curves, "curves");
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        struct client_reply reply;
+        status = ask_curve(client, run, names[i], &reply, error);
+        if (status != WEFT_OK)
+            break;
+        if (chosen.json)
+            fprintf(output, "%s", reply.text);
+        else
+            status = read_curve(reply.json, names[i], &curves[i], error);
+        client_reply_free(&reply);
+        if (status == WEFT_OK && !chosen.json && !chosen.svg)
+            status = print_curve(&curves[i], output, error);
+    }
+    if (status == WEFT_OK && chosen.svg && !chosen.json)
+        status = write_picture(curves, count, run, output, error);
+    for (size_t i = 0; curves && i < count; i++)
+        free(curves[i].x);
+    free(curves);
+    return status;
+}
+
+/* ---- points ------------------------------------------------------------------------------------------------------ */
+
+static bool print_bytes(void *context, const char *bytes, size_t size)
+{
+    return fwrite(bytes, 1, size, context) == size;
+}
+
+static weft_status export(struct client *client, int64_t run, const char *name, FILE *output, struct error *error)
+{
+    char path[PATH_BYTES];
+    if (!metric_path(path, run, "points", name))
+        return too_long(name, error);
+    weft_status status = client_bytes(client, &(struct client_request){.method = "GET", .path = path}, QUIET_SECONDS,
+                                      print_bytes, output, error);
+    if (status == WEFT_OK && (fflush(output) != 0 || ferror(output)))
+        status = error_system(error, "cannot write the points");
+    return status;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------- */
+
+static weft_status check(const struct command_call *call, struct error *error)
+{
+    const size_t names = call->word_count - 1;
+    if (chosen.csv && names != 1)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--csv prints the points of one metric: name one; 'weft metrics %s' lists them",
+                         call->words[0]);
+    if ((chosen.svg || chosen.times) && names == 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s is for curves: name metrics; 'weft metrics %s' lists them",
+                         chosen.svg ? "--svg" : "--times", call->words[0]);
+    if (chosen.csv && (chosen.svg || chosen.json))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "give one of --csv, --json and --svg");
+    return WEFT_OK;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    int64_t found;
+    weft_status status = check(call, error);
+    if (status != WEFT_OK)
+        call->exit_code = 2;
+    if (status == WEFT_OK)
+        status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    status = run_reference_find(&platform, call->words[0], &found, error);
+    if (status == WEFT_OK && chosen.csv)
+        status = export(platform.client, found, call->words[1], call->output, error);
+    else if (status == WEFT_OK && call->word_count == 1)
+        status = list(platform.client, found, call->output, error);
+    else if (status == WEFT_OK)
+        status = draw(platform.client, found, call->words + 1, call->word_count - 1, call->output, error);
+    platform_close(&platform);
+    return status;
+}
+
+const struct command command_metrics = {
+    .name = "metrics",
+    .group = COMMAND_PLATFORM,
+    .summary = "show what a run of the platform reports and uses: a list, curves, every point",
+    .description =
+        "Without names: its metrics with the newest values, the mean of all ranks with their lowest and highest, and "
+        "its energy. With names: a curve of each, '*' its mean and ':' what lies between its lowest and its highest "
+        "value, ranks and neighbouring steps together.\n\n"
+        "A program reports a metric by weft_report(), by a line of JSON on its standard output or in the file that "
+        "WEFT_METRICS names ({\"step\": 10, \"train/loss\": 1.25}), or by TensorBoard's event files in runs/, logs/, "
+        "tensorboard/ or lightning_logs/ of its folder, or where WEFT_TENSORBOARD_DIR says. What begins with system/ "
+        "is measured.",
+    .examples = "weft metrics 12\n"
+                "weft metrics 12 train/loss system/node/cpu\n"
+                "weft metrics 12 train/loss lr --svg run.svg\n"
+                "weft metrics 12 train/loss --csv > loss.csv\n",
+    .words = "RUN [NAME...]",
+    .least_words = 1,
+    .most_words = 1 + NAMES_MOST,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

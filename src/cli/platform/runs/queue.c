@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft queue`: the plan of the scheduler. */
+#include "cli/frame/command.h"
+#include "cli/frame/moments.h"
+#include "cli/frame/table.h"
+#include "cli/platform/client/list.h"
+#include "cli/platform/client/run_print.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define SHOWN_FIRST 50
+#define PAGE_MOST   10000 /* the server's largest page */
+
+static struct {
+    bool running, resume, json, all;
+    int64_t limit;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("running", 'r', &chosen.running, "also what runs, and when it ends at the latest"),
+    CLI_FLAG("all", 'a', &chosen.all, "show all runs that wait"),
+    CLI_INTEGER("limit", 'n', "N", &chosen.limit, NULL, 1, PAGE_MOST, "show the first N runs",
+                .default_text = "50; all with --json"),
+    CLI_FLAG("resume", 0, &chosen.resume,
+             "resume scheduling after the server paused it because of unclean exits (administrators)"),
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON for each run; those that wait have a \"place\""),
+};
+
+static const struct table_column waiting_columns[] = {{.title = "place", .right = true},
+                                                      {.title = "run", .right = true},
+                                                      {.title = "project", .least = 7},
+                                                      {.title = "owner", .least = 5},
+                                                      {.title = "slots", .right = true},
+                                                      {.title = "waits"},
+                                                      {.title = "expected"},
+                                                      {.title = "why", .least = 20, .wraps = true}};
+
+static const struct table_column running_columns[] = {{.title = "run", .right = true},
+                                                      {.title = "project", .least = 7},
+                                                      {.title = "owner", .least = 5},
+                                                      {.title = "slots", .right = true},
+                                                      {.title = "started"},
+                                                      {.title = "over by"}};
+
+/* The number, or that it is not to be told: runs of projects that one may not see have neither number nor names. */
+static void put_run(struct table *table, const cJSON *run)
+{
+    char size[48];
+    bool seen = field_present(run, "run");
+    if (seen)
+        table_put(table, "%" PRId64, field_integer(run, "run"));
+    else
+        table_put(table, "-");
+    table_put(table, "%s", seen ? field_text(run, "project") : "(hidden)");
+    table_put(table, "%s", field_text(run, "owner"));
+    table_put(table, "%s", run_size_text(field_integer(run, "nodes"), field_integer(run, "slots"), size, sizeof size));
+}
+
+static void put_ago(struct table *table, const cJSON *run, const char *key, int64_t now)
+{
+    char text[MOMENT_BYTES];
+    table_put(table, "%s", field_present(run, key) ? moment_ago(field_integer(run, key), now, text) : "");
+}
+
+static weft_status print_waiting(const cJSON *queue, int64_t now, FILE *output, struct error *error)
+{
+    struct table table;
+    const cJSON *run;
+    table_begin(&table, waiting_columns, sizeof waiting_columns / sizeof *waiting_columns);
+    cJSON_ArrayForEach(run, queue)
+    {
+        char span[MOMENT_BYTES], reason[2048];
+        table_put(&table, "%" PRId64, field_integer(run, "place"));
+        put_run(&table, run);
+        table_put(&table, "%s",
+                  field_present(run, "since") ? moment_span(now - field_integer(run, "since"), span) : "");
+        put_ago(&table, run, "expected_start", now);
+        snprintf(reason, sizeof reason, "%s", field_text(run, "reason"));
+        table_put(&table, "%s", field_present(run, "expected_start") ? run_reason_alone(reason) : reason);
+    }
+    weft_status status = table_print(&table, output, error);
+    table_end(&table);
+    return status;
+}
+
+static weft_status print_running(const cJSON *running, int64_t now, FILE *output, struct error *error)
+{
+    struct table table;
+    const cJSON *run;
+    table_begin(&table, running_columns, sizeof running_columns / sizeof *running_columns);
+    cJSON_ArrayForEach(run, running)
+    {
+        put_run(&table, run);
+        put_ago(&table, run, "since", now);
+        put_ago(&table, run, "ends_before", now);
+    }
+    weft_status status = table_print(&table, output, error);
+    table_end(&table);
+    return status;
+}
+
+/* What the server has answered, or pages of it put together. */
+struct queue {
+    cJSON *first;                   /**< the first reply: totals */
+    const cJSON *waiting, *running; /**< of `first`, or of `pages` */
+    cJSON *pages;                   /**< NULL: there is one page */
+};
+
+static void free_queue(struct queue *queue)
+{
+    cJSON_Delete(queue->first);
+    cJSON_Delete(queue->pages);
+}
+
+static weft_status ask(struct platform *platform, int64_t most, const char *after, cJSON **reply, struct error *error)
+{
+    struct platform_path path;
+    char number[32];
+    snprintf(number, sizeof number, "%" PRId64, most);
+    platform_path_begin(&path, "queue");
+    platform_path_query(&path, "most", number);
+    platform_path_query(&path, "after", after);
+    return platform_get(platform, &path, reply, error);
+}
+
+static void move_items(cJSON *reply, const char *list, cJSON *pages)
+{
+    cJSON *from = cJSON_GetObjectItemCaseSensitive(reply, list), *to = cJSON_GetObjectItemCaseSensitive(pages, list);
+    while (from && to && from->child)
+        cJSON_AddItemToArray(to, cJSON_DetachItemViaPointer(from, from->child));
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    const double a = field_number(*(cJSON *const *)left, "place"), b = field_number(*(cJSON *const *)right, "place");
+    return a < b ? -1 : a > b;
+}
+
+/* Pages come by the numbers of runs, so that none is missed or told of twice; the plan is by place. */
+static weft_status sort_by_place(cJSON *list, struct error *error)
+{
+    size_t count = 0;
+    const size_t room = ((size_t)cJSON_GetArraySize(list) + 1) * sizeof(cJSON *);
+    cJSON **items = malloc(room);
+    if (!items)
+        return error_memory(error, room, "the queue");
+    while (list->child)
+        items[count++] = cJSON_DetachItemViaPointer(list, list->child);
+    qsort(items, count, sizeof *items, compare_places);
+    for (size_t i = 0; i < count; i++)
+        cJSON_AddItemToArray(list, items[i]);
+    free(items);
+    return WEFT_OK;
+}
+
+/* The whole queue, page by page. */
+static weft_status read_all(struct platform *platform, struct queue *queue, struct error *error)
+{
+    char after[32] = "0";
+    bool more = true;
+    weft_status status = WEFT_OK;
+    queue->pages = cJSON_CreateObject();
+    cJSON *waiting = cJSON_AddArrayToObject(queue->pages, "queue");
+    if (!waiting || !cJSON_AddArrayToObject(queue->pages, "running"))
+        return error_memory(error, sizeof(cJSON), "the queue");
+    while (status == WEFT_OK && more) {
+        cJSON *reply = NULL;
+        status = ask(platform, PAGE_MOST, after, &reply, error);
+        if (status != WEFT_OK)
+            break;
+        move_items(reply, "queue", queue->pages);
+        move_items(reply, "running", queue->pages);
+        more = field_present(reply, "next");
+        snprintf(after, sizeof after, "%" PRId64, field_integer(reply, "next"));
+        if (queue->first)
+            cJSON_Delete(reply);
+        else
+            queue->first = reply;
+    }
+    return status == WEFT_OK ? sort_by_place(waiting, error) : status;
+}
+
+/* The first `limit` of each list; 0: all. */
+static weft_status read_queue(struct platform *platform, int64_t limit, struct queue *queue, struct error *error)
+{
+    weft_status status =
+        limit > 0 ? ask(platform, limit, NULL, &queue->first, error) : read_all(platform, queue, error);
+    const cJSON *lists = queue->pages ? queue->pages : queue->first;
+    queue->waiting = field(lists, "queue");
+    queue->running = field(lists, "running");
+    return status;
+}
+
+static void print_totals(int64_t waiting, int64_t waiting_slots, int64_t running, int64_t running_slots, FILE *output)
+{
+    if (waiting == 0)
+        fprintf(output, "nothing waits");
+    else
+        fprintf(output, "%" PRId64 " run%s for %" PRId64 " slot%s", waiting, waiting == 1 ? " waits" : "s wait",
+                waiting_slots, waiting_slots == 1 ? "" : "s");
+    if (running == 0)
+        fprintf(output, "%s nothing runs\n", waiting ? "," : " and");
+    else
+        fprintf(output, "; %" PRId64 " run%s on %" PRId64 " slot%s\n", running, running == 1 ? "s" : "", running_slots,
+                running_slots == 1 ? "" : "s");
+}
+
+static weft_status print(const struct queue *queue, FILE *output, struct error *error)
+{
+    static const char how[] = "--all shows all, --limit N more or fewer";
+    const int64_t now = moment_now();
+    const int waiting = cJSON_GetArraySize(queue->waiting), run = cJSON_GetArraySize(queue->running);
+    const int64_t all_waiting = field_integer(queue->first, "waiting");
+    const int64_t all_running = field_integer(queue->first, "running_count");
+    weft_status status = WEFT_OK;
+    if (waiting > 0)
+        status = print_waiting(queue->waiting, now, output, error);
+    if (status == WEFT_OK && chosen.running && run > 0) {
+        fputs(waiting > 0 ? "\n" : "", output);
+        status = print_running(queue->running, now, output, error);
+    }
+    if (waiting > 0 || (chosen.running && run > 0))
+        fputc('\n', output);
+    print_totals(all_waiting, field_integer(queue->first, "waiting_slots"), all_running,
+                 field_integer(queue->first, "running_slots"), output);
+    if (!queue->pages && waiting < all_waiting)
+        platform_list_cut(output, "runs wait", "first", all_waiting, waiting, how);
+    if (!queue->pages && chosen.running && run < all_running)
+        platform_list_cut(output, "runs run", "first", all_running, run, how);
+    return status;
+}
+
+static void print_lines(const cJSON *list, FILE *output)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list)
+    {
+        platform_print_json(item, output);
+    }
+}
+
+/* Start runs again. */
+static weft_status resume(struct platform *platform, FILE *output, struct error *error)
+{
+    struct platform_path path;
+    platform_path_begin(&path, "queue");
+    platform_path_part(&path, "resume");
+    weft_status status = platform_send(platform, "POST", &path, NULL, NULL, NULL, error);
+    if (status == WEFT_OK)
+        fprintf(output, "scheduling resumed\n");
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    struct queue queue = {0};
+    const int64_t limit = chosen.limit ? chosen.limit : chosen.all || chosen.json ? 0 : SHOWN_FIRST;
+    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    if (chosen.resume) {
+        status = resume(&platform, call->output, error);
+        platform_close(&platform);
+        return status;
+    }
+    status = read_queue(&platform, limit, &queue, error);
+    if (status == WEFT_OK && chosen.json) {
+        print_lines(queue.waiting, call->output);
+        if (chosen.running)
+            print_lines(queue.running, call->output);
+    } else if (status == WEFT_OK) {
+        platform_print_paused(queue.first);
+        status = print(&queue, call->output, error);
+    }
+    free_queue(&queue);
+    platform_close(&platform);
+    return status;
+}
+
+const struct command command_queue = {
+    .name = "queue",
+    .group = COMMAND_PLATFORM,
+    .summary = "show the plan: who waits, in which order, for what, until when",
+    .description =
+        "Lists the runs that wait in the order in which the scheduler means to start them. That order changes as runs "
+        "end, come and grow old; an expected start is the scheduler's best knowledge, not a promise. Runs of projects "
+        "that you may not see keep their place and size, and are nameless.\n\n"
+        "After two unclean exits within 60 seconds, the server starts with scheduling paused: runs are accepted and "
+        "wait, running runs continue, and nothing starts until an administrator runs 'weft queue --resume'.",
+    .examples = "weft queue\nweft queue --running --limit 200\nweft queue --json > queue.jsonl\nweft queue --resume\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

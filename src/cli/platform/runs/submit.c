@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft submit`: a run for the platform. */
+#include "cli/frame/command.h"
+#include "cli/platform/client/client.h"
+#include "cli/platform/launch/run_options.h"
+#include "cli/platform/launch/run_submit.h"
+#include "platform/registry/name.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_MISUSED 2
+
+static struct {
+    const char *project;
+    bool no_snapshot;
+    struct run_options run;
+    struct run_submit_shown shown;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_GROUP("Run"),
+    CLI_TEXT("project", 'p', "NAME", &chosen.project, NULL, "project of the run",
+             .default_text = "$WEFT_PROJECT, or the server's default project"),
+    CLI_FLAG("interactive", 'i', &chosen.run.interactive,
+             "an interactive run, to be entered with weft shell; without PROGRAM it sleeps"),
+    CLI_FLAG("no-snapshot", 0, &chosen.no_snapshot, "upload no code: the run starts in an empty directory"),
+    RUN_OPTIONS(chosen.run, RUN_DEFAULT_NEW),
+    RUN_SUBMIT_OPTIONS(chosen.shown),
+};
+
+static weft_status misused(struct command_call *call, weft_status status)
+{
+    if (status != WEFT_OK)
+        call->exit_code = EXIT_MISUSED;
+    return status;
+}
+
+/*
+ * The project of a run: what was said, or what the server has for those who say nothing. It has nothing where one's
+ * name is that of a project of several: then it is "default", which is made for its first run where one person has the
+ * server for themselves.
+ */
+static weft_status choose_project(const struct platform *platform, const char **project, struct error *error)
+{
+    const char *usual = getenv("WEFT_PROJECT"), *own = field_text(platform->server, "project");
+    if (!chosen.project && !(usual && *usual) && !*own && field_true(platform->server, "tokens"))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "no project is named, and '%s', which would be your own, is a project of others: choose one "
+                         "with --project; 'weft project' lists them",
+                         platform->user);
+    *project = chosen.project ? chosen.project : usual && *usual ? usual : *own ? own : "default";
+    return platform_name_check(*project, "the project", error);
+}
+
+/* Who may make it, and how, where no project's name is near. */
+static weft_status tell_unknown(struct platform *platform, const char *project, struct error *error)
+{
+    const weft_status status = platform_project_unknown(platform, project, error);
+    char sentence[ERROR_TEXT_BYTES];
+    if (!strstr(error->text, "or none that you may see"))
+        return status;
+    snprintf(sentence, sizeof sentence, "%s", error->text);
+    error_clear(error);
+    return error_set(error, status, "%s; %s 'weft project make %s'", sentence,
+                     field_true(platform->server, "administrator") ? "to make it:" : "an administrator makes it with",
+                     project);
+}
+
+static weft_status submit(struct command_call *call, struct platform *platform, struct error *error)
+{
+    static char *const sleeping[] = {(char *)"sleep", (char *)"infinity", NULL};
+    struct platform_path path;
+    struct json_writer body;
+    char done[128];
+    const char *project = NULL;
+    weft_status status = misused(call, choose_project(platform, &project, error));
+    if (status != WEFT_OK)
+        return status;
+    json_begin(&body, JSON_LINE);
+    json_open_object(&body, NULL);
+    chosen.shown.enter = chosen.run.interactive;
+    if (call->program_count == 0 && !chosen.run.launch)
+        chosen.run.launch = "nodes";
+    run_submit_words(call->program_count ? call->program : sleeping, &body);
+    run_options_write(&chosen.run, NULL, &body);
+    status = run_submit_code(platform, project, !chosen.no_snapshot, &chosen.shown, &body, error);
+    json_close(&body);
+    platform_path_begin(&path, "projects");
+    platform_path_part(&path, project);
+    platform_path_part(&path, "runs");
+    snprintf(done, sizeof done, "submitted to project %s", project);
+    if (status == WEFT_OK)
+        status = run_submit_send(call, platform, &path, &body, done, &chosen.shown, error);
+    json_end(&body);
+    /* Without tokens a project that is missing is made with its first run, and one's personal one is with tokens, too:
+     * that is not what is wrong. */
+    return status == WEFT_OK || !field_true(platform->server, "tokens") || strcmp(project, platform->user) == 0
+               ? status
+               : tell_unknown(platform, project, error);
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    if (call->program_count == 0 && !chosen.run.interactive)
+        return misused(call, error_set(error, WEFT_ERROR_ARGUMENT,
+                                       "%s needs a program: %s --project NAME -- PROGRAM [ARGUMENTS]", call->name,
+                                       call->name));
+    weft_status status = misused(call, run_options_check(call->name, &chosen.run, error));
+    if (status == WEFT_OK && chosen.project)
+        status = misused(call, platform_name_check(chosen.project, "--project", error));
+    if (status != WEFT_OK)
+        return status;
+    status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    status = submit(call, &platform, error);
+    platform_close(&platform);
+    return status;
+}
+
+const struct command command_submit = {
+    .name = "submit",
+    .group = COMMAND_PLATFORM,
+    .summary = "hand a program to the platform, which runs it when there is room",
+    .description =
+        "Takes a snapshot of the working directory, sends it to the Weft server, and makes a run of it: the program "
+        "starts in a copy of that directory as soon as there is room, on all nodes together. Once the run's number is "
+        "printed, the run is kept: it starts even if the server is restarted or your terminal closed meanwhile.\n\n"
+        "Slots are GPUs, or CPU slots on machines without GPUs; --nodes 2 --gpus 8 is 16 of them, and 16 ranks of the "
+        "program; where the hosts are a pretence (weft serve --pods), --gpus means slots. The git commit of the folder "
+        "is kept with the run, and whether the folder differs from it.\n\n"
+        "The snapshot leaves out files that .weftignore and .gitignore match and files that look like secrets, because "
+        "of their name (.env, id_rsa, ...) or because they contain a private key. The command lists what it left out; "
+        "a line '!PATH' in .weftignore includes a file. If some files are readable only by you, nobody else can fork "
+        "the run. Home directories are refused. Large data belongs in a directory of the hosts: give the run its "
+        "absolute path.",
+    .examples = "weft submit --project vision --nodes 2 --gpus 8 --time 6h -- weft train --data data/bible.txt\n"
+                "weft submit -p vision --slots 2 --name baseline --env SEED=1 -- python3 train.py --rate 0.1\n"
+                "run=$(weft submit -q -p vision -- ./measure)\n"
+                "weft submit -p vision --interactive --time 1h\n",
+    .takes_program = true,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft why`: why a run is in the state it is in. */
+#include "base/text.h"
+#include "cli/frame/command.h"
+#include "cli/frame/moments.h"
+#include "cli/frame/table.h"
+#include "cli/frame/wrap.h"
+#include "cli/platform/client/client.h"
+#include "cli/platform/client/run_print.h"
+#include "cli/platform/client/run_reference.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static struct {
+    bool events, json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("events", 'e', &chosen.events, "every change of its state too, with who or what has caused it"),
+    CLI_FLAG("json", 0, &chosen.json, "a line of JSON; with --events one more for each event"),
+};
+
+static const struct table_column columns[] = {{.title = "time"},  {.title = "attempt", .right = true},
+                                              {.title = "state"}, {.title = "by", .least = 5},
+                                              {.title = "cause"}, {.title = "detail", .least = 12, .wraps = true}};
+
+static void put_event(struct table *table, const cJSON *event)
+{
+    char clock[MOMENT_BYTES];
+    table_put(table, "%s", moment_clock(field_integer(event, "time"), clock));
+    if (field_number(event, "epoch") > 0)
+        table_put(table, "%" PRId64, field_integer(event, "epoch"));
+    else
+        table_put(table, "%s", "");
+    table_put(table, "%s", field_text(event, "to"));
+    table_put(table, "%s", field_text(event, "actor"));
+    table_put(table, "%s", field_text(event, "cause"));
+    table_put(table, "%s", field_text(event, "detail"));
+}
+
+/* All events, page by page. */
+static weft_status print_events(struct platform *platform, int64_t run, FILE *output, struct error *error)
+{
+    struct table table;
+    int64_t after = 0;
+    bool more = true;
+    weft_status status = WEFT_OK;
+    table_begin(&table, columns, sizeof columns / sizeof *columns);
+    while (status == WEFT_OK && more) {
+        struct platform_path path;
+        cJSON *reply = NULL;
+        const cJSON *event;
+        char text[32];
+        snprintf(text, sizeof text, "%" PRId64, after);
+        platform_path_begin(&path, "runs");
+        platform_path_number(&path, run);
+        platform_path_part(&path, "events");
+        platform_path_query(&path, "after", after ? text : NULL);
+        status = platform_get(platform, &path, &reply, error);
+        int64_t before = after;
+        cJSON_ArrayForEach(event, field(reply, "events"))
+        {
+            if (chosen.json)
+                platform_print_json(event, output);
+            else
+                put_event(&table, event);
+            after = field_integer(event, "event");
+        }
+        more = field_true(reply, "more") && after > before;
+        cJSON_Delete(reply);
+    }
+    if (status == WEFT_OK && !chosen.json) {
+        fputc('\n', output);
+        status = table_print(&table, output, error);
+    }
+    table_end(&table);
+    return status;
+}
+
+static void print_why(int64_t run, const cJSON *why, FILE *output)
+{
+    char sentence[2048], report[512] = "", expected[MOMENT_BYTES], clock[MOMENT_BYTES];
+    const char *state = field_text(why, "state");
+    const char *verb = strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 ? "has" : "is";
+    const int64_t now = moment_now(), start = field_integer(why, "expected_start");
+    snprintf(sentence, sizeof sentence, "%s", field_text(why, "why"));
+    if (field_present(why, "expected_start")) {
+        const char *clause = strstr(sentence, RUN_REASON_EXPECTED), *by = clause ? strstr(clause, ": ") : NULL;
+        snprintf(report, sizeof report, "%s", by ? by : "");
+        run_reason_alone(sentence);
+    }
+    int column = fprintf(output, "run %" PRId64 " %s %s%s", run, verb, state, *sentence ? ":" : "");
+    wrap_print(output, text_printable(sentence), column, 2);
+    if (field_present(why, "expected_start") && start > now)
+        fprintf(output, "  expected to start %s, at %s%s\n", moment_ago(start, now, expected),
+                moment_clock(start, clock), text_printable(report));
+    else if (field_present(why, "expected_start"))
+        fprintf(output, "  expected to start soon\n");
+}
+
+static weft_status tell(struct platform *platform, const char *word, FILE *output, struct error *error)
+{
+    struct platform_path path;
+    cJSON *reply = NULL;
+    int64_t run;
+    weft_status status = run_reference_find(platform, word, &run, error);
+    if (status != WEFT_OK)
+        return status;
+    platform_path_begin(&path, "runs");
+    platform_path_number(&path, run);
+    platform_path_part(&path, "why");
+    status = platform_get(platform, &path, &reply, error);
+    if (status == WEFT_OK && chosen.json)
+        platform_print_json(reply, output);
+    else if (status == WEFT_OK)
+        print_why(run, reply, output);
+    cJSON_Delete(reply);
+    if (status != WEFT_OK)
+        return platform_run_unknown(platform, run, error);
+    return chosen.events ? print_events(platform, run, output, error) : WEFT_OK;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct platform platform;
+    weft_status status = platform_open(PLATFORM_PATIENCE, &platform, error);
+    if (status != WEFT_OK)
+        return status;
+    status = tell(&platform, call->words[0], call->output, error);
+    platform_close(&platform);
+    return status;
+}
+
+const struct command command_why = {
+    .name = "why",
+    .group = COMMAND_PLATFORM,
+    .summary = "tell why a run waits and when it is expected to start, or why it has ended",
+    .examples = "weft why 12\nweft why baseline --events\n",
+    .description = "With --events, everything that has happened to it: each change of its state with its cause, and "
+                   "who has caused it where that was a person.",
+    .words = "RUN",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

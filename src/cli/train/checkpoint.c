@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft checkpoint`: look at checkpoints, verify them, compare them by hash. */
+#include "training/checkpoint/checkpoint.h"
+#include "base/format/json.h"
+#include "base/text.h"
+#include "cli/frame/command.h"
+#include "training/checkpoint/manifest.h"
+#include "training/train/state/public_export.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static struct {
+    bool json;
+    const char *output, *type;
+} chosen;
+
+#define DIR_DESCRIPTION                                                                                                \
+    "DIR is a checkpoint (a folder like step-00000200) or a run folder, whose newest checkpoint is taken. Every byte " \
+    "of it is verified first."
+
+/* ---- hash ------------------------------------------------------------------------------------------------------- */
+
+static weft_status run_hash(struct command_call *call, struct error *error)
+{
+    struct checkpoint *checkpoint;
+    uint8_t digest[SHA256_BYTES];
+    char text[SHA256_TEXT_BYTES];
+    weft_status status = checkpoint_open(call->words[0], &checkpoint, error);
+    if (status != WEFT_OK)
+        return status;
+    status = checkpoint_hash(checkpoint, digest, error);
+    checkpoint_close(checkpoint);
+    if (status == WEFT_OK)
+        fprintf(call->output, "%s\n", sha256_text(digest, text));
+    return status;
+}
+
+static const struct command command_checkpoint_hash = {
+    .name = "hash",
+    .summary = "print the SHA-256 of all tensors of a checkpoint, weights and optimizer state",
+    .description = DIR_DESCRIPTION
+    "\n\nThe hash covers names, types, shapes and elements, and nothing else: it does not depend on how many files the "
+    "tensors lie in, nor on how many ranks wrote them. Equal hashes mean equal bits.",
+    .examples = "  weft checkpoint hash runs/first\n  weft checkpoint hash runs/first/step-00000200\n",
+    .words = "DIR",
+    .least_words = 1,
+    .most_words = 1,
+    .run = run_hash,
+};
+
+/* ---- show ------------------------------------------------------------------------------------------------------- */
+
+/* What all tensors have together. */
+struct totals {
+    uint64_t elements, bytes;
+};
+
+static struct totals add_up(const struct named_tensor *tensors, size_t count)
+{
+    struct totals totals = {0, 0};
+    for (size_t i = 0; i < count; i++) {
+        uint64_t elements = named_tensor_elements(&tensors[i]);
+        totals.elements += elements;
+        totals.bytes += elements * weft_type_size(tensors[i].type);
+    }
+    return totals;
+}
+
+/* "layers 12, width 768, ..." */
+static void print_settings(FILE *output, const char *label, const cJSON *object)
+{
+    fprintf(output, "  %-12s", label);
+    const char *separator = "";
+    for (const cJSON *item = object->child; item; item = item->next) {
+        char *value = cJSON_IsString(item) ? NULL : cJSON_PrintUnformatted(item);
+        fprintf(output, "%s%s %s", separator, item->string, value ? value : cJSON_GetStringValue(item));
+        cJSON_free(value);
+        separator = ", ";
+    }
+    fputc('\n', output);
+}
+
+static void print_checkpoint(FILE *output, const struct checkpoint *checkpoint)
+{
+    const struct checkpoint_state *state = checkpoint_get_state(checkpoint);
+    size_t file_count, tensor_count;
+    const struct checkpoint_record *files = checkpoint_files(checkpoint, &file_count);
+    const struct named_tensor *tensors = checkpoint_tensors(checkpoint, &tensor_count);
+    struct totals totals = add_up(tensors, tensor_count);
+    char text[256], digest[SHA256_TEXT_BYTES];
+    fprintf(output, "%s: whole, every byte verified\n", checkpoint_folder(checkpoint));
+    fprintf(output, "  %-12s%" PRIu64 "\n", "step", state->step);
+    fprintf(output, "  %-12s%" PRIu64 " samples read\n", "position", state->position);
+    fprintf(output, "  %-12s%" PRIu64 "\n", "seed", state->seed);
+    fprintf(output, "  %-12sweft %s\n", "written by", checkpoint_library(checkpoint));
+    print_settings(output, "model", state->model);
+    if (state->training)
+        print_settings(output, "training", state->training);
+    fprintf(output, "Files\n");
+    for (size_t i = 0; i < file_count; i++)
+        fprintf(output, "  %-36s %10s  sha256 %s\n", files[i].name,
+                text_bytes(files[i].digest.bytes, text, sizeof text), sha256_text(files[i].digest.sha256, digest));
+    fprintf(output, "Tensors: %zu of %" PRIu64 " elements, %s\n", tensor_count, totals.elements,
+            text_bytes(totals.bytes, text, sizeof text));
+    for (size_t i = 0; i < tensor_count; i++)
+        fprintf(output, "  %-36s %-5s %s\n", tensors[i].name, weft_type_name(tensors[i].type),
+                named_tensor_shape_text(&tensors[i], text, sizeof text));
+}
+
+static void put_tensors(struct json_writer *writer, const struct checkpoint *checkpoint)
+{
+    size_t count;
+    const struct named_tensor *tensors = checkpoint_tensors(checkpoint, &count);
+    struct totals totals = add_up(tensors, count);
+    json_put_unsigned(writer, "elements", totals.elements);
+    json_put_unsigned(writer, "bytes", totals.bytes);
+    json_open_array(writer, "tensors");
+    for (size_t i = 0; i < count; i++) {
+        json_open_object(writer, NULL);
+        json_put_text(writer, "name", tensors[i].name);
+        json_put_text(writer, "type", weft_type_name(tensors[i].type));
+        json_open_array(writer, "shape");
+        for (unsigned d = 0; d < tensors[i].dimensions; d++)
+            json_put_unsigned(writer, NULL, tensors[i].shape[d]);
+        json_close(writer);
+        json_close(writer);
+    }
+    json_close(writer);
+}
+
+static void put_checkpoint(struct json_writer *writer, const struct checkpoint *checkpoint)
+{
+    size_t file_count;
+    const struct checkpoint_record *files = checkpoint_files(checkpoint, &file_count);
+    const struct checkpoint_state *state = checkpoint_get_state(checkpoint);
+    json_put_text(writer, "folder", checkpoint_folder(checkpoint));
+    json_put_unsigned(writer, "step", state->step);
+    json_put_unsigned(writer, "position", state->position);
+    json_put_unsigned(writer, "seed", state->seed);
+    json_put_text(writer, "library", checkpoint_library(checkpoint));
+    json_put_tree(writer, "model", state->model);
+    json_put_tree(writer, "training", state->training);
+    manifest_put_files(writer, files, file_count);
+    put_tensors(writer, checkpoint);
+}
+
+/* With --json a checkpoint that cannot be opened is a result too: programs read why from the object. */
+static weft_status show_json(struct command_call *call, struct error *error)
+{
+    struct checkpoint *checkpoint = NULL;
+    struct error problem = {0};
+    struct json_writer writer;
+    bool whole = checkpoint_open(call->words[0], &checkpoint, &problem) == WEFT_OK;
+    json_begin(&writer, JSON_INDENTED);
+    json_open_object(&writer, NULL);
+    json_put_bool(&writer, "whole", whole);
+    if (whole) {
+        put_checkpoint(&writer, checkpoint);
+    } else {
+        json_put_text(&writer, "problem", problem.text);
+        call->exit_code = 1;
+    }
+    json_close(&writer);
+    weft_status status = json_print(&writer, call->output, error);
+    json_end(&writer);
+    checkpoint_close(checkpoint);
+    return status;
+}
+
+static weft_status run_show(struct command_call *call, struct error *error)
+{
+    if (chosen.json)
+        return show_json(call, error);
+    struct checkpoint *checkpoint;
+    weft_status status = checkpoint_open(call->words[0], &checkpoint, error);
+    if (status != WEFT_OK)
+        return status;
+    print_checkpoint(call->output, checkpoint);
+    checkpoint_close(checkpoint);
+    return WEFT_OK;
+}
+
+static const struct cli_option show_options[] = {
+    CLI_FLAG("json", 0, &chosen.json,
+             "print a JSON object; \"whole\" says whether the checkpoint is valid, \"problem\" why not"),
+};
+
+static const struct command command_checkpoint_show = {
+    .name = "show",
+    .summary = "verify a checkpoint and show its step, model, files and tensors",
+    .description = DIR_DESCRIPTION " The exit code is 1 if anything is damaged or missing.",
+    .examples = "  weft checkpoint show runs/first\n  weft checkpoint show --json runs/first/step-00000200\n",
+    .words = "DIR",
+    .least_words = 1,
+    .most_words = 1,
+    .options = show_options,
+    .option_count = sizeof show_options / sizeof *show_options,
+    .run = run_show,
+};
+
+/* ---- list ------------------------------------------------------------------------------------------------------- */
+
+static weft_status run_list(struct command_call *call, struct error *error)
+{
+    size_t count, room;
+    weft_status status = checkpoint_list(call->words[0], NULL, 0, &room, error);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t *steps = malloc((room + 1) * sizeof *steps);
+    if (!steps)
+        return error_memory(error, room * sizeof *steps, "a list of checkpoints");
+    status = checkpoint_list(call->words[0], steps, room, &count, error);
+    for (size_t i = 0; status == WEFT_OK && i < (count < room ? count : room); i++)
+        fprintf(call->output, "%" PRIu64 "\n", steps[i]);
+    free(steps);
+    return status;
+}
+
+static const struct command command_checkpoint_list = {
+    .name = "list",
+    .summary = "print the steps of a run that have a checkpoint, oldest first",
+    .examples = "  weft checkpoint list runs/first\n",
+    .words = "DIR",
+    .least_words = 1,
+    .most_words = 1,
+    .run = run_list,
+};
+
+/* ---- export ----------------------------------------------------------------------------------------------------- */
+
+static const char *const export_types[] = {"f32", "f16", "bf16", NULL};
+
+static weft_status run_export(struct command_call *call, struct error *error)
+{
+    static const weft_type types[] = {WEFT_F32, WEFT_F16, WEFT_BF16};
+    struct checkpoint *checkpoint;
+    if (!chosen.output)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "weft checkpoint export needs --output: the folder to make");
+    weft_status status = checkpoint_open(call->words[0], &checkpoint, error);
+    if (status != WEFT_OK)
+        return status;
+    status = public_export(checkpoint, chosen.output, types[cli_choice_index(chosen.type, export_types)], error);
+    if (status == WEFT_OK)
+        fprintf(call->output, "%s: the weights of %s as %s, and config.json\n", chosen.output,
+                checkpoint_folder(checkpoint), chosen.type);
+    checkpoint_close(checkpoint);
+    return status;
+}
+
+static const struct cli_option export_options[] = {
+    CLI_TEXT("output", 'o', "FOLDER", &chosen.output, NULL,
+             "the folder to make; it must not be there yet, or be empty"),
+    CLI_CHOICE("type", 0, "TYPE", &chosen.type, "f32", export_types, "of the elements; f16 and bf16 are rounded"),
+};
+
+static const struct command command_checkpoint_export = {
+    .name = "export",
+    .summary = "write a checkpoint's weights as other tools load them",
+    .description =
+        DIR_DESCRIPTION "\n\nWrites model.safetensors with the public tensor names of GPT-2 or Llama, and config.json "
+                        "with the shape, as the transformers library and many others read them; and vocab.json and "
+                        "merges.txt, where the checkpoint has a tokenizer. weft train --from and weft eval --from "
+                        "read them too.",
+    .examples = "weft checkpoint export runs/first --output first-f32\n"
+                "weft checkpoint export runs/first/best --output first-bf16 --type bf16\n",
+    .words = "DIR",
+    .least_words = 1,
+    .most_words = 1,
+    .options = export_options,
+    .option_count = sizeof export_options / sizeof *export_options,
+    .run = run_export,
+};
+
+static const struct command *const subcommands[] = {
+    &command_checkpoint_export,
+    &command_checkpoint_hash,
+    &command_checkpoint_list,
+    &command_checkpoint_show,
+};
+
+const struct command command_checkpoint = {
+    .name = "checkpoint",
+    .group = COMMAND_TRAIN,
+    .summary = "verify, show, compare and export checkpoints",
+    .subcommands = subcommands,
+    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+};

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft data tokenizer`: a vocabulary learnt from texts. */
+#include "base/clock.h"
+#include "base/text.h"
+#include "cli/frame/interrupts.h"
+#include "cli/train/data.h"
+#include "training/data/new_folder.h"
+#include "training/data/text_reader.h"
+#include "training/data/texts.h"
+#include "training/data/tokenizer/train.h"
+
+#include <inttypes.h>
+
+static struct {
+    const char *output;
+    int64_t vocabulary;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_INTEGER("vocabulary", 'v', "N", &chosen.vocabulary, "8192", TOKENIZER_TRAINING_LEAST, TOKENIZER_VOCABULARY_MOST,
+                "size of the vocabulary"),
+    CLI_TEXT("output", 'o', "DIR", &chosen.output, NULL, "directory to create"),
+};
+
+static weft_status stopped(struct error *error)
+{
+    return error_set(error, WEFT_ERROR_ABORTED, "stopped as asked; '%s' was not written", chosen.output);
+}
+
+static weft_status learn_text(struct tokenizer_training *training, const char *path, uint64_t size,
+                              const volatile sig_atomic_t *stop, struct error *error)
+{
+    struct text_reader reader;
+    struct text_piece piece;
+    bool more;
+    weft_status status = text_reader_open(&reader, path, size, 0, size, error);
+    if (status != WEFT_OK)
+        return status;
+    while (status == WEFT_OK && (status = text_reader_next(&reader, &piece, &more, error)) == WEFT_OK && more)
+        status = *stop ? stopped(error) : tokenizer_training_read(training, piece.bytes, piece.size, error);
+    text_reader_close(&reader);
+    return status;
+}
+
+static weft_status learn(const struct texts *texts, const volatile sig_atomic_t *stop, struct tokenizer **tokenizer,
+                         uint32_t *words, struct error *error)
+{
+    struct tokenizer_training *training;
+    weft_status status = tokenizer_training_open(&training, error);
+    if (status != WEFT_OK)
+        return status;
+    for (size_t i = 0; i < texts->count && status == WEFT_OK; i++)
+        status = learn_text(training, texts->files.paths[i], texts->sizes[i], stop, error);
+    *words = tokenizer_training_words(training);
+    if (status == WEFT_OK)
+        status = tokenizer_training_finish(training, (uint32_t)chosen.vocabulary, stop, tokenizer, error);
+    tokenizer_training_close(training);
+    return status;
+}
+
+static weft_status write_folder(const struct tokenizer *tokenizer, struct error *error)
+{
+    struct new_folder folder;
+    weft_status status = new_folder_open(&folder, chosen.output, error);
+    if (status == WEFT_OK)
+        status = tokenizer_write(tokenizer, folder.partial, error);
+    if (status == WEFT_OK)
+        return new_folder_close(&folder, error);
+    new_folder_discard(&folder);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    if (!chosen.output)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s needs --output: the folder to make", call->name);
+    const volatile sig_atomic_t *stop = interrupts_catch();
+    uint64_t begin = clock_now();
+    struct texts texts;
+    struct tokenizer *tokenizer = NULL;
+    uint32_t words;
+    weft_status status = texts_open((const char *const *)call->words, call->word_count, &texts, error);
+    if (status != WEFT_OK)
+        return status;
+    status = learn(&texts, stop, &tokenizer, &words, error);
+    if (status == WEFT_OK)
+        status = write_folder(tokenizer, error);
+    if (status == WEFT_OK) {
+        char bytes[32], took[32];
+        uint32_t tokens = tokenizer_vocabulary(tokenizer);
+        fprintf(call->output, "wrote %s: %u tokens, %u merges, learnt from %u different words of %s in %s\n",
+                chosen.output, tokens, tokenizer_merges(tokenizer), words, text_bytes(texts.bytes, bytes, sizeof bytes),
+                text_seconds((double)(clock_now() - begin) * 1e-9, took, sizeof took));
+        if (tokens < (uint32_t)chosen.vocabulary)
+            fprintf(call->output, "that is fewer than %" PRId64 ": no more pairs occur twice in the text\n",
+                    chosen.vocabulary);
+    }
+    tokenizer_close(tokenizer);
+    texts_close(&texts);
+    return status;
+}
+
+const struct command command_data_tokenizer = {
+    .name = "tokenizer",
+    .summary = "learn a tokenizer from texts",
+    .description =
+        "Learns byte-pair merges from each TEXT (a file, or a folder of .txt files) and writes a folder with "
+        "vocab.json and merges.txt, in the forms of GPT-2's. Tokens 0 to 255 are the bytes, the last one is "
+        "<|endoftext|>.\n\n"
+        "The same texts give the same tokenizer: the pair that occurs most often is merged next; among equals the one "
+        "with the lower left token, then with the lower right one.",
+    .examples = "weft data tokenizer data/bible.txt --vocabulary 8192 --output data/bible-8192\n",
+    .words = "TEXT...",
+    .least_words = 1,
+    .most_words = DATA_TEXTS_MOST,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft eval`: what weights are worth on held-out data. */
+#include "cli/train/training.h"
+
+#include "base/format/json.h"
+#include "base/text.h"
+#include "training/train/loop/evaluator.h"
+#include "training/train/report/names.h"
+#include "weft/report.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+static struct {
+    struct evaluator_config config;
+    const char *checkpoint, *from, *model, *precision, *kernels;
+    bool json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_TEXT("data", 'd', "PATH", &chosen.config.data, NULL, "a text file, a token shard, or a directory of shards"),
+    CLI_TEXT("checkpoint", 'c', "DIR", &chosen.checkpoint, NULL,
+             "a checkpoint, or a directory of checkpoints, of which the newest is taken"),
+    CLI_TEXT("from", 0, "PATH", &chosen.from, NULL,
+             "public weights: a safetensors file, or a directory with config.json"),
+    CLI_TEXT("tokenizer", 0, "DIR", &chosen.config.tokenizer, NULL,
+             "encode a text with this tokenizer: vocab.json and merges.txt", .default_text = "that of the weights"),
+    CLI_TEXT("model", 'm', "NAME", &chosen.model, NULL, "a model size by name, where there is no config.json"),
+    CLI_INTEGER("sequences", 'n', "N", &chosen.config.sequences, "0", 0, 1e12,
+                "number of held-out sequences to evaluate, from the first", .default_text = "all"),
+    CLI_INTEGER("sequence", 0, "N", &chosen.config.sequence, "0", 0, 1000000, "tokens in a sequence",
+                .default_text = "the model's context"),
+    CLI_INTEGER("micro-batch", 0, "N", &chosen.config.micro_batch, "4", 1, 1e6, "sequences in one forward pass"),
+    CLI_INTEGER("threads", 't', "N", &chosen.config.threads, "1", 1, 1024, "compute threads per rank"),
+    CLI_CHOICE("precision", 0, "TYPE", &chosen.precision, "f32", training_precisions,
+               "type of products and activations"),
+    CLI_CHOICE("kernels", 0, "SET", &chosen.kernels, "common", kernel_rule_names,
+               "instruction set that all ranks compute with; same: refuse ranks whose processors differ",
+               .default_text = "common, the highest that all can use"),
+    CLI_FLAG("json", 0, &chosen.json, "print a JSON object"),
+};
+
+static weft_status check(struct error *error)
+{
+    if (!chosen.config.data)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "weft eval needs --data: a text file, a token shard or a directory of shards");
+    if (!chosen.checkpoint == !chosen.from)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "weft eval needs --checkpoint DIR or --from PATH%s",
+                         chosen.from ? ", not both" : "");
+    chosen.config.mixed = training_is_mixed(chosen.precision);
+    chosen.config.kernels = cli_choice_index(chosen.kernels, kernel_rule_names);
+    return WEFT_OK;
+}
+
+static weft_status print_result(FILE *output, const struct pretrained *weights, const struct evaluator_result *result,
+                                int ranks, struct error *error)
+{
+    const bool has_bytes = result->bytes_per_token > 0;
+    const double bits = has_bytes ? result->loss / log(2.0) / result->bytes_per_token : 0;
+    const double each_second = (double)result->tokens / result->seconds;
+    if (chosen.json) {
+        struct json_writer writer;
+        json_begin(&writer, JSON_LINE);
+        json_open_object(&writer, NULL);
+        json_put_number(&writer, "loss", result->loss);
+        json_put_number(&writer, "perplexity", exp(result->loss));
+        if (has_bytes)
+            json_put_number(&writer, "bits_per_byte", bits);
+        json_put_unsigned(&writer, "sequences", result->sequences);
+        json_put_unsigned(&writer, "tokens", result->tokens);
+        json_put_unsigned(&writer, "step", pretrained_step(weights));
+        json_put_unsigned(&writer, "parameters", result->weights);
+        json_put_integer(&writer, "ranks", ranks);
+        json_put_text(&writer, "kernels", result->kernels);
+        json_put_number(&writer, "load_seconds", result->load_seconds);
+        json_put_number(&writer, "seconds", result->seconds);
+        json_close(&writer);
+        weft_status status = json_print(&writer, output, error);
+        json_end(&writer);
+        return status;
+    }
+    char load[32], seconds[32];
+    fprintf(output, "data   %s\n", result->data);
+    fprintf(output, "from   %s; %.2fM parameters, read in %s\n", pretrained_describe(weights),
+            (double)result->weights * 1e-6, text_seconds(result->load_seconds, load, sizeof load));
+    fprintf(output, "held-out text: loss %.6f, perplexity %.3f", result->loss, exp(result->loss));
+    if (has_bytes)
+        fprintf(output, ", %.4f bit/byte", bits);
+    fprintf(output, "\n%" PRIu64 " sequences of %" PRIu64 " tokens in %s on %d rank%s (%s), %.0f tokens/s\n",
+            result->sequences, result->sequence, text_seconds(result->seconds, seconds, sizeof seconds), ranks,
+            ranks == 1 ? "" : "s", result->kernels, each_second);
+    return WEFT_OK;
+}
+
+/* A point for whoever collects metrics (WEFT_METRICS); it is not worth a failure. */
+static void report_result(const struct pretrained *weights, const struct evaluator_result *result)
+{
+    const int64_t step = (int64_t)pretrained_step(weights);
+    weft_reporter *reporter;
+    if (weft_reporter_open(NULL, &reporter) != WEFT_OK)
+        return;
+    (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/loss", step, result->loss);
+    if (result->bytes_per_token > 0)
+        (void)weft_report(reporter, REPORT_NAME_HELD_OUT "/bits_per_byte", step,
+                          result->loss / log(2.0) / result->bytes_per_token);
+    (void)weft_reporter_close(reporter);
+}
+
+static weft_status evaluate(struct command_call *call, weft_context *context, bool *speaks, struct error *error)
+{
+    weft_comm *world = weft_world(context);
+    struct pretrained *weights = NULL;
+    struct model_shape shape;
+    struct evaluator_result result;
+    bool known;
+    const char *from = chosen.checkpoint ? chosen.checkpoint : chosen.from;
+    weft_status status = pretrained_open_together(from, context, world, &weights, &shape, &known, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    *speaks = weft_comm_rank(world) == 0; /* a shape fails on all alike */
+    status = training_shape_of(from, chosen.model, known ? &shape : NULL, &chosen.config.shape, error);
+    chosen.config.pretrained = weights;
+    chosen.config.from = from;
+    if (status == WEFT_OK)
+        status = evaluator_run(&chosen.config, context, world, &result, speaks, error);
+    if (status == WEFT_OK && weft_comm_rank(world) == 0) {
+        report_result(weights, &result);
+        status = print_result(call->output, weights, &result, weft_comm_size(world), error);
+    }
+    pretrained_close(weights);
+    return status;
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    weft_context *context;
+    bool speaks = true;
+    weft_status status = check(error);
+    if (status != WEFT_OK)
+        return status;
+    training_prepare_process();
+    status = weft_init(NULL, &context);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(NULL));
+    status = evaluate(call, context, &speaks, error);
+    return training_leave(call, context, status, speaks, error);
+}
+
+const struct command command_eval = {
+    .name = "eval",
+    .group = COMMAND_TRAIN,
+    .summary = "measure weights on held-out data",
+    .description =
+        "Loss (natural logarithm, mean over tokens), perplexity and, where it is known how many bytes of text a token "
+        "is, bits a byte, of a checkpoint or of public GPT-2 or Llama weights, over the part of the data that training "
+        "holds out. The sequences are divided over the ranks; the figures are the same, bit for bit, on any number of "
+        "them, with the same --micro-batch and --kernels.",
+    .examples = "weft eval --data data/bible.txt --checkpoint runs/first\n"
+                "weft run -n 4 -- weft eval --data shards --from gpt2 --json\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

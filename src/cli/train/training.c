@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/train/training.h"
+
+#include "base/file/address_space.h"
+#include "training/model/file/model_file.h"
+
+#include <inttypes.h>
+#include <malloc.h>
+#include <string.h>
+#include <sys/resource.h>
+
+const char *const training_precisions[] = {"f32", "bf16", NULL};
+
+const char *const training_recomputes[] = {"nothing", "attention", "all", NULL};
+
+bool training_is_mixed(const char *precision)
+{
+    return strcmp(precision, "bf16") == 0;
+}
+
+weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,
+                                    struct error *error)
+{
+    *config = (struct train_config){
+        .model = measure->model,
+        .data = "random",
+        .steps = measure->warm + measure->steps,
+        .batch = measure->batch,
+        .micro_batch = measure->micro_batch ? measure->micro_batch : measure->batch / ranks,
+        .sequence = measure->sequence,
+        .seed = 1,
+        .rate = 1e-4,
+        .floor_share = 1,
+        .optimiser = {.kind = OPTIMISER_ADAMW,
+                      .beta1 = 0.9,
+                      .beta2 = 0.95,
+                      .epsilon = 1e-8,
+                      .momentum = 0.9,
+                      .trust = 1e-3,
+                      .weight_decay = 0.1},
+        .clip = 1,
+        .zero = measure->zero,
+        .bucket_bytes = measure->bucket_bytes ? measure->bucket_bytes : 4u << 20,
+        .threads = measure->threads,
+        .mixed = training_is_mixed(measure->precision),
+        .gradients = WEFT_F32,
+        .dropout = measure->dropout,
+    };
+    if (measure->batch % ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--batch %" PRId64 " cannot be divided among %d ranks",
+                         measure->batch, ranks);
+    return model_shape_load(measure->model, &config->shape, error);
+}
+
+weft_status training_shape_of(const char *from, const char *name, const struct model_shape *known,
+                              struct model_shape *shape, struct error *error)
+{
+    if (name)
+        return model_shape_load(name, shape, error);
+    if (!known)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "nothing says what model the weights in '%s' are of: there is no config.json beside them; "
+                         "give --model",
+                         from);
+    *shape = *known;
+    return WEFT_OK;
+}
+
+weft_status training_leave(struct command_call *call, weft_context *context, weft_status status, bool speaks,
+                           struct error *error)
+{
+    weft_status end = weft_finalize(context);
+    if (status == WEFT_OK && end != WEFT_OK)
+        return error_set(error, end, "%s", weft_message(NULL));
+    if (status != WEFT_OK && !speaks) {
+        call->exit_code = 1;
+        return WEFT_OK;
+    }
+    return status;
+}
+
+void training_prepare_process(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (address_space_is_limited())
+        mallopt(M_ARENA_MAX, 1);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What the commands that train have in common. */
+#ifndef WEFT_CLI_TRAIN_TRAINING_H
+#define WEFT_CLI_TRAIN_TRAINING_H
+
+#include "cli/frame/command.h"
+#include "training/train/state/config.h"
+
+/** "f32", "bf16": choices of --precision. */
+extern const char *const training_precisions[];
+
+/** In the order of enum model_recompute: choices of --recompute. */
+extern const char *const training_recomputes[];
+
+/** Whether `precision` asks for train_config.mixed. */
+bool training_is_mixed(const char *precision);
+
+/** Steps on random tokens whose time is of interest. */
+struct training_measure {
+    const char *model;
+    const char *precision; /**< of training_precisions */
+    int64_t warm, steps;   /**< that are not measured, and that are */
+    int64_t batch, sequence, threads, zero;
+    int64_t micro_batch;   /**< 0: a rank's share of the batch */
+    uint64_t bucket_bytes; /**< 0: 4 MiB */
+    double dropout;
+};
+
+/** Options that all commands have which measure such steps, into a static struct training_measure. */
+#define TRAINING_MEASURE_OPTIONS(measure)                                                                              \
+    CLI_TEXT("model", 'm', "NAME", &(measure).model, "gpt2-124m",                                                      \
+             "a model size by name, or a YAML file, as for weft train"),                                               \
+        CLI_INTEGER("batch", 'b', "N", &(measure).batch, "4", 1, 1e6, "sequences in a global batch, over all ranks"),  \
+        CLI_INTEGER("micro-batch", 0, "N", &(measure).micro_batch, "0", 0, 1e6,                                        \
+                    "sequences in one forward and backward pass", .default_text = "a rank's share of the batch"),      \
+        CLI_INTEGER("sequence", 0, "N", &(measure).sequence, "64", 1, 1e6, "tokens in a sequence"),                    \
+        CLI_INTEGER("threads", 't', "N", &(measure).threads, "1", 1, 1024, "compute threads per rank"),                \
+        CLI_CHOICE("precision", 0, "TYPE", &(measure).precision, "f32", training_precisions,                           \
+                   "type of products and activations; weights and sums are always f32")
+
+/** Make the configuration of such a run over `ranks` ranks, which steps with AdamW and evaluates nothing. */
+weft_status training_measure_config(const struct training_measure *measure, int ranks, struct train_config *config,
+                                    struct error *error);
+
+/**
+ * The shape of weights from `from`: of the model called `name`, where a name is given, else what they say themselves
+ * (`known`, or NULL). Errors: ARGUMENT where nothing says it.
+ */
+weft_status training_shape_of(const char *from, const char *name, const struct model_shape *known,
+                              struct model_shape *shape, struct error *error);
+
+/**
+ * Leave the job after a training that ended with `status`. Where another rank has told the user why it failed
+ * (`speaks` is false), only the exit code says so here.
+ */
+weft_status training_leave(struct command_call *call, weft_context *context, weft_status status, bool speaks,
+                           struct error *error);
+
+/**
+ * Set this process up for the limits it has. Its soft limit of open files becomes the hard one: a dataset keeps its
+ * shards open, and there can be more of them than 1024. Where the address space is limited (ulimit -v), malloc gets
+ * along with one arena: each further one takes 64 MiB of it for some small blocks.
+ */
+void training_prepare_process(void);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft inspect`: what every rank of a running job does, how long it has waited, and for whom. */
+#include "base/format/json.h"
+#include "base/text.h"
+#include "cli/frame/command.h"
+#include "observe/inspect/inspection.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static struct {
+    int64_t last;
+    bool json, here;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_INTEGER("last", 'l', "N", &chosen.last, "0", 0, OPERATION_LOG_ENTRIES,
+                "also show the last N operations of every rank", .default_text = "none"),
+    CLI_FLAG("here", 0, &chosen.here, "show only the ranks on this machine"),
+    CLI_FLAG("json", 0, &chosen.json, "print everything as JSON"),
+};
+
+/* ---- for programs ----------------------------------------------------------------------------------------------- */
+
+static void put_operation(struct json_writer *text, const char *key, const struct inspected_operation *operation)
+{
+    static const char *const phases[] = {"queued", "running", "blocking", "done"};
+    json_open_object(text, key);
+    json_put_text(text, "operation", operation->text);
+    json_put_integer(text, "communicator", operation->communicator);
+    json_put_bool(text, "message", operation->is_message);
+    json_put_unsigned(text, "sequence", operation->sequence);
+    json_put_unsigned(text, "bytes", operation->bytes);
+    json_put_text(text, "phase", phases[operation->phase]);
+    json_put_number(text, "begun_ago", (double)-operation->started * 1e-9);
+    if (operation->awaited != INSPECTION_NOBODY) {
+        json_put_integer(text, "awaits", operation->awaited);
+        json_put_number(text, "waited", (double)-operation->since * 1e-9);
+    }
+    json_close(text);
+}
+
+static void put_rank(struct json_writer *text, const struct inspected_rank *rank)
+{
+    char state[2] = {rank->main_thread, '\0'};
+    json_open_object(text, NULL);
+    json_put_integer(text, "rank", rank->rank);
+    json_put_text(text, "host", rank->host);
+    json_put_integer(text, "process", rank->process);
+    json_put_text(text, "state", inspected_state_name(rank->state));
+    json_put_text(text, "main_thread", *state ? state : NULL);
+    json_put_text(text, "sleeps_in", *rank->where ? rank->where : NULL);
+    json_put_unsigned(text, "operations_begun", rank->count);
+    json_put_number(text, "clock_uncertainty", rank->uncertainty);
+    if (rank->current)
+        put_operation(text, "current", rank->current);
+    if (rank->last)
+        put_operation(text, "last", rank->last);
+    json_open_object(text, "skew");
+    json_put_integer(text, "operations", rank->skew.operations);
+    json_put_integer(text, "last_of_all", rank->skew.last);
+    json_put_number(text, "mean", rank->skew.mean);
+    json_put_number(text, "most", rank->skew.most);
+    json_close(text);
+    json_open_array(text, "operations");
+    for (uint32_t i = 0; i < rank->operation_count; i++)
+        put_operation(text, NULL, &rank->operations[i]);
+    json_close(text);
+    json_close(text);
+}
+
+static weft_status print_json(const struct inspected_job *job, FILE *out, struct error *error)
+{
+    struct json_writer text;
+    json_begin(&text, JSON_INDENTED);
+    json_open_object(&text, NULL);
+    json_put_text(&text, "job", job->name);
+    json_put_text(&text, "launcher", job->launcher);
+    json_put_text(&text, "user", job->user);
+    json_put_text(&text, "command", job->command);
+    json_put_integer(&text, "started", job->started);
+    json_put_integer(&text, "waiting", job->waiting);
+    json_put_number(&text, "waited", job->waited);
+    if (job->straggler != INSPECTION_NOBODY && !job->cycle)
+        json_put_integer(&text, "straggler", job->straggler);
+    json_put_bool(&text, "cycle", job->cycle);
+    json_put_text(&text, "verdict", job->verdict);
+    json_open_array(&text, "ranks");
+    for (uint32_t r = 0; r < job->rank_count; r++)
+        put_rank(&text, &job->ranks[r]);
+    json_close(&text);
+    json_close(&text);
+    weft_status status = json_print(&text, out, error);
+    json_end(&text);
+    return status;
+}
+
+/* ---- for people ------------------------------------------------------------------------------------------------- */
+
+static void print_operation(const struct inspected_operation *operation, FILE *out)
+{
+    char bytes[32], since[32];
+    fprintf(out, "%-40s %-24s %10s  %9s%s", operation->text, operation->place,
+            text_bytes(operation->bytes, bytes, sizeof bytes),
+            text_seconds((double)-operation->started * 1e-9, since, sizeof since),
+            operation->phase == OPERATION_DONE ? " ago" : "");
+    if (operation->awaited != INSPECTION_NOBODY)
+        fprintf(out, "  has waited %s for rank %u", text_seconds((double)-operation->since * 1e-9, since, sizeof since),
+                operation->awaited);
+    fputc('\n', out);
+}
+
+static void print_rank(const struct inspected_rank *rank, FILE *out)
+{
+    const struct inspected_operation *shown = rank->current ? rank->current : rank->last;
+    fprintf(out, "%4u  %-12s %8d  %-8s", rank->rank, rank->host, rank->process, inspected_state_name(rank->state));
+    if (shown)
+        fprintf(out, "%-6s", rank->current ? "in" : "after");
+    if (shown)
+        print_operation(shown, out);
+    else
+        fputc('\n', out);
+    for (uint32_t i = 0; i < rank->operation_count && i < (uint32_t)chosen.last; i++) {
+        fprintf(out, "%42s", "");
+        print_operation(&rank->operations[i], out);
+    }
+}
+
+static void print_skew(const struct inspected_job *job, FILE *out)
+{
+    bool known = false;
+    for (uint32_t r = 0; r < job->rank_count; r++)
+        known |= job->ranks[r].skew.operations > 0;
+    if (!known)
+        return;
+    fprintf(out, "\nHow late ranks enter the operations that their logs have in common, against the first:\n");
+    fprintf(out, "%4s  %-12s %10s %10s %10s %14s\n", "rank", "host", "operations", "mean", "most", "last of all");
+    for (uint32_t r = 0; r < job->rank_count; r++) {
+        const struct inspected_rank *rank = &job->ranks[r];
+        char mean[32], most[32];
+        fprintf(out, "%4u  %-12s %10u %10s %10s %13.0f%%", rank->rank, rank->host, rank->skew.operations,
+                text_seconds(rank->skew.mean, mean, sizeof mean), text_seconds(rank->skew.most, most, sizeof most),
+                rank->skew.operations ? 100.0 * rank->skew.last / rank->skew.operations : 0);
+        if (rank->uncertainty > 0)
+            fprintf(out, "  (its clock is known to %s)", text_seconds(rank->uncertainty, most, sizeof most));
+        fputc('\n', out);
+    }
+}
+
+static void print_text(const struct inspected_job *job, FILE *out)
+{
+    fprintf(out, "%s: %u ranks, %u of them here, started by %s for %s: %s\n\n", job->name, job->rank_count, job->here,
+            job->launcher, job->user, job->command);
+    fprintf(out, "%4s  %-12s %8s  %-8s%-6s%-40s %-24s %10s  %9s\n", "rank", "host", "process", "state", "", "operation",
+            "number", "bytes", "begun");
+    for (uint32_t r = 0; r < job->rank_count; r++)
+        print_rank(&job->ranks[r], out);
+    print_skew(job, out);
+    fprintf(out, "\n%s\n", job->verdict);
+}
+
+static weft_status run(struct command_call *call, struct error *error)
+{
+    struct inspection inspection;
+    const struct inspected_job *job = NULL;
+    weft_status status = inspection_open(!chosen.here, &inspection, error);
+    if (status != WEFT_OK)
+        return status;
+    status = inspection_find(&inspection, call->word_count ? call->words[0] : NULL, &job, error);
+    if (status == WEFT_OK && chosen.json)
+        status = print_json(job, call->output, error);
+    else if (status == WEFT_OK)
+        print_text(job, call->output);
+    inspection_close(&inspection);
+    return status;
+}
+
+const struct command command_inspect = {
+    .name = "inspect",
+    .group = COMMAND_UNDERSTAND,
+    .summary = "show what every rank of a running job does, how long it has waited, and for whom",
+    .description =
+        "JOB is a name that weft ps lists, or the process of one of the job's ranks; it may be left out when only one "
+        "job runs here.\n\n"
+        "For every rank: the operation that it is in, or has finished last, its number in its communicator, the bytes "
+        "of a block, when it began, and how long it has stood still for whom. Then how late each rank enters "
+        "operations against the others, over the last operations (up to 64) that their logs have in common. The last "
+        "line says who holds up the others, and what to do.\n\n"
+        "Ranks of this machine are read from memory that they share with their user, so that they need not respond: "
+        "processes that hang or are stopped are shown like others. Ranks of other machines are asked over the "
+        "job's own control plane, by a rank of this one; one that cannot answer is called silent. A rank is: outside "
+        "(in no operation), moving, waiting, stopped, silent, or gone.",
+    .examples = "weft inspect\nweft inspect 20260131-142503-1234 --last 5\nweft inspect 4711 --json\n",
+    .words = "[JOB]",
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run,
+};

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft sim`: what would happen. `weft sim cluster`: a trace of jobs through the scheduler, in virtual time. */
+#include "cli/frame/command.h"
+#include "cli/platform/client/pod_shape.h"
+
+#include "base/file/named_output.h"
+#include "base/format/json.h"
+#include "base/text.h"
+#include "platform/scheduler/simulation.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct {
+    const char *trace, *pods, *events, *preemptible, *limits;
+    double restart_cost;
+    bool json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_TEXT("trace", 't', "FILE", &chosen.trace, NULL,
+             "jobs: CSV with submit_s, duration_s, num_gpus and vc, or the Standard Workload Format; .gz is fine"),
+    CLI_TEXT("pods", 'p', "PxHxG", &chosen.pods, "4x16x8",
+             "Pods, hosts of a Pod, GPUs (or slots) of a host; up to 65,536 hosts"),
+    CLI_TEXT("preemptible", 0, "SHARE", &chosen.preemptible, "1",
+             "share of the jobs that may be preempted: 0 to 1, or 0% to 100%; which ones is drawn by the job's number"),
+    CLI_CHOICE("limits", 0, "KIND", &chosen.limits, "none", assumed_limits_names,
+               "time limits of the jobs: none; their true durations; bucketed: these rounded up to 15m, 30m, 1h, 2h, "
+               "4h, 8h, 12h, 1d, 2d, 4d, 7d or whole weeks; default: 1d as 'weft submit' gives, longer jobs bucketed"),
+    CLI_NUMBER("restart-cost", 0, "SECONDS", &chosen.restart_cost, "300", 0, 86400,
+               "time for which a job computes nothing after it was preempted"),
+    CLI_FLAG("json", 0, &chosen.json, "the summary as one line of JSON"),
+    CLI_TEXT("events", 'e', "FILE", &chosen.events, NULL,
+             "write each start, preempt and finish as CSV: time_s, job, event, host:gpus ...; -: to standard output"),
+};
+
+static weft_status print_json(const struct simulation_summary *summary, FILE *output, struct error *error)
+{
+    struct json_writer line;
+    json_begin(&line, JSON_LINE);
+    json_open_object(&line, NULL);
+    json_put_unsigned(&line, "jobs", summary->jobs);
+    json_put_unsigned(&line, "preemptible", summary->preemptible);
+    json_put_unsigned(&line, "left_out", summary->left_out);
+    json_put_number(&line, "mean_wait_h", summary->mean_wait_h);
+    json_put_number(&line, "p99_wait_h", summary->p99_wait_h);
+    json_put_number(&line, "max_wait_h", summary->max_wait_h);
+    json_put_number(&line, "bounded_slowdown", summary->bounded_slowdown);
+    json_put_unsigned(&line, "large_jobs", summary->large_jobs);
+    json_put_number(&line, "large_mean_wait_h", summary->large_mean_wait_h);
+    json_put_number(&line, "large_max_wait_h", summary->large_max_wait_h);
+    json_put_number(&line, "idle_while_queued", summary->idle_while_queued);
+    json_put_number(&line, "utilisation", summary->utilisation);
+    json_put_unsigned(&line, "preemptions", summary->preemptions);
+    json_put_unsigned(&line, "moves", summary->moves);
+    json_put_number(&line, "preempted_gpu_h", summary->preempted_gpu_h);
+    json_put_unsigned(&line, "passes", summary->passes);
+    json_put_unsigned(&line, "decisions", summary->decisions);
+    json_put_number(&line, "pass_mean_ms", summary->pass_mean_ms);
+    json_put_number(&line, "pass_max_ms", summary->pass_max_ms);
+    json_put_number(&line, "end_h", summary->end_h);
+    json_close(&line);
+    weft_status status = json_print(&line, output, error);
+    json_end(&line);
+    return status;
+}
+
+static void print(const struct simulation_summary *summary, FILE *output)
+{
+    fprintf(output, "jobs                %zu, %zu of them of more than %d GPUs; the last ended after %.1f h\n",
+            summary->jobs, summary->large_jobs, SIMULATION_LARGE, summary->end_h);
+    fprintf(output, "preemptible         %zu of the jobs; time limits: %s\n", summary->preemptible, chosen.limits);
+    fprintf(output, "wait                mean %.3f h, 99 of 100 below %.2f h, longest %.1f h\n", summary->mean_wait_h,
+            summary->p99_wait_h, summary->max_wait_h);
+    fprintf(output, "  of the large ones mean %.2f h, longest %.1f h\n", summary->large_mean_wait_h,
+            summary->large_max_wait_h);
+    fprintf(output, "bounded slowdown    %.2f\n", summary->bounded_slowdown);
+    fprintf(output, "utilisation         %.1f %%\n", 100 * summary->utilisation);
+    fprintf(output, "idle while queued   %.2f %%\n", 100 * summary->idle_while_queued);
+    fprintf(output, "preempted           %zu times, %zu of them to move; the restarts cost %.0f GPU-hours\n",
+            summary->preemptions, summary->moves, summary->preempted_gpu_h);
+    fprintf(output, "decisions           %zu in %zu passes of %.2f ms on average, %.1f ms at most\n",
+            summary->decisions, summary->passes, summary->pass_mean_ms, summary->pass_max_ms);
+}
+
+/* "0.5", "50%". */
+static weft_status read_share(const char *text, double *share, struct error *error)
+{
+    char digits[32];
+    const size_t length = strlen(text);
+    const bool percent = length > 0 && text[length - 1] == '%';
+    snprintf(digits, sizeof digits, "%.*s", (int)(length - percent), text);
+    if (length >= sizeof digits || text_parse_number(digits, "", 0, percent ? 100 : 1, share, NULL) != WEFT_OK)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--preemptible is '%.64s'; it must be a share from 0 to 1, or from 0%% to 100%%", text);
+    *share /= percent ? 100 : 1;
+    return WEFT_OK;
+}
+
+static weft_status read_assumptions(struct assumptions *assumptions, struct error *error)
+{
+    for (int i = 0; assumed_limits_names[i]; i++)
+        if (strcmp(assumed_limits_names[i], chosen.limits) == 0)
+            assumptions->limits = (enum assumed_limits)i;
+    return read_share(chosen.preemptible, &assumptions->preemptible, error);
+}
+
+/* Whether both names are of one regular file, which is there. */
+static bool same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && S_ISREG(a.st_mode) && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+static weft_status simulate(const struct trace *trace, const struct simulation_cluster *cluster,
+                            const struct assumptions *assumptions, struct simulation_summary *summary,
+                            struct error *error)
+{
+    struct scheduler_policy policy = SCHEDULER_POLICY_DEFAULT;
+    policy.restart_cost = chosen.restart_cost;
+    struct named_output events;
+    if (!chosen.events)
+        return simulation_run(trace, cluster, assumptions, &policy, NULL, summary, error);
+    if (same_file(chosen.trace, chosen.events))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--events '%s' would overwrite the trace '%s': give another name",
+                         chosen.events, chosen.trace);
+    weft_status status = named_output_open(&events, chosen.events, error);
+    if (status != WEFT_OK)
+        return status;
+    status = simulation_run(trace, cluster, assumptions, &policy, events.stream, summary, error);
+    if (status == WEFT_OK)
+        return named_output_close(&events, error);
+    named_output_discard(&events);
+    return status;
+}
+
+static weft_status run_cluster(struct command_call *call, struct error *error)
+{
+    struct pod_shape shape;
+    struct trace trace;
+    struct simulation_summary summary;
+    struct assumptions assumptions = {0};
+    if (!chosen.trace)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "give the trace: --trace FILE");
+    weft_status status = pod_shape_parse(chosen.pods, &shape, error);
+    if (status == WEFT_OK)
+        status = read_assumptions(&assumptions, error);
+    if (status == WEFT_OK)
+        status = trace_read(chosen.trace, &trace, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct simulation_cluster cluster = {shape.pods, shape.hosts, shape.slots};
+    if (trace.left_out)
+        fprintf(stderr,
+                "weft: %zu of the %zu jobs of '%s' are left out: their submission, run time or processors are not "
+                "known\n",
+                trace.left_out, trace.left_out + trace.count, chosen.trace);
+    status = simulate(&trace, &cluster, &assumptions, &summary, error);
+    trace_free(&trace);
+    if (status == WEFT_OK && chosen.json)
+        status = print_json(&summary, call->output, error);
+    else if (status == WEFT_OK)
+        print(&summary, call->output);
+    return status;
+}
+
+static const struct command command_cluster = {
+    .name = "cluster",
+    .summary = "a trace of jobs through the scheduler",
+    .description =
+        "Submits the jobs of a trace to Weft's scheduler, in virtual time, and sums up what became of them. The "
+        "scheduler learns a job's duration when it has ended, not before. Jobs of up to a host's GPUs get GPUs of one "
+        "host, larger ones whole hosts of one Pod. Preemptible jobs that have run for an hour may be displaced or "
+        "moved, which costs them the restart cost. All jobs are preemptible unless --preemptible says otherwise; what "
+        "'weft submit' makes by default is --preemptible 0 --limits default. Hosts are numbered through the Pods, from "
+        "0.\n\n"
+        "The summary can be computed again from the trace and the events, but what is said of passes. Waiting is all "
+        "time not running; shares are of all GPUs from the first submission to the last. idle_while_queued: the share "
+        "that no job used while one waited, of whole hosts also what a job has no use for. utilisation: the share that "
+        "computed; restarts do not. large_...: jobs of more than 8 GPUs, whatever the size of a host. preemptions: the "
+        "preempt lines of the events; moves: those of them after which the job starts at the same time again, "
+        "elsewhere; preempted_gpu_h: the restart cost of each, times the job's GPUs. bounded_slowdown: the mean of "
+        "(end - submission) / duration, at least 1, where a duration of less than 10 minutes is taken for 10 (after "
+        "Feitelson et al., 1997). left_out: jobs of an SWF file whose submission, run time or processors are not "
+        "known.",
+    .examples = "weft sim cluster --trace philly_week.csv --pods 4x16x8\n"
+                "weft sim cluster --trace philly_week.csv --pods 4x16x8 --json --events events.csv\n"
+                "weft sim cluster --trace philly_week.csv --pods 4x16x8 --preemptible 50% --limits default\n",
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = run_cluster,
+};
+
+static const struct command *const subcommands[] = {&command_cluster};
+
+const struct command command_sim = {
+    .name = "sim",
+    .group = COMMAND_UNDERSTAND,
+    .summary = "what would happen: a cluster's scheduler on a trace of jobs",
+    .subcommands = subcommands,
+    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/understand/topo_links.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* "2026-11-22 01:03" */
+static char *date_text(int64_t seconds, char *text, size_t size)
+{
+    time_t when = (time_t)seconds;
+    struct tm parts;
+    if (!localtime_r(&when, &parts) || !strftime(text, size, "%Y-%m-%d %H:%M", &parts))
+        snprintf(text, size, "long ago");
+    return text;
+}
+
+static void print_cost(FILE *output, const char *name, const struct link_cost *cost)
+{
+    fprintf(output, "  %-10s  %8.2f us, %6.2f us a message, %9.3f GB/s", name, cost->latency * 1e6,
+            cost->overhead * 1e6, cost->bytes_per_second * 1e-9);
+}
+
+/* "host0 host1 | host2 host3": a bar between leaves, two between pods. */
+static void print_hosts(FILE *output, const struct cluster_file *cluster)
+{
+    fprintf(output, "  %-10s ", "hosts");
+    for (uint32_t i = 0; i < cluster->host_count; i++) {
+        const struct cluster_host *host = &cluster->hosts[i], *before = i ? host - 1 : host;
+        for (uint32_t map = 0; map < cluster_file_maps(cluster); map++)
+            if (before->units[map] != host->units[map])
+                fprintf(output, "%s", map ? "|" : " |");
+        fprintf(output, " %s", host->name);
+    }
+    fputc('\n', output);
+}
+
+void topo_print_cluster(FILE *output, const struct cluster_file *cluster)
+{
+    static const char *const within[CLUSTER_LEVELS] = {"ranks", "nodes", "leaves", "pods"};
+    char date[32];
+    fprintf(output, "%s", cluster->name[0] ? cluster->name : "Cluster");
+    if (cluster->measured)
+        fprintf(output, ", measured %s", date_text(cluster->measured, date, sizeof date));
+    fputc('\n', output);
+    if (cluster->source[0])
+        fprintf(output, "  %-10s  %s\n", "source", cluster->source);
+    for (uint32_t level = 0; level < cluster->level_count; level++) {
+        const struct cluster_level *at = &cluster->levels[level];
+        print_cost(output, at->name, &at->cost);
+        if (at->size)
+            fprintf(output, " each of its %u %s\n", at->size, within[level]);
+        else
+            fprintf(output, " each of its %s\n", within[level]);
+        if (at->source[0])
+            fprintf(output, "  %-10s    %s\n", "", at->source);
+    }
+    if (cluster->host_count)
+        print_hosts(output, cluster);
+}
+
+static void print_near(FILE *output, const struct machine *machine)
+{
+    struct links links;
+    char kind[LINK_KEY_BYTES - 64], key[LINK_KEY_BYTES], date[32];
+    links_load(NULL, &links, NULL);
+    snprintf(key, sizeof key, LINKS_KEY_NEAR, machine_kind(machine, kind, sizeof kind));
+    const struct link_entry *near = links_find(&links, LINK_NEAR, key);
+    if (near) {
+        print_cost(output, "near", &near->cost);
+        fprintf(output, ", best of %d measured since %s\n", (int)near->samples,
+                date_text(near->measured, date, sizeof date));
+    } else {
+        fprintf(output, "  near        not measured yet: a job of two ranks does\n");
+    }
+    links_free(&links);
+}
+
+static bool has_host(const struct cluster_file *cluster, const char *name)
+{
+    for (uint32_t i = 0; i < cluster->host_count; i++)
+        if (strcmp(cluster->hosts[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+void topo_print_links(FILE *output, const struct machine *machine)
+{
+    char path[FILE_PATH_BYTES], folder[FILE_PATH_BYTES];
+    fprintf(output, "Links\n");
+    print_near(output, machine);
+    if (cluster_file_cache_path(0, folder, NULL) != WEFT_OK)
+        return;
+    folder[file_name(folder) - folder] = '\0';
+    DIR *clusters = opendir(folder);
+    for (struct dirent *entry; clusters && (entry = readdir(clusters));) {
+        struct cluster_file cluster;
+        if (entry->d_name[0] == '.' || file_join(path, folder, entry->d_name, NULL) != WEFT_OK ||
+            cluster_file_load(path, &cluster, NULL) != WEFT_OK)
+            continue;
+        if (has_host(&cluster, machine->host)) {
+            fprintf(output, "Cluster ");
+            topo_print_cluster(output, &cluster);
+            fprintf(output, "  %-10s  %s\n", "kept in", path);
+        }
+        cluster_file_free(&cluster);
+    }
+    if (clusters)
+        closedir(clusters);
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `weft trace`: timelines summed up. */
+#include "base/format/json.h"
+#include "base/text.h"
+#include "cli/frame/command.h"
+#include "observe/inspect/timeline.h"
+
+#include <inttypes.h>
+
+static struct {
+    bool json;
+} chosen;
+
+static const struct cli_option options[] = {
+    CLI_FLAG("json", 0, &chosen.json, "print JSON"),
+};
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+static weft_status print_json(const struct timeline *timeline, FILE *out, struct error *error)
+{
+    struct json_writer text;
+    json_begin(&text, JSON_INDENTED);
+    json_open_object(&text, NULL);
+    json_open_array(&text, "operations");
+    for (uint32_t i = 0; i < timeline->kind_count; i++) {
+        const struct timeline_kind *kind = &timeline->kinds[i];
+        json_open_object(&text, NULL);
+        json_put_text(&text, "name", kind->name);
+        json_put_text(&text, "algorithm", kind->algorithm);
+        json_put_unsigned(&text, "calls", kind->calls);
+        json_put_unsigned(&text, "bytes", kind->bytes);
+        json_put_number(&text, "time", kind->time);
+        json_put_number(&text, "waited", kind->waited);
+        json_put_number(&text, "inner", kind->inner);
+        json_put_number(&text, "outer", kind->outer);
+        json_put_number(&text, "overlapped", kind->overlapped);
+        json_close(&text);
+    }
+    json_close(&text);
+    json_open_array(&text, "ranks");
+    for (uint32_t r = 0; r < timeline->rank_count; r++) {
+        const struct timeline_rank *rank = &timeline->ranks[r];
+        json_open_object(&text, NULL);
+        json_put_integer(&text, "rank", rank->rank);
+        json_put_text(&text, "host", rank->host);
+        json_put_unsigned(&text, "operations", rank->operations);
+        json_put_unsigned(&text, "lost", rank->lost);
+        json_put_number(&text, "span", rank->last - rank->first);
+        json_put_number(&text, "inside", rank->inside);
+        json_put_number(&text, "waited", rank->waited);
+        json_put_number(&text, "late_mean", rank->late_mean);
+        json_put_number(&text, "late_most", rank->late_most);
+        json_put_unsigned(&text, "late_last", rank->late_last);
+        json_put_number(&text, "clock_uncertainty", rank->clock_uncertainty);
+        json_close(&text);
+    }
+    json_close(&text);
+    json_close(&text);
+    weft_status status = json_print(&text, out, error);
+    json_end(&text);
+    return status;
+}
+
+static void print_kinds(const struct timeline *timeline, FILE *out)
+{
+    char mean[32], bytes[32];
+    fprintf(out, "%-16s %-32s %9s %10s %10s %8s\n", "operation", "algorithm", "calls", "bytes each", "time each",
+            "waiting");
+    for (uint32_t i = 0; i < timeline->kind_count; i++) {
+        const struct timeline_kind *kind = &timeline->kinds[i];
+        fprintf(out, "%-16s %-32s %9" PRIu64 " %10s %10s %7.0f%%\n", kind->name, kind->algorithm, kind->calls,
+                text_bytes(kind->bytes / kind->calls, bytes, sizeof bytes),
+                text_seconds(kind->time / (double)kind->calls, mean, sizeof mean),
+                100 * share(kind->waited, kind->time));
+    }
+}
+
+static void print_ranks(const struct timeline *timeline, FILE *out)
+{
+    char span[32], mean[32], most[32];
+    bool apart = false;
+    fprintf(out, "\n%4s  %-12s %10s %8s %10s %8s %10s %10s %12s\n", "rank", "host", "operations", "span", "in them",
+            "waiting", "late, mean", "most", "last of all");
+    for (uint32_t r = 0; r < timeline->rank_count; r++) {
+        const struct timeline_rank *rank = &timeline->ranks[r];
+        apart |= rank->clock_uncertainty > 0;
+        fprintf(out, "%4u  %-12s %10" PRIu64 " %8s %9.0f%% %7.0f%% %10s %10s %11.0f%%\n", rank->rank, rank->host,
+                rank->operations, text_seconds(rank->last - rank->first, span, sizeof span),
+                100 * share(rank->inside, rank->last - rank->first), 100 * share(rank->waited, rank->inside),
+                text_seconds(rank->late_mean, mean, sizeof mean), text_seconds(rank->late_most, most, sizeof most),
+                100 * share((double)rank->late_last, (double)rank->late_operations));
+    }
+    for (uint32_t r = 0; r < timeline->rank_count; r++)
+        if (timeline->ranks[r].lost)
+            fprintf(out, "rank %u has lost its first %" PRIu64 " of %" PRIu64 " events; WEFT_TRACE_EVENTS keeps more\n",
+                    timeline->ranks[r].rank, timeline->ranks[r].lost, timeline->ranks[r].events);
+    if (apart)
+        fprintf(out, "clocks of other machines are known to");
+    for (uint32_t r = 0; apart && r < timeline->rank_count; r++)
+        if (timeline->ranks[r].clock_uncertainty > 0)
+            fprintf(out, " %s (rank %u)", text_seconds(timeline->ranks[r].clock_uncertainty, most, sizeof most),
+                    timeline->ranks[r].rank);
+    fprintf(out, "%s", apart ? "\n" : "");
+}
+
+static void print_phases(const struct timeline *timeline, FILE *out)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < timeline->kind_count; i++) {
+        const struct timeline_kind *kind = &timeline->kinds[i];
+        char inner[32], outer[32];
+        if (!(kind->inner > 0))
+            continue;
+        if (!any)
+            fprintf(out, "\nphases: inner is work in the memory of a node, outer is messages between nodes\n");
+        any = true;
+        fprintf(out, "%s by %s: inner %s, of which %.0f%% overlap the outer's %s\n", kind->name, kind->algorithm,
+                text_seconds(kind->inner, inner, sizeof inner), 100 * share(kind->overlapped, kind->inner),
+                text_seconds(kind->outer, outer, sizeof outer));
+    }
+}
+
+static weft_status show(struct command_call *call, struct error *error)
+{
+    struct timeline timeline;
+    weft_status status = timeline_read(call->words[0], &timeline, error);
+    if (status != WEFT_OK)
+        return status;
+    if (chosen.json) {
+        status = print_json(&timeline, call->output, error);
+    } else {
+        print_kinds(&timeline, call->output);
+        print_ranks(&timeline, call->output);
+        print_phases(&timeline, call->output);
+    }
+    timeline_free(&timeline);
+    return status;
+}
+
+static const struct command command_show = {
+    .name = "show",
+    .summary = "sum up a timeline",
+    .description =
+        "For each operation and algorithm: how often, how large, how long, and which share of that time nothing of it "
+        "moved. For each rank: the time from its first operation to its last, the share in operations, the share of "
+        "that in which it waited, and how late it came to operations against the first rank that came. For "
+        "algorithms of two levels: the time of work in shared memory, and the share of it during which a message was "
+        "under way on the same node.\n\n"
+        "The file itself opens in Perfetto (ui.perfetto.dev) or chrome://tracing.",
+    .examples = "weft run -n 4 --trace timeline.json -- ./program\nweft trace show timeline.json\n",
+    .words = "FILE",
+    .least_words = 1,
+    .most_words = 1,
+    .options = options,
+    .option_count = sizeof options / sizeof *options,
+    .run = show,
+};
+
+static const struct command *const subcommands[] = {&command_show};
+
+const struct command command_trace = {
+    .name = "trace",
+    .group = COMMAND_UNDERSTAND,
+    .summary = "sum up a timeline that --trace or WEFT_TRACE has written",
+    .subcommands = subcommands,
+    .subcommand_count = sizeof subcommands / sizeof *subcommands,
+};

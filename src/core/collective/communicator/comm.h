@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A communicator: some ranks in an order, with a life, an order of operations, plans and control lines of their own.
+ *
+ * Who is near whom is agreed from the ranks' cards: equal machine identities have come near one another when the
+ * context was opened. Everything here that changes is touched only by whoever holds the context's baton (progress.h);
+ * making and freeing communicators happens while no other call is under way (weft.h).
+ *
+ * Making is an operation of the parent: split and duplicate are all-gathers, a subset is messages along a tree of its
+ * ranks, so that order, limits and diagnosis are those of all operations. Releasing is local: what near ranks may still
+ * read (control lines, staging) stays in context.released until each of them has counted itself in near_block.released.
+ */
+#ifndef WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
+#define WEFT_CORE_COLLECTIVE_COMMUNICATOR_COMM_H
+
+#include "core/collective/internal/near_lines.h"
+#include "core/collective/internal/plan_cache.h"
+#include "core/collective/internal/schedules.h"
+#include "core/collective/internal/staging.h"
+#include "core/schedule/format/shape.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define COMM_NAME_BYTES 48
+
+/** The id of the world. */
+#define COMM_WORLD 1u
+
+/** Transfers of single messages (send, receive) match apart from those of collectives, and those of weft_comm_subset()
+ * apart from both. */
+#define COMM_MESSAGES 0x80000000u
+#define COMM_SUBSETS  0x40000000u
+#define COMM_IDS      0x3fffffffu /**< what is left: the id itself */
+
+/** How often the ranks whose hash is `members` have made a subset. */
+struct comm_subset {
+    uint64_t members, made;
+};
+
+struct weft_comm {
+    weft_context *context;
+    char name[COMM_NAME_BYTES]; /**< for people: "world", "communicator 3" */
+    bool retired;               /**< of before a failure */
+    uint32_t id;                /**< equal on its ranks; no two communicators that share two ranks have the same */
+    uint32_t rank, size;
+    uint32_t *world; /**< world[r]: the world rank of rank r */
+
+    /* Nodes. */
+    uint32_t *nodes; /**< nodes[r]: the node of rank r, numbered from 0 in order of first appearance */
+    uint32_t node_count, local_rank, local_size;
+    uint32_t *above[SHAPE_LEVELS]; /**< above[0][n]: the leaf of node n; above[1][l]: the pod of leaf l; NULL: not
+                                      known, or one only */
+
+    /* What near ranks show one another. */
+    struct near_block *mine;
+    struct near_block **blocks; /**< blocks[r]: as mapped here; NULL for a rank that is not near */
+    char **bases;               /**< bases[r]: its heap as mapped here, or NULL */
+    uint32_t near_count;        /**< near ranks other than this one */
+    uint32_t *near_ranks;       /**< their ranks here ... */
+    uint32_t *near_world;       /**< ... and in the world */
+    uint64_t near_number;       /**< near operations begun */
+    uint64_t near_credit;       /**< all near ranks are known to have begun this one */
+    uint64_t near_agreed;       /**< their histories have been compared up to this one (near_lines.h) */
+    uint32_t near_stranger;     /**< rank of one that made other calls, + 1; 0: none is known */
+    struct staging staging;
+    const void **sources; /**< room for the operands of one sum ... */
+    void **targets;       /**< ... and for the places where it goes */
+
+    /* Order. */
+    uint64_t sequence;                /**< collectives started */
+    uint64_t tag;                     /**< of the last of them; 0: there is none */
+    uint64_t *sent, *received;        /**< messages started to and from each rank */
+    struct weft_request *head, *tail; /**< collectives that are not complete, in their order */
+    struct weft_comm *next_active;    /**< context.active: communicators with a head */
+
+    /* Choices. */
+    struct plan_cache plans;
+    const struct algorithm *override[COLLECTIVES]; /**< set by the user; NULL: the tuner chooses */
+    struct schedules schedules;                    /**< loaded by the user; go before `override` */
+    bool reproducible;
+    double time_limit; /**< seconds; 0: the context's */
+
+    struct weft_comm *next;      /**< context.comms, or context.released */
+    struct comm_subset *subsets; /**< how often which of its ranks have made a subset */
+    uint32_t subset_count;
+};
+
+/** What separates the messages of a call from those of other kinds on the same communicator: its id and flags. */
+static inline uint32_t comm_match_id(const struct weft_comm *comm, const struct call *call)
+{
+    return comm->id | (call->collective == COLLECTIVE_SENDRECEIVE ? COMM_MESSAGES : 0) |
+           (call->purpose == CALL_SUBSET ? COMM_SUBSETS : 0);
+}
+
+/** Open the world of `context`. Collective. */
+weft_status comm_open_world(weft_context *context, struct error *error);
+
+/**
+ * At the end of the job: an operation of the world, so that a rank that has skipped one is found out, and an entry for
+ * every other communicator in the log. Returns when all ranks have come; there is no limit. Collective.
+ */
+weft_status comm_leave_world(weft_context *context);
+
+/** Number the leaves and pods of its nodes, of which the context's tuner has learnt. Errors: MEMORY. */
+weft_status comm_number_units(struct weft_comm *comm, struct error *error);
+
+/** The name that a communicator has by its id: "world", "communicator 3"; returns `text`. */
+char *comm_name(uint32_t id, char *text, size_t size);
+
+/**
+ * After a failure: free what it had in shared memory. The handle stays the user's until it is freed; every call on it
+ * is refused.
+ */
+void comm_retire(struct weft_comm *comm);
+
+/** STATE if `comm` is of before a failure. */
+weft_status comm_check_present(const struct weft_comm *comm, struct error *error);
+
+/** Free without asking anybody: at the end of the context, or after a failure. */
+void comm_discard(struct weft_comm *comm);
+
+/**
+ * Free those of context.released whose near ranks have released them, too. With the baton; the helper thread calls it
+ * at every turn.
+ */
+void comm_reclaim(weft_context *context);
+
+/** Free all of them, after a failure or at the end. */
+void comm_discard_released(weft_context *context);
+
+#endif

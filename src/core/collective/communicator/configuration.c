@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/collective/communicator/configuration.h"
+
+#include "base/text.h"
+#include "core/collective/internal/trace.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MEETING_LIMIT_DEFAULT 60.0
+#define TIME_LIMIT_DEFAULT    600.0
+#define LATE_DEFAULT          10.0
+#define LIVENESS_DEFAULT      1.5
+#define LIMIT_LEAST           0.001
+#define LIMIT_MOST            1e9
+
+/* Sorted by name; tests/policy/environment compares it with what the sources read. */
+static const struct configuration_variable variables[] = {
+    {"PATH", "folders", "the system's",
+     "where programs are looked for; those of a run of weft serve find the folder of its weft at the end"},
+    {"TERM", "a terminal's name", "dumb", "weft train writes over its live line on terminals other than dumb"},
+    {"WEFT_AGENT", "a program, called as ssh is", "ssh", "remote shell by which weft run reaches other hosts"},
+    {"WEFT_CHECKPOINT_DIR", "a folder", "none",
+     "where weft train writes checkpoints without --checkpoint-dir, and goes on from if there is one"},
+    {"WEFT_COLUMNS", "from 0", "set by weft run", "columns for a line of progress on the launcher's terminal; 0: none"},
+    {"WEFT_FABRIC", "a libfabric provider, or none", "the best that is usable here",
+     "carry messages between nodes by this provider"},
+    {"WEFT_GRACE", "seconds, from 0.001", "30",
+     "time for a training to write a checkpoint and end after SIGTERM or SIGUSR1"},
+    {"WEFT_HEAP", "bytes: 512M, 8G", "from the machine's limits", "most memory that weft_alloc() hands out"},
+    {"WEFT_HOST", "any text", "the system's host name", "name of this rank's host in sentences"},
+    {"WEFT_INTERFACE", "interfaces or addresses", "those that reach the other ranks",
+     "bind to this network interface, or to these, side by side, with commas between"},
+    {"WEFT_LATE_SECONDS", "seconds, from 0.001", "10",
+     "name a rank on stderr when another has waited so long for it in an operation"},
+    {"WEFT_LIVENESS_LIMIT", "seconds, from 0.001", "1.5",
+     "take a rank for dead after so long without a sign of life; raise it to stop a rank in a debugger"},
+    {"WEFT_MEETING", "host:port, several with commas between", "set by weft run", "where the ranks meet"},
+    {"WEFT_MEETING_HOST", "a host or address", "the step's first node, or MASTER_ADDR",
+     "where the ranks meet under srun or torchrun: at this host"},
+    {"WEFT_MEETING_LIMIT", "seconds, from 0.001", "60", "longest wait for all ranks to arrive"},
+    {"WEFT_MEETING_PORT", "1 to 65535", "from job and step, or MASTER_PORT",
+     "where the ranks meet under srun or torchrun: at this port"},
+    {"WEFT_MEETING_SERVED", "any text", "set by weft run", "the launcher serves the meeting, rank 0 need not"},
+    {"WEFT_METRICS", "a file, a pipe or a folder", "none",
+     "where weft_report() and weft train write metrics; in a folder, each rank writes a file of its own"},
+    {"WEFT_NODE", "any text", "none", "part this rank's memory from ranks of its machine that have another text"},
+    {"WEFT_NODE_HOSTS", "HOST:SLOTS, several with commas between", "set by the platform",
+     "the hosts of a run's nodes, for weft run --hosts on one of them"},
+    {"WEFT_PROJECT", "a project's name", "the server's", "the project of weft submit"},
+    {"WEFT_RANK", "from 0", "set by weft run", "this rank's number"},
+    {"WEFT_RANKS", "from 1", "set by weft run", "how many ranks the job has"},
+    {"WEFT_RUN", "a run's id", "set by weft run", "the name under which weft ps and weft inspect show the job"},
+    {"WEFT_SECRET", "any text", "drawn by weft run; otherwise see the threat model",
+     "what only the ranks of one job know, by which they tell strangers"},
+    {"WEFT_SERVER", "http://HOST:PORT or https://HOST:PORT", "http://127.0.0.1:8400",
+     "the Weft server that commands of the platform ask"},
+    {"WEFT_SERVER_CERTIFICATE", "a PEM file", "what the system trusts",
+     "whom to trust with the certificate of that server, where it is not a public one"},
+    {"WEFT_SERVER_USER", "a user or a number; *: any", "root and you",
+     "who may run that server on this machine without TLS, besides root and you"},
+    {"WEFT_TIME_LIMIT", "seconds, from 0.001", "600", "longest wait of an operation for a rank that is alive"},
+    {"WEFT_TOKEN_FILE", "a file of mode 0600", "weft/token in XDG_CONFIG_HOME",
+     "holds your token for that server, for you alone to read"},
+    {"WEFT_TOPOLOGY", "a cluster file", "what was measured", "believe this file about the links between ranks"},
+    {"WEFT_TRACE", "a file", "none", "write a timeline of all ranks there, for Perfetto and weft trace show"},
+    {"WEFT_TRACE_EVENTS", "64 to 67108864", "65536", "events of the timeline that a rank keeps, 64 bytes each"},
+    {"WEFT_VERBOSE", "any text", "none",
+     "tell on stderr how long each phase of the start took, and which network was chosen"},
+    {"ONEDNN_MAX_CPU_ISA", "SSE41, AVX2, AVX512_CORE, AVX512_CORE_BF16, AVX512_CORE_AMX or another name of oneDNN",
+     "what the processor has",
+     "highest instruction set that weft train and weft eval may use on this rank, as oneDNN calls it; so does "
+     "DNNL_MAX_CPU_ISA"},
+    {"XDG_CACHE_HOME", "a folder", "HOME and .cache",
+     "where measured links and sweeps are kept, in weft, and code that weft submit has sent, for a week"},
+    {"XDG_CONFIG_HOME", "a folder", "HOME and .config", "where your token for a Weft server is, in weft"},
+    {"XDG_STATE_HOME", "a folder", "HOME and .local/state",
+     "where weft run keeps its records, in weft/runs, and weft serve its state, in weft/platform"},
+};
+
+const struct configuration_variable *configuration_variables(size_t *count)
+{
+    *count = sizeof variables / sizeof *variables;
+    return variables;
+}
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+const char *configuration_run(void)
+{
+    return variable("WEFT_RUN");
+}
+
+bool configuration_verbose(void)
+{
+    return variable("WEFT_VERBOSE") != NULL;
+}
+
+weft_status configuration_trace(const char **path, uint64_t *events, struct error *error)
+{
+    const char *text = variable("WEFT_TRACE_EVENTS");
+    int64_t count = TRACE_EVENTS;
+    weft_status status = WEFT_OK;
+    if (text)
+        status = text_parse_integer(text, "WEFT_TRACE_EVENTS", TRACE_EVENTS_LEAST, TRACE_EVENTS_MOST, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    *path = variable("WEFT_TRACE");
+    *events = (uint64_t)count;
+    return WEFT_OK;
+}
+
+static weft_status check_limit(const char *what, double seconds, struct error *error)
+{
+    if (seconds >= LIMIT_LEAST && seconds <= LIMIT_MOST)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "weft_config.%s is %g seconds; it must be from %g to %g, or 0 for the default", what, seconds,
+                     LIMIT_LEAST, LIMIT_MOST);
+}
+
+/* A field that is 0 is completed from its variable, or by what is standard. */
+static weft_status complete_limit(const char *field, const char *name, double standard, double *seconds,
+                                  struct error *error)
+{
+    const char *text = variable(name);
+    if (*seconds == 0 && !text)
+        *seconds = standard;
+    if (*seconds == 0)
+        return text_parse_number(text, name, LIMIT_LEAST, LIMIT_MOST, seconds, error);
+    return check_limit(field, *seconds, error);
+}
+
+/* Fields are only ever added: a caller of an older header has a shorter struct. */
+static weft_status copy_given(const weft_config *given, weft_config *complete, struct error *error)
+{
+    if (!given)
+        return WEFT_OK;
+    if (given->size < offsetof(weft_config, process) || given->size > 4096)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "weft_config.size is %zu: set it to sizeof(weft_config), as WEFT_CONFIG_DEFAULT does",
+                         given->size);
+    memcpy(complete, given, given->size < sizeof *complete ? given->size : sizeof *complete);
+    return WEFT_OK;
+}
+
+weft_status configuration_complete(const weft_config *given, weft_config *complete, struct error *error)
+{
+    weft_config made = WEFT_CONFIG_DEFAULT;
+    weft_status status = copy_given(given, &made, error);
+    const char *text;
+    if (status != WEFT_OK)
+        return status;
+    if (!made.fabric)
+        made.fabric = variable("WEFT_FABRIC");
+    if (!made.interface)
+        made.interface = variable("WEFT_INTERFACE");
+    if (!made.node)
+        made.node = variable("WEFT_NODE");
+    if (!made.topology)
+        made.topology = variable("WEFT_TOPOLOGY");
+    if (!made.heap_bytes && (text = variable("WEFT_HEAP")))
+        status = text_parse_bytes(text, "WEFT_HEAP", &made.heap_bytes, error);
+    if (status == WEFT_OK)
+        status = complete_limit("time_limit", "WEFT_TIME_LIMIT", TIME_LIMIT_DEFAULT, &made.time_limit, error);
+    if (status == WEFT_OK)
+        status =
+            complete_limit("meeting_limit", "WEFT_MEETING_LIMIT", MEETING_LIMIT_DEFAULT, &made.meeting_limit, error);
+    if (status == WEFT_OK)
+        status = complete_limit("late_seconds", "WEFT_LATE_SECONDS", LATE_DEFAULT, &made.late_seconds, error);
+    if (status == WEFT_OK)
+        status = complete_limit("liveness_limit", "WEFT_LIVENESS_LIMIT", LIVENESS_DEFAULT, &made.liveness_limit, error);
+    if (status == WEFT_OK)
+        *complete = made;
+    return status;
+}

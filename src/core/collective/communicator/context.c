@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/collective/communicator/context.h"
+
+#include "base/hash.h"
+#include "core/collective/communicator/configuration.h"
+#include "core/collective/internal/execution.h"
+#include "core/control/rendezvous/meeting.h"
+#include "core/topology/limits.h"
+#include "core/transport/copy.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+char *context_rank_name(const weft_context *context, uint32_t world_rank, char *text, size_t size)
+{
+    if (world_rank < context->ranks)
+        snprintf(text, size, "rank %u on host %s", world_rank, context->cards[world_rank].host);
+    else
+        snprintf(text, size, "rank %u", world_rank);
+    return text;
+}
+
+void context_counters(weft_context *context, struct transport_counters counters[CONTEXT_TRANSPORTS])
+{
+    progress_enter(context);
+    for (uint32_t i = 0; i < CONTEXT_TRANSPORTS; i++) {
+        counters[i] = (struct transport_counters){0};
+        if (context->transports[i])
+            context->transports[i]->counters(context->transports[i], &counters[i]);
+    }
+    progress_leave(context);
+}
+
+/* ---- processes ---- */
+
+weft_status weft_process_open(uint64_t heap_bytes, weft_process **result)
+{
+    struct error error;
+    error_clear(&error);
+    if (!result)
+        return context_missing("weft_process_open()", "place for the process");
+    weft_process *process = calloc(1, sizeof *process);
+    weft_status status =
+        process ? heap_open(heap_bytes, &process->heap, &error) : error_memory(&error, sizeof *process, "a process");
+    if (status != WEFT_OK) {
+        free(process);
+        context_note_thread(&error);
+        return status;
+    }
+    *result = process;
+    return WEFT_OK;
+}
+
+void weft_process_close(weft_process *process)
+{
+    if (!process)
+        return;
+    heap_close(process->heap);
+    free(process);
+}
+
+/* ---- opening ---- */
+
+/* What the collectives add to a rank's card. */
+struct extra {
+    uint8_t fabric; /* it asked for a provider by name */
+    uint8_t traces;
+    uint32_t processors;    /* how many it may keep busy ... */
+    uint64_t processor_set; /* ... and which: see struct limits */
+};
+
+static struct extra extra_of(const struct card *card)
+{
+    struct extra extra;
+    memcpy(&extra, card->extra, sizeof extra);
+    return extra;
+}
+
+bool context_rank_traces(const weft_context *context, uint32_t world_rank)
+{
+    return extra_of(&context->cards[world_rank]).traces;
+}
+
+/* The length of the first `fields` fields of an identity (core/topology/identity.h). */
+static size_t fields_length(const char *machine, int fields)
+{
+    size_t length = 0;
+    for (; machine[length]; length++)
+        if (machine[length] == '/' && --fields == 0)
+            break;
+    return length;
+}
+
+static bool same_fields(const struct card *a, const struct card *b, int fields)
+{
+    size_t length = fields_length(a->machine, fields);
+    return length == fields_length(b->machine, fields) && strncmp(a->machine, b->machine, length) == 0;
+}
+
+/* One kernel and one network of its own. */
+static bool same_network(const struct card *a, const struct card *b)
+{
+    return same_fields(a, b, 2);
+}
+
+bool context_same_kernel(const struct card *a, const struct card *b)
+{
+    return same_fields(a, b, 1);
+}
+
+weft_status context_make_card(weft_context *context, struct control **control, struct card *card, struct error *error)
+{
+    const weft_config *config = &context->config;
+    weft_status status = card_begin(card, context->rank, config->node, error);
+    if (status != WEFT_OK)
+        return status;
+    struct limits limits;
+    status = limits_read(&limits, error);
+    if (status != WEFT_OK)
+        return status;
+    const char *trace;
+    uint64_t events;
+    status = configuration_trace(&trace, &events, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct extra extra = {.traces = trace != NULL,
+                                .fabric = config->fabric && strcmp(config->fabric, "none") != 0,
+                                .processors = limits_processors(&limits),
+                                .processor_set = limits.processor_set};
+    memcpy(card->extra, &extra, sizeof extra);
+    const struct control_config settings = {
+        .rank = context->rank,
+        .ranks = context->ranks,
+        .connect_limit = context->meeting_limit,
+        .liveness_limit = config->liveness_limit,
+    };
+    /* Of several interfaces, the control plane takes the first. */
+    char first[CARD_HOST_BYTES] = "";
+    if (config->interface)
+        snprintf(first, sizeof first, "%.*s", (int)strcspn(config->interface, ","), config->interface);
+    const char *interface = *first ? first : meeting_interface_hint(context->meeting);
+    return control_open(&settings, interface, control, card, error);
+}
+
+/* The listener of the control plane stays open: after a failure the survivors meet there. */
+static weft_status prepare_regrouping(weft_context *context, struct error *error)
+{
+    context->first = malloc(context->ranks * sizeof *context->first);
+    if (!context->first)
+        return error_memory(error, context->ranks * sizeof *context->first, "the numbers of the ranks");
+    for (uint32_t r = 0; r < context->ranks; r++)
+        context->first[r] = r;
+    int listener = control_take_listener(context->control);
+    if (listener < 0)
+        return WEFT_OK;
+    return regroup_open(context->rank, context->ranks, context->cards, context->secret, listener, &context->regroup,
+                        error);
+}
+
+static weft_status meet(weft_context *context, struct error *error)
+{
+    const weft_config *config = &context->config;
+    const struct meeting_config wanted = {.rank = config->rank,
+                                          .ranks = config->ranks,
+                                          .address = config->meeting,
+                                          .secret = config->secret,
+                                          .limit_seconds = config->meeting_limit};
+    struct card card = {0};
+    weft_status status = meeting_open(&wanted, &context->meeting, error);
+    if (status != WEFT_OK)
+        return status;
+    context->rank = meeting_rank(context->meeting);
+    context->ranks = meeting_ranks(context->meeting);
+    status = context_make_card(context, &context->control, &card, error);
+    if (status == WEFT_OK)
+        status = meeting_exchange(context->meeting, &card, &context->cards, error);
+    startup_end(&context->startup, STARTUP_MEETING);
+    if (status != WEFT_OK)
+        return status;
+    memcpy(context->secret, meeting_secret(context->meeting), sizeof context->secret);
+    status = control_connect(context->control, context->cards, context->secret, error);
+    return status == WEFT_OK ? prepare_regrouping(context, error) : status;
+}
+
+weft_status context_tell_all(weft_context *context, const char *what, const void *mine, uint32_t bytes, void **result,
+                             struct error *error)
+{
+    uint32_t *members = malloc(context->ranks * sizeof *members);
+    void *all = malloc((size_t)context->ranks * bytes);
+    weft_status status = WEFT_OK;
+    if (!members || !all)
+        status = error_memory(error, context->ranks * (bytes + sizeof *members), what);
+    for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
+        members[r] = r;
+    if (status == WEFT_OK)
+        status = control_exchange(context->control, hash_text(what, 0), members, context->ranks, mine, bytes, all,
+                                  context->meeting_limit, error);
+    free(members);
+    if (status != WEFT_OK) {
+        free(all);
+        return status;
+    }
+    *result = all;
+    return WEFT_OK;
+}
+
+static weft_status open_near(weft_context *context, struct error *error)
+{
+    struct near_card mine, *all = NULL;
+    uint64_t secret = hash_bytes(context->secret, sizeof context->secret, 0);
+    weft_status status = near_open(context->heap, context->rank, context->ranks, secret, &context->near, error);
+    if (status != WEFT_OK)
+        return status;
+    near_heed(context->near, context->control);
+    near_card(context->near, &mine);
+    status = context_tell_all(context, "near cards", &mine, sizeof mine, (void **)&all, error);
+    uint32_t *ranks = malloc(context->ranks * sizeof *ranks), count = 0;
+    if (status == WEFT_OK && !ranks)
+        status = error_memory(error, context->ranks * sizeof *ranks, "the near ranks");
+    for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
+        if (strcmp(context->cards[r].machine, context->cards[context->rank].machine) == 0) {
+            all[count] = all[r];
+            ranks[count++] = r;
+        }
+    if (status == WEFT_OK)
+        status = near_connect(context->near, ranks, all, count, context->meeting_limit, error);
+    free(ranks);
+    free(all);
+    if (status == WEFT_OK)
+        context->transports[CONTEXT_NEAR] = near_transport(context->near);
+    return status;
+}
+
+static weft_status open_fabric(weft_context *context, const struct fabric *former, struct error *error)
+{
+    const weft_config *config = &context->config;
+    const struct card *cards = context->cards;
+    bool far = false, asked = false, loopback = true;
+    for (uint32_t r = 0; r < context->ranks; r++) {
+        asked |= extra_of(&cards[r]).fabric;
+        far |= strcmp(cards[r].machine, cards[0].machine) != 0;
+        loopback &= same_network(&cards[r], &cards[0]);
+    }
+    if (!far && (!asked || context->ranks == 1))
+        return WEFT_OK;
+    if (config->fabric && strcmp(config->fabric, "none") == 0)
+        return error_set(
+            error, WEFT_ERROR_NETWORK,
+            "the configuration says fabric \"none\", but the ranks do not all share one machine: rank %u is on "
+            "host %s",
+            context->rank, cards[context->rank].host);
+    const struct fabric_config wanted = {.provider = config->fabric,
+                                         .interface = config->interface,
+                                         .reachable = meeting_interface_hint(context->meeting),
+                                         .loopback_only = loopback,
+                                         .rank = context->rank,
+                                         .ranks = context->ranks,
+                                         .heap = context->heap,
+                                         .former = former};
+    struct fabric_card mine = {0}, *all = NULL;
+    weft_status status = fabric_open(&wanted, &context->fabric, error);
+    if (status != WEFT_OK)
+        return status;
+    fabric_card(context->fabric, &mine);
+    status = context_tell_all(context, "fabric cards", &mine, sizeof mine, (void **)&all, error);
+    for (uint32_t r = 0; status == WEFT_OK && r < context->ranks; r++)
+        if (!near_reaches(context->near, r))
+            status = fabric_connect(context->fabric, r, &all[r], error);
+    free(all);
+    if (status == WEFT_OK)
+        context->transports[CONTEXT_FABRIC] = fabric_transport(context->fabric);
+    return status;
+}
+
+/*
+ * Count the ranks on this machine, whatever else keeps them apart, and the cores that they have together: ranks that
+ * are bound apart each bring their own, ranks with the same set of processors share it.
+ */
+static void count_cores(weft_context *context)
+{
+    const struct card *cards = context->cards, *own = &cards[context->rank];
+    uint32_t here = 0;
+    context->cores = 0;
+    for (uint32_t r = 0; r < context->ranks; r++) {
+        if (!context_same_kernel(&cards[r], own))
+            continue;
+        bool counted = false;
+        for (uint32_t q = 0; q < r && !counted; q++)
+            counted = context_same_kernel(&cards[q], own) &&
+                      extra_of(&cards[q]).processor_set == extra_of(&cards[r]).processor_set;
+        context->cores += counted ? 0 : extra_of(&cards[r]).processors;
+        here++;
+    }
+    context->progress.crowded = here > context->cores;
+}
+
+static weft_status open_memory(weft_context *context, struct error *error)
+{
+    const weft_config *config = &context->config;
+    if (config->process) {
+        context->heap = config->process->heap;
+        return WEFT_OK;
+    }
+    uint32_t here = 0; /* ranks that will map it */
+    for (uint32_t r = 0; r < context->ranks; r++)
+        here += strcmp(context->cards[r].machine, context->cards[context->rank].machine) == 0;
+    context->heap_is_own = true;
+    return heap_open(config->heap_bytes ? config->heap_bytes : heap_default_bytes(here), &context->heap, error);
+}
+
+/* Only now: what has been done to open the context is not the user's. */
+static weft_status open_trace(weft_context *context, struct error *error)
+{
+    const char *path;
+    uint64_t events;
+    weft_status status = configuration_trace(&path, &events, error);
+    return status == WEFT_OK && path ? trace_open(context, path, events, error) : status;
+}
+
+weft_status context_open_epoch(weft_context *context, const struct fabric *former, struct error *error)
+{
+    count_cores(context);
+    weft_status status = board_open(&context->board, context->rank, context->ranks, context->cards, context->meeting,
+                                    configuration_run(), context->control, error);
+    if (status != WEFT_OK)
+        return status;
+    context->log = &context->board.board->log;
+    control_publish_log(context->control, context->log, operation_log_describe);
+    status = progress_open(context, error);
+    if (status == WEFT_OK)
+        status = open_near(context, error);
+    startup_end(&context->startup, STARTUP_NEAR);
+    if (status == WEFT_OK)
+        status = open_fabric(context, former, error);
+    startup_end(&context->startup, STARTUP_NETWORK);
+    if (status == WEFT_OK)
+        status = progress_attach(context, error);
+    if (status == WEFT_OK)
+        status = comm_open_world(context, error);
+    startup_end(&context->startup, STARTUP_COMMUNICATOR);
+    return status;
+}
+
+static weft_status open_all(weft_context *context, struct error *error)
+{
+    startup_begin(&context->startup);
+    weft_status status = meet(context, error);
+    if (status != WEFT_OK)
+        return status;
+    startup_end(&context->startup, STARTUP_CONTROL);
+    status = open_memory(context, error);
+    if (status == WEFT_OK)
+        status = context_open_epoch(context, NULL, error);
+    if (status == WEFT_OK)
+        status = tuner_open(&context->tuner, context, context->config.topology, error);
+    startup_end(&context->startup, STARTUP_TUNER);
+    if (status == WEFT_OK)
+        status = open_trace(context, error);
+    if (status != WEFT_OK) /* the others shall not wait for this rank */
+        control_abort(context->control, status, error->text);
+    return status;
+}
+
+static void close_all(weft_context *context)
+{
+    while (context->comms)
+        comm_discard(context->comms);
+    tuner_close(&context->tuner);
+    progress_close(context);
+    comm_discard_released(context);
+    regroup_close(context->regroup);
+    if (context->heap)
+        execution_free_all(context);
+    if (context->fabric)
+        fabric_close(context->fabric);
+    near_close(context->near);
+    if (context->epoch > 0 || (context->control && control_failed(context->control)))
+        meeting_abandon(context->meeting);
+    if (context->control)
+        control_close(context->control);
+    board_close(&context->board);
+    trace_close(context->trace);
+    if (context->heap_is_own)
+        heap_close(context->heap);
+    else if (context->heap && context_status(context) == WEFT_OK)
+        heap_free_assigned(context->heap, context); /* after a failure others may still look at it */
+    meeting_close(context->meeting);
+    free(context->cards);
+    free(context->first);
+    for (int i = 0; i < 3; i++)
+        free(context->config_texts[i]);
+    pthread_mutex_destroy(&context->message_lock);
+    free(context);
+}
+
+/* Keep the configuration: the caller's texts may be gone when it is needed again, after a failure. */
+static weft_status keep_config(weft_context *context, const weft_config *wanted, struct error *error)
+{
+    const char **texts[] = {&context->config.node, &context->config.fabric, &context->config.interface};
+    context->config = *wanted;
+    for (int i = 0; i < 3; i++) {
+        if (!*texts[i])
+            continue;
+        context->config_texts[i] = strdup(*texts[i]);
+        if (!context->config_texts[i])
+            return error_memory(error, strlen(*texts[i]), "the configuration");
+        *texts[i] = context->config_texts[i];
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_init(const weft_config *config, weft_context **result)
+{
+    weft_config wanted;
+    struct error error;
+    error_clear(&error);
+    context_note_thread(&error);
+    weft_status complete =
+        result ? configuration_complete(config, &wanted, &error)
+               : error_set(&error, WEFT_ERROR_ARGUMENT, "weft_init() was given no place for the context");
+    if (complete != WEFT_OK) {
+        context_note_thread(&error);
+        return complete;
+    }
+    weft_context *context = aligned_alloc(64, (sizeof *context + 63) & ~(size_t)63);
+    if (!context) {
+        error_memory(&error, sizeof *context, "a context");
+        context_note_thread(&error);
+        return WEFT_ERROR_MEMORY;
+    }
+    memset(context, 0, sizeof *context);
+    pthread_mutex_init(&context->message_lock, NULL);
+    context->progress.caller_wake = context->progress.helper_wake = context->progress.epoll = -1;
+    context->group_end = &context->group;
+    context->meeting_limit = wanted.meeting_limit;
+    context->time_limit = wanted.time_limit;
+    context->late_seconds = wanted.late_seconds;
+    context->reduction = reduction_best();
+    context->streaming_bytes = copy_streaming_threshold();
+    context->kept_bytes = copy_forgotten_after();
+    weft_status status = keep_config(context, &wanted, &error);
+    if (status == WEFT_OK)
+        status = open_all(context, &error);
+    if (status != WEFT_OK) {
+        context_note_thread(&error);
+        close_all(context);
+        return status;
+    }
+    if (context->rank == 0 && configuration_verbose())
+        startup_tell(context);
+    *result = context;
+    return WEFT_OK;
+}
+
+/* ---- leaving ---- */
+
+/*
+ * Nothing is in flight at the end. Otherwise the job ends here: this rank's part in those operations will never be
+ * done, and others may wait for it.
+ */
+static weft_status end_operations(weft_context *context, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    progress_enter(context);
+    progress_round(context); /* what is complete but for a last look, or has failed, is not in flight */
+    bool busy = atomic_load_explicit(&context->progress.operations, memory_order_relaxed) != 0;
+    if (context_status(context) == WEFT_OK && (busy || context->grouping)) {
+        const struct operation_entry *entry = operation_log_current(context->log);
+        char name[128], call[OPERATION_TEXT_BYTES] = "operations";
+        if (entry)
+            call_describe(entry, call, sizeof call);
+        status = error_set(error, WEFT_ERROR_STATE, "%s called weft_finalize() with %s%s before weft_finalize()",
+                           context_rank_name(context, context->rank, name, sizeof name),
+                           context->grouping ? "a group of calls open" : call,
+                           context->grouping ? "; call weft_group_end()" : " in flight; wait for every request");
+        control_abort(context->control, status, error->text);
+        progress_round(context);
+    }
+    progress_leave(context);
+    return status;
+}
+
+weft_status weft_finalize(weft_context *context)
+{
+    struct error error;
+    error_clear(&error);
+    if (!context)
+        return WEFT_OK;
+    weft_status status = end_operations(context, &error);
+    if (status == WEFT_OK && context_status(context) == WEFT_OK) {
+        status = comm_leave_world(context);
+        if (status != WEFT_OK)
+            error_set(&error, status, "%s", weft_message(context));
+    }
+    if (context->trace) {
+        weft_status written = trace_write(context, &error);
+        status = status == WEFT_OK ? written : status;
+    }
+    if (context_status(context) == WEFT_OK && !control_failed(context->control)) {
+        /* Nobody's memory goes before everybody is done with it. */
+        uint8_t nothing = 0;
+        void *all = NULL;
+        weft_status told = context_tell_all(context, "finalize", &nothing, 1, &all, &error);
+        status = status == WEFT_OK ? told : status;
+        free(all);
+    }
+    context_note_thread(&error);
+    close_all(context);
+    return status;
+}
+
+void weft_abort(weft_context *context, const char *reason)
+{
+    char sentence[ERROR_TEXT_BYTES], name[128];
+    snprintf(sentence, sizeof sentence, "%s called weft_abort(): %s",
+             context_rank_name(context, context->rank, name, sizeof name), reason ? reason : "no reason given");
+    control_abort(context->control, WEFT_ERROR_ABORTED, sentence);
+    eventfd_write(context->progress.caller_wake, 1);
+    progress_wake_helper(context);
+}
+
+weft_comm *weft_world(weft_context *context)
+{
+    if (!context) {
+        context_missing("weft_world()", "context");
+        return NULL;
+    }
+    return context->world;
+}
+
+/* ---- memory ---- */
+
+void *weft_alloc(weft_context *context, size_t bytes)
+{
+    struct error error;
+    void *pointer = NULL;
+    error_clear(&error);
+    if (!context) {
+        context_missing("weft_alloc()", "context");
+        return NULL;
+    }
+    if (heap_alloc(context->heap, bytes, &pointer, &error) != WEFT_OK) {
+        context_note(context, &error);
+        return NULL;
+    }
+    heap_assign(context->heap, pointer, context);
+    return pointer;
+}
+
+void weft_free(weft_context *context, void *pointer)
+{
+    heap_free(context->heap, pointer);
+}
+
+weft_status weft_register(weft_context *context, void *pointer, size_t bytes)
+{
+    struct error error;
+    error_clear(&error);
+    if (!context)
+        return context_missing("weft_register()", "context");
+    if (!context->fabric)
+        return WEFT_OK; /* local ranks copy it anyhow */
+    progress_enter(context);
+    weft_status status = fabric_register(context->fabric, pointer, bytes, &error);
+    progress_leave(context);
+    return status == WEFT_OK ? WEFT_OK : context_note(context, &error);
+}
+
+weft_status weft_deregister(weft_context *context, void *pointer)
+{
+    struct error error;
+    error_clear(&error);
+    if (!context)
+        return context_missing("weft_deregister()", "context");
+    if (!context->fabric)
+        return WEFT_OK;
+    progress_enter(context);
+    weft_status status = fabric_deregister(context->fabric, pointer, &error);
+    progress_leave(context);
+    return status == WEFT_OK ? WEFT_OK : context_note(context, &error);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* weft/report.h: lines into a buffer; a thread that writes it when its first line has waited long enough. */
+#include "weft/report.h"
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "core/collective/communicator/context.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUFFER_BYTES 4096      /* PIPE_BUF: so much goes into a pipe as one piece */
+#define LINE_BYTES   1600      /* most of a line: a name of 200 bytes, each as \u0000, and numbers */
+#define WAIT_NS      100000000 /* the longest that a line stays in the buffer */
+
+struct weft_reporter {
+    int descriptor;
+    bool pipe;
+    int64_t rank;       /* -1: no launcher says */
+    locale_t numbers;   /* in which a point is a point */
+    struct error error; /* that nobody was told of yet */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t writer;
+    bool ending;
+    size_t used, lines;
+    struct timespec due; /* of what is in the buffer */
+    char buffer[BUFFER_BYTES];
+    char path[FILE_PATH_BYTES];
+};
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+/* A pipe that nobody reads any more must not end the program by its signal. */
+static ssize_t write_quietly(const weft_reporter *reporter, const char *bytes, size_t size)
+{
+    sigset_t broken, before, pending;
+    const struct timespec now = {0};
+    if (!reporter->pipe)
+        return write(reporter->descriptor, bytes, size);
+    sigemptyset(&broken);
+    sigaddset(&broken, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &broken, &before);
+    const ssize_t written = write(reporter->descriptor, bytes, size);
+    const int code = errno;
+    if (written < 0 && code == EPIPE && !sigismember(&pending, SIGPIPE))
+        sigtimedwait(&broken, NULL, &now);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = code;
+    return written;
+}
+
+/* With the lock. What cannot be written is dropped, so that nothing grows. */
+static void write_buffer(weft_reporter *reporter)
+{
+    size_t written = 0;
+    while (written < reporter->used) {
+        const ssize_t n = write_quietly(reporter, reporter->buffer + written, reporter->used - written);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            if (errno == EAGAIN)
+                error_set(&reporter->error, WEFT_ERROR_SYSTEM,
+                          "metrics are lost: whoever reads the pipe '%s' does not keep up", reporter->path);
+            else
+                error_system(&reporter->error, "metrics are lost: cannot write to '%s'", reporter->path);
+            break;
+        }
+        written += (size_t)n;
+    }
+    /* Half a line that a full disk took: the next one begins anew. */
+    const bool torn = written > 0 && written < reporter->used && reporter->buffer[written - 1] != '\n';
+    reporter->used = reporter->lines = 0;
+    if (torn)
+        reporter->buffer[reporter->used++] = '\n';
+}
+
+static void *write_in_time(void *argument)
+{
+    weft_reporter *reporter = argument;
+    pthread_mutex_lock(&reporter->lock);
+    while (!reporter->ending) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (reporter->lines == 0)
+            pthread_cond_wait(&reporter->changed, &reporter->lock);
+        else if (now.tv_sec > reporter->due.tv_sec ||
+                 (now.tv_sec == reporter->due.tv_sec && now.tv_nsec >= reporter->due.tv_nsec))
+            write_buffer(reporter);
+        else
+            pthread_cond_timedwait(&reporter->changed, &reporter->lock, &reporter->due);
+    }
+    pthread_mutex_unlock(&reporter->lock);
+    return NULL;
+}
+
+/* With the lock: the first failure since the last one that was told. */
+static weft_status tell(weft_reporter *reporter)
+{
+    const weft_status status = reporter->error.status;
+    if (status != WEFT_OK)
+        context_note_thread(&reporter->error);
+    error_clear(&reporter->error);
+    return status;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* Which rank this is by whoever launched it, as far as one variable says so. */
+static int64_t rank_of_launcher(void)
+{
+    const char *texts[] = {getenv("WEFT_RANK"), getenv("PMIX_RANK"), getenv("PMI_RANK"), getenv("SLURM_PROCID"),
+                           getenv("RANK")};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char *end = NULL;
+        const long rank = texts[i] && *texts[i] ? strtol(texts[i], &end, 10) : -1;
+        if (end && *end == 0 && rank >= 0 && rank <= INT32_MAX)
+            return rank;
+    }
+    return -1;
+}
+
+static weft_status open_file(weft_reporter *reporter, const char *path, struct error *error)
+{
+    struct stat file;
+    char name[64];
+    weft_status status = WEFT_OK;
+    if (file_is_folder(path)) {
+        snprintf(name, sizeof name, "rank-%" PRId64 ".jsonl", reporter->rank > 0 ? reporter->rank : 0);
+        status = file_join(reporter->path, path, name, error);
+    } else if (strlen(path) >= sizeof reporter->path) {
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "the file for metrics has too long a name: '%.100s...'", path);
+    } else {
+        strcpy(reporter->path, path);
+    }
+    if (status != WEFT_OK)
+        return status;
+    /* Not waiting: nobody may read the pipe yet, or any more. */
+    reporter->descriptor =
+        open(reporter->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);
+    if (reporter->descriptor < 0 && errno == ENXIO)
+        return error_set(error, WEFT_ERROR_SYSTEM, "cannot report metrics to '%s': nobody reads this pipe",
+                         reporter->path);
+    if (reporter->descriptor < 0 || fstat(reporter->descriptor, &file) != 0)
+        return error_system(error, "cannot report metrics to '%s'", reporter->path);
+    reporter->pipe = !S_ISREG(file.st_mode);
+    return WEFT_OK;
+}
+
+/* Signals are the program's; none of them is for this thread. */
+static int start_writer(weft_reporter *reporter)
+{
+    sigset_t all, before;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&reporter->lock, NULL);
+    pthread_cond_init(&reporter->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int code = pthread_create(&reporter->writer, NULL, write_in_time, reporter);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != 0) {
+        pthread_cond_destroy(&reporter->changed);
+        pthread_mutex_destroy(&reporter->lock);
+    }
+    return code;
+}
+
+static weft_status open_reporter(weft_reporter *reporter, const char *path, struct error *error)
+{
+    reporter->descriptor = -1;
+    reporter->rank = rank_of_launcher();
+    weft_status status = open_file(reporter, path, error);
+    if (status != WEFT_OK)
+        return status;
+    reporter->numbers = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (!reporter->numbers)
+        return error_memory(error, 0, "a locale for metrics");
+    errno = start_writer(reporter);
+    return errno == 0 ? WEFT_OK : error_system(error, "cannot start a thread that writes metrics");
+}
+
+static void release(weft_reporter *reporter)
+{
+    if (reporter->descriptor >= 0)
+        close(reporter->descriptor);
+    if (reporter->numbers)
+        freelocale(reporter->numbers);
+    free(reporter);
+}
+
+weft_status weft_reporter_open(const char *path, weft_reporter **reporter)
+{
+    struct error error;
+    error_clear(&error);
+    path = path ? path : getenv("WEFT_METRICS");
+    if (!path || !*path) {
+        *reporter = NULL;
+        return WEFT_OK;
+    }
+    weft_reporter *opened = calloc(1, sizeof *opened);
+    const weft_status status =
+        opened ? open_reporter(opened, path, &error) : error_memory(&error, sizeof *opened, "a reporter of metrics");
+    if (status != WEFT_OK) {
+        if (opened)
+            release(opened);
+        context_note_thread(&error);
+        return status;
+    }
+    *reporter = opened;
+    return WEFT_OK;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static char *put_text(char *at, const char *text)
+{
+    const size_t length = strlen(text);
+    memcpy(at, text, length);
+    return at + length;
+}
+
+static char *put_integer(char *at, int64_t number)
+{
+    char digits[20];
+    size_t count = 0;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    if (number < 0)
+        *at++ = '-';
+    do
+        digits[count++] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    while (count > 0)
+        *at++ = digits[--count];
+    return at;
+}
+
+static char *put_time(char *at)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    at = put_integer(at, now.tv_sec);
+    *at = '.';
+    for (long rest = now.tv_nsec / 1000, i = 6; i > 0; i--, rest /= 10)
+        at[i] = (char)('0' + rest % 10);
+    return at + 7;
+}
+
+static char *put_name(char *at, const char *name)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (; *name; name++) {
+        const unsigned char byte = (unsigned char)*name;
+        if (byte < 0x20) {
+            at = put_text(at, "\\u00");
+            *at++ = digits[byte >> 4];
+            *at++ = digits[byte & 15];
+            continue;
+        }
+        if (byte == '"' || byte == '\\')
+            *at++ = '\\';
+        *at++ = (char)byte;
+    }
+    return at;
+}
+
+/* 17 digits bring every double back, and every float as the double that it is. */
+static char *put_value(char *at, double value, locale_t numbers)
+{
+    if (isnan(value))
+        return put_text(at, "NaN");
+    if (isinf(value))
+        return put_text(at, value < 0 ? "-Infinity" : "Infinity");
+    const locale_t before = uselocale(numbers);
+    at += sprintf(at, "%.17g", value);
+    uselocale(before);
+    return at;
+}
+
+/* When, and which rank. */
+static char *put_origin(char *at, const weft_reporter *reporter)
+{
+    at = put_time(put_text(at, "\"time\":"));
+    if (reporter->rank >= 0)
+        at = put_integer(put_text(at, ",\"rank\":"), reporter->rank);
+    return at;
+}
+
+static size_t make_line(const weft_reporter *reporter, const char *name, int64_t step, double value,
+                        char line[LINE_BYTES])
+{
+    char *at = put_integer(put_text(line, "{\"step\":"), step);
+    at = put_origin(put_text(at, ","), reporter);
+    at = put_text(put_name(put_text(at, ",\""), name), "\":");
+    at = put_text(put_value(at, value, reporter->numbers), "}\n");
+    return (size_t)(at - line);
+}
+
+static size_t make_progress_line(const weft_reporter *reporter, double done, double total, double seconds_left,
+                                 char line[LINE_BYTES])
+{
+    char *at = put_origin(put_text(line, "{"), reporter);
+    at = put_value(put_text(at, ",\"progress\":"), done, reporter->numbers);
+    at = put_value(put_text(at, ",\"of\":"), total, reporter->numbers);
+    if (seconds_left >= 0 && isfinite(seconds_left))
+        at = put_value(put_text(at, ",\"seconds_left\":"), seconds_left, reporter->numbers);
+    return (size_t)(put_text(at, "}\n") - line);
+}
+
+static weft_status check_name(const char *name)
+{
+    struct error error;
+    const size_t length = name ? strnlen(name, WEFT_REPORT_NAME_MOST + 1) : 0;
+    if (length >= 1 && length <= WEFT_REPORT_NAME_MOST)
+        return WEFT_OK;
+    error_clear(&error);
+    error_set(&error, WEFT_ERROR_ARGUMENT, "a metric's name has %s; it may have 1 to %d bytes",
+              length ? "more" : "no letters", WEFT_REPORT_NAME_MOST);
+    context_note_thread(&error);
+    return WEFT_ERROR_ARGUMENT;
+}
+
+/* Put a line into the buffer. */
+static weft_status add_line(weft_reporter *reporter, const char *line, size_t length)
+{
+    pthread_mutex_lock(&reporter->lock);
+    if (reporter->used + length > BUFFER_BYTES)
+        write_buffer(reporter);
+    if (reporter->lines++ == 0) {
+        clock_gettime(CLOCK_MONOTONIC, &reporter->due);
+        reporter->due.tv_nsec += WAIT_NS;
+        reporter->due.tv_sec += reporter->due.tv_nsec / 1000000000;
+        reporter->due.tv_nsec %= 1000000000;
+        pthread_cond_signal(&reporter->changed);
+    }
+    memcpy(reporter->buffer + reporter->used, line, length);
+    reporter->used += length;
+    const weft_status status = tell(reporter);
+    pthread_mutex_unlock(&reporter->lock);
+    return status;
+}
+
+weft_status weft_report(weft_reporter *reporter, const char *name, int64_t step, double value)
+{
+    char line[LINE_BYTES];
+    if (!reporter)
+        return WEFT_OK;
+    const weft_status status = check_name(name);
+    return status == WEFT_OK ? add_line(reporter, line, make_line(reporter, name, step, value, line)) : status;
+}
+
+weft_status weft_report_progress(weft_reporter *reporter, double done, double total, double seconds_left)
+{
+    char line[LINE_BYTES];
+    struct error error;
+    if (!reporter)
+        return WEFT_OK;
+    if (done >= 0 && done <= total && total > 0 && isfinite(total))
+        return add_line(reporter, line, make_progress_line(reporter, done, total, seconds_left, line));
+    error_clear(&error);
+    error_set(&error, WEFT_ERROR_ARGUMENT, "progress is %g of %g; it must be 0 or more, at most its total, and finite",
+              done, total);
+    context_note_thread(&error);
+    return WEFT_ERROR_ARGUMENT;
+}
+
+weft_status weft_reporter_flush(weft_reporter *reporter)
+{
+    if (!reporter)
+        return WEFT_OK;
+    pthread_mutex_lock(&reporter->lock);
+    write_buffer(reporter);
+    const weft_status status = tell(reporter);
+    pthread_mutex_unlock(&reporter->lock);
+    return status;
+}
+
+weft_status weft_reporter_close(weft_reporter *reporter)
+{
+    if (!reporter)
+        return WEFT_OK;
+    pthread_mutex_lock(&reporter->lock);
+    reporter->ending = true;
+    write_buffer(reporter);
+    const weft_status status = tell(reporter);
+    pthread_cond_signal(&reporter->changed);
+    pthread_mutex_unlock(&reporter->lock);
+    pthread_join(reporter->writer, NULL);
+    pthread_cond_destroy(&reporter->changed);
+    pthread_mutex_destroy(&reporter->lock);
+    release(reporter);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One lane of an operation: its steps until it waits. */
+#include "core/collective/internal/execution.h"
+
+#include "base/clock.h"
+#include "core/collective/communicator/context.h"
+
+static bool lane_may_step(const struct weft_request *request, const struct lane *lane, const struct step *step)
+{
+    if (!step->wait_steps || lane->iteration < step->wait_lag)
+        return true;
+    if (step->flags & STEP_WHERE_STAGED && !request->binding.stages)
+        return true;
+    const struct lane *other = &request->lanes[step->wait_lane];
+    uint64_t iteration = lane->iteration - step->wait_lag;
+    return other->iteration > iteration || (other->iteration == iteration && other->done >= step->wait_steps);
+}
+
+static enum step_result take_step(struct weft_request *request, struct lane *lane, const struct step *step)
+{
+    switch ((enum step_kind)step->kind) {
+    case STEP_SEND:
+    case STEP_RECEIVE:
+    case STEP_RECEIVE_REDUCE:
+        return execution_step_message(request, lane, step);
+    case STEP_COPY:
+    case STEP_REDUCE:
+    case STEP_FINISH:
+        return execution_step_local(request, lane, step);
+    default:
+        return execution_step_near(request, lane, step);
+    }
+}
+
+bool execution_advance_lane(struct weft_request *request, uint32_t number, uint64_t *budget)
+{
+    const struct plan *plan = request->plan;
+    struct lane *lane = &request->lanes[number];
+    const uint32_t first = plan->lane_first[number], end = plan->lane_first[number + 1];
+    struct trace *trace = request->comm->context->trace;
+    bool moved = false;
+    while (lane->iteration < request->binding.iterations && *budget) {
+        const struct step *step = &plan->steps[lane->step];
+        if (!lane_may_step(request, lane, step))
+            return moved;
+        if (trace && !lane->looked_at)
+            lane->looked_at = clock_ticks();
+        if (take_step(request, lane, step) != STEP_COMPLETE)
+            return moved;
+        moved = true;
+        uint64_t bytes = step->kind == STEP_SIGNAL || step->kind == STEP_AWAIT || step->kind == STEP_EXCHANGE
+                             ? 0
+                             : execution_step_bytes(request, lane, step);
+        *budget = bytes < *budget ? *budget - bytes : 0;
+        if (trace) {
+            trace_step(trace, request, lane, step, bytes);
+            lane->looked_at = 0;
+        }
+        request->steps_taken++;
+        lane->looked = 0;
+        lane->begun = false;
+        lane->done++;
+        if (++lane->step < end)
+            continue;
+        lane->step = first;
+        lane->done = 0;
+        if (++lane->iteration < request->binding.iterations)
+            lane->segment = execution_segment(plan, request->binding.block_bytes, lane->iteration);
+        else
+            request->lanes_left--;
+    }
+    return moved;
+}

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The loops of the reduction kernels. Plain C that the compiler vectorises, compiled once for each instruction set with
+ * REDUCTION_TABLE and REDUCTION_NAME saying which; only f16 uses intrinsics where the processor converts it (F16C,
+ * AVX-512), since compilers do not vectorise that, and streaming stores have no plain C form.
+ *
+ * Equal bits everywhere: every loop does the same IEEE operations for an element, in the same order; a NaN is made the
+ * one canonical NaN when it is stored. The processors' own bf16 conversions are not used: they flush denormals.
+ */
+#include "core/collective/internal/reduction_kernels.h"
+
+#include "base/float_bits.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(__clang__)
+#define SAME_INDEX_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SAME_INDEX_LOOP _Pragma("GCC ivdep") /* a target may be a source: then each element depends on itself alone */
+#endif
+
+#define STORED_AS(type, name) typedef type name __attribute__((aligned(1), may_alias))
+STORED_AS(float, stored_f32);
+STORED_AS(double, stored_f64);
+STORED_AS(uint16_t, stored_u16);
+STORED_AS(int8_t, stored_i8);
+STORED_AS(uint8_t, stored_u8);
+STORED_AS(int32_t, stored_i32);
+STORED_AS(uint32_t, stored_u32);
+STORED_AS(int64_t, stored_i64);
+STORED_AS(uint64_t, stored_u64);
+
+/* ---- values: how each type is loaded, combined and stored -------------------------------------------------------- */
+
+#define SUM(a, b)     ((a) + (b))
+#define PRODUCT(a, b) ((a) * (b))
+#define LESS(a, b)    ((a) < (b) ? (a) : (b))
+#define MORE(a, b)    ((a) > (b) ? (a) : (b))
+
+/* Equal values differ in the sign of zero at most: "or" gives -0. With a NaN, "or" gives a NaN. max(a, b) = -min(-a,
+ * -b). */
+static inline float min_f32(float a, float b)
+{
+    float either = float_from_bits(float_to_bits(a) | float_to_bits(b));
+    float rest = b < a ? b : either;
+    return a < b ? a : rest;
+}
+
+static inline float max_f32(float a, float b)
+{
+    return -min_f32(-a, -b);
+}
+
+static inline double min_f64(double a, double b)
+{
+    double either = double_from_bits(double_to_bits(a) | double_to_bits(b));
+    double rest = b < a ? b : either;
+    return a < b ? a : rest;
+}
+
+static inline double max_f64(double a, double b)
+{
+    return -min_f64(-a, -b);
+}
+
+static inline float canonical_f32(float value)
+{
+    return value == value ? value : float_from_bits(0x7fc00000u);
+}
+
+static inline double canonical_f64(double value)
+{
+    return value == value ? value : double_from_bits(UINT64_C(0x7ff8000000000000));
+}
+
+/* bf16 is the upper half of an f32. Rounding adds at most 0x8000, which cannot make an infinity of a NaN whose lower
+ * half is 0. */
+static inline float load_bf16(uint16_t stored)
+{
+    return float_from_bits((uint32_t)stored << 16);
+}
+
+static inline float round_bf16(float value)
+{
+    uint32_t bits = float_to_bits(value);
+    return float_from_bits((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
+}
+
+static inline uint16_t store_bf16(float value)
+{
+    return value == value ? (uint16_t)(float_to_bits(value) >> 16) : 0x7fc0;
+}
+
+static inline float sum_bf16(float a, float b)
+{
+    return round_bf16(a + b);
+}
+
+static inline float product_bf16(float a, float b)
+{
+    return round_bf16(a * b);
+}
+
+/* Integers wrap: they are combined without sign. Narrow ones are promoted, and cut when stored. */
+#define AS_IT_IS(value) (value)
+#define CUT_U8(value)   ((uint8_t)(value))
+
+/* ---- f16: by software, or eight or sixteen at a time
+ * ------------------------------------------------------------------- */
+
+#if defined(__AVX512F__)
+#define HALF_LANES 16
+#elif defined(__F16C__)
+#define HALF_LANES 8
+#endif
+
+#if defined(HALF_LANES)
+
+typedef float lanes __attribute__((vector_size(4 * HALF_LANES)));
+typedef int32_t lane_bits __attribute__((vector_size(4 * HALF_LANES)));
+typedef int16_t half_lanes __attribute__((vector_size(2 * HALF_LANES)));
+typedef half_lanes stored_half_lanes __attribute__((aligned(1), may_alias));
+
+static inline lanes load_halves(half_lanes stored)
+{
+#if HALF_LANES == 16
+    return (lanes)_mm512_cvtph_ps((__m256i)stored);
+#else
+    return (lanes)_mm256_cvtph_ps((__m128i)stored);
+#endif
+}
+
+static inline half_lanes narrow(lanes value)
+{
+#if HALF_LANES == 16
+    return (half_lanes)_mm512_cvtps_ph((__m512)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#else
+    return (half_lanes)_mm256_cvtps_ph((__m256)value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+#endif
+}
+
+static inline lanes select_lanes(lane_bits mask, lanes yes, lanes no)
+{
+    return (lanes)((mask & (lane_bits)yes) | (~mask & (lane_bits)no));
+}
+
+static inline half_lanes store_halves(lanes value)
+{
+    return narrow(select_lanes(value == value, value, (lanes)((lane_bits){0} + 0x7fc00000)));
+}
+
+static inline lanes sum_halves(lanes a, lanes b)
+{
+    return load_halves(narrow(a + b));
+}
+
+static inline lanes product_halves(lanes a, lanes b)
+{
+    return load_halves(narrow(a * b));
+}
+
+static inline lanes min_halves(lanes a, lanes b)
+{
+    lanes either = (lanes)((lane_bits)a | (lane_bits)b);
+    return select_lanes(a < b, a, select_lanes(b < a, b, either));
+}
+
+static inline lanes max_halves(lanes a, lanes b)
+{
+    return -min_halves(-a, -b);
+}
+
+#else
+
+/* Exponents are moved by a multiplication, which takes denormals along. */
+static inline float load_half(uint16_t stored)
+{
+    uint32_t magnitude = stored & 0x7fffu;
+    uint32_t bits = float_to_bits(float_from_bits(magnitude << 13) * 0x1p112f);
+    bits |= magnitude >= 0x7c00u ? 0x7f800000u : 0;
+    return float_from_bits(bits | (uint32_t)(stored & 0x8000u) << 16);
+}
+
+/* To nearest even. Adding 0.5 to a value below 2^-14 leaves it rounded to multiples of 2^-24, f16's denormals, in the
+ * lowest bits. */
+static inline uint16_t store_half(float value)
+{
+    uint32_t bits = float_to_bits(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1) - (112u << 23)) >> 13;
+    uint32_t small = float_to_bits(float_from_bits(magnitude) + 0.5f) - 0x3f000000u;
+    uint32_t half = magnitude < 0x38800000u ? small : normal;
+    half = magnitude >= 0x477ff000u ? 0x7c00u : half;
+    return magnitude > 0x7f800000u ? 0x7e00 : (uint16_t)(half | sign);
+}
+
+static inline float sum_half(float a, float b)
+{
+    return load_half(store_half(a + b));
+}
+
+static inline float product_half(float a, float b)
+{
+    return load_half(store_half(a * b));
+}
+
+#endif
+
+/* ---- loops
+ * ------------------------------------------------------------------------------------------------------------- */
+
+#define SOURCE(T, k)                     const T *s##k = (const T *)((const char *)sources[k] + offset);
+#define TREE2(LOAD, COMBINE, a, b)       COMBINE(LOAD(s##a[i]), LOAD(s##b[i]))
+#define TREE4(LOAD, COMBINE, a, b, c, d) COMBINE(TREE2(LOAD, COMBINE, a, b), TREE2(LOAD, COMBINE, c, d))
+
+/* The four loops of struct reduction_loops for one type and op. */
+#define LOOPS(NAME, T, LOAD, STORE, COMBINE)                                                                           \
+    static void NAME##_two(void *target, const void *const *sources, uint64_t offset, uint64_t count)                  \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1) SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = STORE(TREE2(LOAD, COMBINE, 0, 1));    \
+    }                                                                                                                  \
+    static void NAME##_three(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1)                                                                                                   \
+        SOURCE(T, 2)                                                                                                   \
+        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                    \
+            STORE(COMBINE(TREE2(LOAD, COMBINE, 0, 1), LOAD(s2[i])));                                                   \
+    }                                                                                                                  \
+    static void NAME##_four(void *target, const void *const *sources, uint64_t offset, uint64_t count)                 \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1)                                                                                                   \
+        SOURCE(T, 2)                                                                                                   \
+        SOURCE(T, 3)                                                                                                   \
+        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] = STORE(TREE4(LOAD, COMBINE, 0, 1, 2, 3));           \
+    }                                                                                                                  \
+    static void NAME##_eight(void *target, const void *const *sources, uint64_t offset, uint64_t count)                \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        SOURCE(T, 0)                                                                                                   \
+        SOURCE(T, 1)                                                                                                   \
+        SOURCE(T, 2)                                                                                                   \
+        SOURCE(T, 3)                                                                                                   \
+        SOURCE(T, 4)                                                                                                   \
+        SOURCE(T, 5)                                                                                                   \
+        SOURCE(T, 6)                                                                                                   \
+        SOURCE(T, 7)                                                                                                   \
+        SAME_INDEX_LOOP for (uint64_t i = 0; i < count; i++) t[i] =                                                    \
+            STORE(COMBINE(TREE4(LOAD, COMBINE, 0, 1, 2, 3), TREE4(LOAD, COMBINE, 4, 5, 6, 7)));                        \
+    }
+
+LOOPS(f32_sum, stored_f32, AS_IT_IS, canonical_f32, SUM)
+LOOPS(f32_product, stored_f32, AS_IT_IS, canonical_f32, PRODUCT)
+LOOPS(f32_min, stored_f32, AS_IT_IS, canonical_f32, min_f32)
+LOOPS(f32_max, stored_f32, AS_IT_IS, canonical_f32, max_f32)
+LOOPS(f64_sum, stored_f64, AS_IT_IS, canonical_f64, SUM)
+LOOPS(f64_product, stored_f64, AS_IT_IS, canonical_f64, PRODUCT)
+LOOPS(f64_min, stored_f64, AS_IT_IS, canonical_f64, min_f64)
+LOOPS(f64_max, stored_f64, AS_IT_IS, canonical_f64, max_f64)
+LOOPS(bf16_sum, stored_u16, load_bf16, store_bf16, sum_bf16)
+LOOPS(bf16_product, stored_u16, load_bf16, store_bf16, product_bf16)
+LOOPS(bf16_min, stored_u16, load_bf16, store_bf16, min_f32)
+LOOPS(bf16_max, stored_u16, load_bf16, store_bf16, max_f32)
+LOOPS(bits8_sum, stored_u8, AS_IT_IS, CUT_U8, SUM)
+LOOPS(bits8_product, stored_u8, AS_IT_IS, CUT_U8, PRODUCT)
+LOOPS(bits32_sum, stored_u32, AS_IT_IS, AS_IT_IS, SUM)
+LOOPS(bits32_product, stored_u32, AS_IT_IS, AS_IT_IS, PRODUCT)
+LOOPS(bits64_sum, stored_u64, AS_IT_IS, AS_IT_IS, SUM)
+LOOPS(bits64_product, stored_u64, AS_IT_IS, AS_IT_IS, PRODUCT)
+LOOPS(i8_min, stored_i8, AS_IT_IS, AS_IT_IS, LESS)
+LOOPS(i8_max, stored_i8, AS_IT_IS, AS_IT_IS, MORE)
+LOOPS(u8_min, stored_u8, AS_IT_IS, AS_IT_IS, LESS)
+LOOPS(u8_max, stored_u8, AS_IT_IS, AS_IT_IS, MORE)
+LOOPS(i32_min, stored_i32, AS_IT_IS, AS_IT_IS, LESS)
+LOOPS(i32_max, stored_i32, AS_IT_IS, AS_IT_IS, MORE)
+LOOPS(u32_min, stored_u32, AS_IT_IS, AS_IT_IS, LESS)
+LOOPS(u32_max, stored_u32, AS_IT_IS, AS_IT_IS, MORE)
+LOOPS(i64_min, stored_i64, AS_IT_IS, AS_IT_IS, LESS)
+LOOPS(i64_max, stored_i64, AS_IT_IS, AS_IT_IS, MORE)
+LOOPS(u64_min, stored_u64, AS_IT_IS, AS_IT_IS, LESS)
+LOOPS(u64_max, stored_u64, AS_IT_IS, AS_IT_IS, MORE)
+
+#if defined(HALF_LANES)
+
+LOOPS(f16_lanes_sum, stored_half_lanes, load_halves, store_halves, sum_halves)
+LOOPS(f16_lanes_product, stored_half_lanes, load_halves, store_halves, product_halves)
+LOOPS(f16_lanes_min, stored_half_lanes, load_halves, store_halves, min_halves)
+LOOPS(f16_lanes_max, stored_half_lanes, load_halves, store_halves, max_halves)
+
+/* Run a loop over whole vectors, then once more over the rest, padded. */
+static void run_lanes(reduction_loop *loop, unsigned source_count, void *target, const void *const *sources,
+                      uint64_t offset, uint64_t count)
+{
+    half_lanes padded[8] = {0}, result;
+    const void *rests[8];
+    uint64_t whole = count / HALF_LANES, rest = count % HALF_LANES * 2;
+    if (whole)
+        loop(target, sources, offset, whole);
+    if (!rest)
+        return;
+    for (unsigned k = 0; k < source_count; k++) {
+        memcpy(&padded[k], (const char *)sources[k] + offset + whole * sizeof result, rest);
+        rests[k] = &padded[k];
+    }
+    loop(&result, rests, 0, 1);
+    memcpy((char *)target + whole * sizeof result, &result, rest);
+}
+
+#define HALF_LOOPS(OP)                                                                                                 \
+    static void f16_##OP##_two(void *target, const void *const *sources, uint64_t offset, uint64_t count)              \
+    {                                                                                                                  \
+        run_lanes(f16_lanes_##OP##_two, 2, target, sources, offset, count);                                            \
+    }                                                                                                                  \
+    static void f16_##OP##_three(void *target, const void *const *sources, uint64_t offset, uint64_t count)            \
+    {                                                                                                                  \
+        run_lanes(f16_lanes_##OP##_three, 3, target, sources, offset, count);                                          \
+    }                                                                                                                  \
+    static void f16_##OP##_four(void *target, const void *const *sources, uint64_t offset, uint64_t count)             \
+    {                                                                                                                  \
+        run_lanes(f16_lanes_##OP##_four, 4, target, sources, offset, count);                                           \
+    }                                                                                                                  \
+    static void f16_##OP##_eight(void *target, const void *const *sources, uint64_t offset, uint64_t count)            \
+    {                                                                                                                  \
+        run_lanes(f16_lanes_##OP##_eight, 8, target, sources, offset, count);                                          \
+    }
+HALF_LOOPS(sum)
+HALF_LOOPS(product)
+HALF_LOOPS(min)
+HALF_LOOPS(max)
+
+static void f16_divide(void *target, uint64_t count, uint64_t divisor)
+{
+    lanes by = (lanes){0} + (float)divisor;
+    for (uint64_t i = 0; i < count; i += HALF_LANES) {
+        half_lanes padded = {0};
+        uint64_t bytes = 2 * (count - i < HALF_LANES ? count - i : HALF_LANES);
+        memcpy(&padded, (char *)target + 2 * i, bytes);
+        padded = store_halves(load_halves(padded) / by);
+        memcpy((char *)target + 2 * i, &padded, bytes);
+    }
+}
+
+static void f16_multiply(void *target, uint64_t count, double factor)
+{
+    lanes by = (lanes){0} + (float)factor;
+    for (uint64_t i = 0; i < count; i += HALF_LANES) {
+        half_lanes padded = {0};
+        uint64_t bytes = 2 * (count - i < HALF_LANES ? count - i : HALF_LANES);
+        memcpy(&padded, (char *)target + 2 * i, bytes);
+        padded = store_halves(load_halves(padded) * by);
+        memcpy((char *)target + 2 * i, &padded, bytes);
+    }
+}
+
+#else
+
+LOOPS(f16_sum, stored_u16, load_half, store_half, sum_half)
+LOOPS(f16_product, stored_u16, load_half, store_half, product_half)
+LOOPS(f16_min, stored_u16, load_half, store_half, min_f32)
+LOOPS(f16_max, stored_u16, load_half, store_half, max_f32)
+
+#endif
+
+/* ---- finish
+ * ------------------------------------------------------------------------------------------------------------- */
+
+#define DIVIDE(NAME, T, WIDE, LOAD, STORE)                                                                             \
+    static void NAME##_divide(void *target, uint64_t count, uint64_t divisor)                                          \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        WIDE by = (WIDE)divisor;                                                                                       \
+        for (uint64_t i = 0; i < count; i++)                                                                           \
+            t[i] = STORE(LOAD(t[i]) / by);                                                                             \
+    }
+
+#define MULTIPLY(NAME, T, WIDE, LOAD, STORE)                                                                           \
+    static void NAME##_multiply(void *target, uint64_t count, double factor)                                           \
+    {                                                                                                                  \
+        T *t = target;                                                                                                 \
+        WIDE by = (WIDE)factor;                                                                                        \
+        for (uint64_t i = 0; i < count; i++)                                                                           \
+            t[i] = STORE(LOAD(t[i]) * by);                                                                             \
+    }
+
+static inline uint16_t round_and_store_bf16(float value)
+{
+    return store_bf16(value == value ? round_bf16(value) : value);
+}
+
+DIVIDE(f32, stored_f32, float, AS_IT_IS, canonical_f32)
+DIVIDE(f64, stored_f64, double, AS_IT_IS, canonical_f64)
+DIVIDE(bf16, stored_u16, float, load_bf16, round_and_store_bf16)
+DIVIDE(i8, stored_i8, int64_t, AS_IT_IS, (int8_t))
+DIVIDE(u8, stored_u8, uint64_t, AS_IT_IS, (uint8_t))
+DIVIDE(i32, stored_i32, int64_t, AS_IT_IS, (int32_t))
+DIVIDE(u32, stored_u32, uint64_t, AS_IT_IS, (uint32_t))
+DIVIDE(i64, stored_i64, int64_t, AS_IT_IS, AS_IT_IS)
+DIVIDE(u64, stored_u64, uint64_t, AS_IT_IS, AS_IT_IS)
+MULTIPLY(f32, stored_f32, float, AS_IT_IS, canonical_f32)
+MULTIPLY(f64, stored_f64, double, AS_IT_IS, canonical_f64)
+MULTIPLY(bf16, stored_u16, float, load_bf16, round_and_store_bf16)
+#if !defined(HALF_LANES)
+DIVIDE(f16, stored_u16, float, load_half, store_half)
+MULTIPLY(f16, stored_u16, float, load_half, store_half)
+#endif
+
+/* ---- streaming
+ * ------------------------------------------------------------------------------------------------------------ */
+
+#if defined(__AVX512F__)
+typedef __m512i stream_word;
+#define stream_load(place)         _mm512_loadu_si512(place)
+#define stream_store(place, value) _mm512_stream_si512((stream_word *)(place), value)
+#elif defined(__AVX__)
+typedef __m256i stream_word;
+#define stream_load(place)         _mm256_loadu_si256((const stream_word *)(place))
+#define stream_store(place, value) _mm256_stream_si256((stream_word *)(place), value)
+#elif defined(__SSE2__)
+typedef __m128i stream_word;
+#define stream_load(place)         _mm_loadu_si128((const stream_word *)(place))
+#define stream_store(place, value) _mm_stream_si128((stream_word *)(place), value)
+#endif
+
+#if defined(stream_store)
+
+/* Whole cache lines go past the caches, the ends of an unaligned target do not. */
+static void stream(void *target, const void *source, uint64_t bytes)
+{
+    char *to = target;
+    const char *from = source;
+    uint64_t head = (64 - (uintptr_t)to % 64) % 64;
+    if (head > bytes)
+        head = bytes;
+    memcpy(to, from, head);
+    uint64_t end = head + (bytes - head) / 64 * 64;
+    for (uint64_t i = head; i < end; i += sizeof(stream_word))
+        stream_store(to + i, stream_load(from + i));
+    memcpy(to + end, from + end, bytes - end);
+}
+
+#else
+
+static void stream(void *target, const void *source, uint64_t bytes)
+{
+    memcpy(target, source, bytes);
+}
+
+#endif
+
+/* ---- the table
+ * ------------------------------------------------------------------------------------------------------------- */
+
+#define ENTRY(NAME)                                                                                                    \
+    {                                                                                                                  \
+        NAME##_two, NAME##_three, NAME##_four, NAME##_eight                                                            \
+    }
+#define ENTRIES(SUMS, NAME)                                                                                            \
+    {                                                                                                                  \
+        [REDUCTION_SUM] = ENTRY(SUMS##_sum), [REDUCTION_PRODUCT] = ENTRY(SUMS##_product),                              \
+        [REDUCTION_MIN] = ENTRY(NAME##_min), [REDUCTION_MAX] = ENTRY(NAME##_max)                                       \
+    }
+
+const struct reduction REDUCTION_TABLE = {
+    .name = REDUCTION_NAME,
+    .loops =
+        {
+            [WEFT_F32] = ENTRIES(f32, f32),
+            [WEFT_F64] = ENTRIES(f64, f64),
+            [WEFT_F16] = ENTRIES(f16, f16),
+            [WEFT_BF16] = ENTRIES(bf16, bf16),
+            [WEFT_I8] = ENTRIES(bits8, i8),
+            [WEFT_U8] = ENTRIES(bits8, u8),
+            [WEFT_I32] = ENTRIES(bits32, i32),
+            [WEFT_U32] = ENTRIES(bits32, u32),
+            [WEFT_I64] = ENTRIES(bits64, i64),
+            [WEFT_U64] = ENTRIES(bits64, u64),
+        },
+    .divide =
+        {
+            [WEFT_F32] = f32_divide,
+            [WEFT_F64] = f64_divide,
+            [WEFT_F16] = f16_divide,
+            [WEFT_BF16] = bf16_divide,
+            [WEFT_I8] = i8_divide,
+            [WEFT_U8] = u8_divide,
+            [WEFT_I32] = i32_divide,
+            [WEFT_U32] = u32_divide,
+            [WEFT_I64] = i64_divide,
+            [WEFT_U64] = u64_divide,
+        },
+    .multiply =
+        {
+            [WEFT_F32] = f32_multiply,
+            [WEFT_F64] = f64_multiply,
+            [WEFT_F16] = f16_multiply,
+            [WEFT_BF16] = bf16_multiply,
+        },
+    .stream = stream,
+};

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prices among more ranks than can be simulated while somebody waits: the same places with fewer nodes under each leaf
+ * (then fewer leaves, then fewer ranks on each node) are simulated three times, each with half of what the next has,
+ * and the price goes on as it grew. What takes rounds grows by as much with every doubling, what takes a message for
+ * every rank by twice as much, what fills links by half as much: the ratio of the two increases seen tells which. If
+ * nodes lost ranks, the smallest places are simulated with all of these once more, and what they take longer is added.
+ */
+#include "core/collective/tuner/tuner.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIZES        3
+#define VARIED_LEAST 8 /* of what is varied, at the largest size: 2, 4 and 8 are simulated */
+
+/* What is counted: ranks of a node, nodes of a leaf, leaves of a pod. */
+enum { RANKS, NODES, LEAVES, COUNTS };
+
+/* How many there are, at most, and how many of each shall stay. */
+struct thinning {
+    uint32_t all[COUNTS], keep[COUNTS];
+};
+
+/* Maps of a thinned shape, in one piece of memory. */
+struct thinned {
+    struct plan_shape shape;
+    struct simulated_cluster cluster;
+    uint32_t *memory;
+};
+
+/* The largest number of units below that a unit of a level has; level 0: ranks of a node. */
+static uint32_t largest(const struct plan_shape *shape, uint32_t level)
+{
+    uint32_t below = level ? shape_units(shape, level - 1) : shape->ranks, most = 0;
+    uint32_t *sizes = calloc(below, sizeof *sizes);
+    for (uint32_t i = 0; sizes && i < below; i++) {
+        uint32_t unit = level == 0                    ? shape_node(shape, i)
+                        : level < shape_levels(shape) ? shape->above[level - 1][i]
+                                                      : 0;
+        if (++sizes[unit] > most)
+            most = sizes[unit];
+    }
+    free(sizes);
+    return most;
+}
+
+/*
+ * What is left of the shape when the largest of the sizes has at most `most` ranks: one count, *varied, stays so large
+ * that it can be halved twice more; the others shrink if they must. Ranks of a node go first: what costs is between
+ * nodes. Powers of two stay, since what they are not costs extra rounds.
+ */
+static struct thinning choose_thinning(const struct plan_shape *shape, uint32_t most, uint32_t *varied)
+{
+    uint32_t levels = shape_levels(shape), pods = levels > 2 ? shape_units(shape, 2) : 1;
+    struct thinning thinning = {
+        .all = {largest(shape, 0), levels ? largest(shape, 1) : 1, levels > 1 ? largest(shape, 2) : 1}};
+    memcpy(thinning.keep, thinning.all, sizeof thinning.keep);
+    uint32_t *keep = thinning.keep;
+    *varied = keep[NODES] >= VARIED_LEAST ? NODES : keep[LEAVES] >= VARIED_LEAST ? LEAVES : RANKS;
+    uint32_t other = *varied == NODES ? LEAVES : NODES;
+    keep[*varied] = 1u << (31 - __builtin_clz(keep[*varied]));
+    while ((uint64_t)pods * keep[RANKS] * keep[NODES] * keep[LEAVES] > most) {
+        uint32_t which = keep[*varied] > VARIED_LEAST          ? *varied
+                         : keep[RANKS] > 1 && *varied != RANKS ? RANKS
+                         : keep[other] > 2                     ? other
+                                                               : *varied;
+        if (keep[which] == 1)
+            break;
+        keep[which] = (keep[which] + 1) / 2;
+    }
+    return thinning;
+}
+
+/* Which of `count` things stay when each group of them (NULL: all are one) keeps its first ones; new numbers, or none.
+ */
+static void keep_first(const uint32_t *group_of, uint32_t count, uint32_t keep, uint32_t *used, uint32_t *number)
+{
+    uint32_t next = 0;
+    memset(used, 0, count * sizeof *used);
+    for (uint32_t i = 0; i < count; i++)
+        number[i] = used[group_of ? group_of[i] : 0]++ < keep ? next++ : UINT32_MAX;
+}
+
+/* The shape with `thinning` done, and the cluster whose uplinks shrink as what is below them. */
+static bool thin(const struct plan_shape *shape, const struct simulated_cluster *cluster, struct thinning thinning,
+                 struct thinned *thinned)
+{
+    uint32_t n = shape->ranks, levels = shape_levels(shape);
+    *thinned =
+        (struct thinned){.shape = *shape, .cluster = *cluster, .memory = calloc((size_t)7 * n, sizeof(uint32_t))};
+    if (!thinned->memory)
+        return false;
+    uint32_t *leaf_number = thinned->memory, *node_number = leaf_number + n, *rank_number = node_number + n;
+    uint32_t *used = rank_number + n, *nodes = used + n, *leaves = nodes + n, *pods = leaves + n;
+    uint32_t node_count = shape_units(shape, 0), leaf_count = levels > 1 ? shape_units(shape, 1) : 1;
+    keep_first(levels > 2 ? shape->above[1] : NULL, leaf_count, thinning.keep[LEAVES], used, leaf_number);
+    keep_first(levels > 1 ? shape->above[0] : NULL, node_count, thinning.keep[NODES], used, node_number);
+    keep_first(shape->nodes, n, thinning.keep[RANKS], used, rank_number);
+    uint32_t kept_nodes = 0, kept_ranks = 0;
+    for (uint32_t node = 0; node < node_count; node++) {
+        uint32_t leaf = levels > 1 ? shape->above[0][node] : 0;
+        bool stays = node_number[node] != UINT32_MAX && leaf_number[leaf] != UINT32_MAX;
+        node_number[node] = stays ? kept_nodes : UINT32_MAX;
+        if (stays)
+            leaves[kept_nodes++] = leaf_number[leaf];
+    }
+    for (uint32_t leaf = 0; leaf < leaf_count; leaf++)
+        if (leaf_number[leaf] != UINT32_MAX && levels > 2)
+            pods[leaf_number[leaf]] = shape->above[1][leaf];
+    for (uint32_t rank = 0; rank < n; rank++) {
+        uint32_t node = node_number[shape_node(shape, rank)];
+        if (rank_number[rank] != UINT32_MAX && node != UINT32_MAX)
+            nodes[kept_ranks++] = node;
+    }
+    thinned->shape.ranks = kept_ranks;
+    thinned->shape.nodes = shape->nodes ? nodes : NULL;
+    thinned->shape.above[0] = levels > 1 ? leaves : NULL;
+    thinned->shape.above[1] = levels > 2 ? pods : NULL;
+    thinned->shape.root = thinned->shape.peer = 0;
+    if (shape->collective == COLLECTIVE_SENDRECEIVE)
+        thinned->shape.peer = kept_ranks - 1;
+    double nodes_kept = (double)thinning.keep[NODES] / thinning.all[NODES];
+    thinned->cluster.above[0].bandwidth *= nodes_kept;
+    thinned->cluster.above[1].bandwidth *= nodes_kept * thinning.keep[LEAVES] / thinning.all[LEAVES];
+    return true;
+}
+
+/* The price after `doublings` more, from prices of three sizes. */
+static double extrapolate(const double seconds[SIZES], double doublings)
+{
+    double first = seconds[1] - seconds[0], step = seconds[2] - seconds[1], price = seconds[2];
+    double ratio = first > 0 && step > 0 ? step / first : 1;
+    ratio = ratio < 0.25 ? 0.25 : ratio > 2.2 ? 2.2 : ratio;
+    if (step < 0)
+        step = 0;
+    for (; doublings > 0; doublings -= 1) {
+        step *= ratio;
+        price += step * (doublings < 1 ? doublings : 1);
+    }
+    return price;
+}
+
+/* What `thinning` leaves of the shape, simulated; *simulated is how many of `varied` it has. HUGE_VAL: nothing like it.
+ */
+static weft_status simulate_thinned(const struct algorithm *algorithm, const struct plan_shape *shape,
+                                    const struct simulated_cluster *cluster, struct thinning thinning, uint32_t varied,
+                                    double *seconds, double *simulated, struct error *error)
+{
+    struct thinned thinned;
+    if (!thin(shape, cluster, thinning, &thinned))
+        return error_memory(error, (size_t)7 * shape->ranks * sizeof(uint32_t), "a smaller shape");
+    *seconds = HUGE_VAL;
+    *simulated = varied == RANKS ? thinned.shape.ranks : shape_units(&thinned.shape, 0);
+    weft_status status = WEFT_OK;
+    if (!algorithm_refuses(algorithm, &thinned.shape))
+        status = tuner_simulate(algorithm, &thinned.shape, &thinned.cluster, seconds, error);
+    free(thinned.memory);
+    return status;
+}
+
+/* Messages that a rank exchanges with other nodes, and the bytes that it sends there. */
+static weft_status count_traffic(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
+                                 double *messages, double *bytes, struct error *error)
+{
+    struct plan *plan;
+    weft_status status = plan_generate(algorithm, shape, rank, &plan, error);
+    if (status != WEFT_OK)
+        return status;
+    uint64_t count = 0, chunks = 0;
+    for (uint32_t i = 0; i < plan->step_count; i++) {
+        const struct step *step = &plan->steps[i];
+        if (step->kind > STEP_RECEIVE_REDUCE || shape_node(shape, step->peer) == shape_node(shape, rank))
+            continue;
+        count++;
+        chunks += step->kind == STEP_SEND ? step->chunks : 0;
+    }
+    *messages = (double)(count * plan_iterations(plan, shape->block_bytes));
+    *bytes = (double)chunks / plan->parts * (double)shape->block_bytes;
+    plan_free(plan);
+    return WEFT_OK;
+}
+
+/*
+ * The least that the whole place takes: what messages occupy a rank of the first node, and what the node's bytes occupy
+ * its link. Few nodes that spend their time on sums do not show how both grow.
+ */
+static weft_status least_price(const struct algorithm *algorithm, const struct plan_shape *shape,
+                               const struct simulated_cluster *cluster, double *seconds, struct error *error)
+{
+    double link_bytes = 0, most = 0;
+    for (uint32_t rank = 0; shape->nodes && rank < shape->ranks && shape->nodes[rank] == shape->nodes[0]; rank++) {
+        double messages, bytes;
+        weft_status status = count_traffic(algorithm, shape, rank, &messages, &bytes, error);
+        if (status != WEFT_OK)
+            return status;
+        link_bytes += bytes;
+        most = fmax(most, messages * cluster->far.overhead);
+    }
+    *seconds = fmax(most, link_bytes / cluster->far.bandwidth);
+    return WEFT_OK;
+}
+
+weft_status tuner_estimate(const struct algorithm *algorithm, const struct plan_shape *shape,
+                           const struct simulated_cluster *cluster, uint32_t most_ranks, double *seconds,
+                           struct error *error)
+{
+    if (shape->ranks <= most_ranks)
+        return tuner_simulate(algorithm, shape, cluster, seconds, error);
+    double prices[SIZES], simulated = 1, ignored, least = 0;
+    uint32_t varied;
+    const struct thinning largest_size = choose_thinning(shape, most_ranks, &varied);
+    struct thinning smallest_size = largest_size;
+    for (uint32_t i = 0; i < SIZES; i++) {
+        struct thinning thinning = largest_size;
+        thinning.keep[varied] >>= SIZES - 1 - i;
+        thinning.keep[varied] += !thinning.keep[varied];
+        if (i == 0)
+            smallest_size = thinning;
+        weft_status status =
+            simulate_thinned(algorithm, shape, cluster, thinning, varied, &prices[i], &simulated, error);
+        if (status != WEFT_OK)
+            return status;
+        if (prices[i] == HUGE_VAL) /* there is nothing smaller that is like it */
+            return tuner_simulate(algorithm, shape, cluster, seconds, error);
+    }
+    *seconds = extrapolate(prices, log2((varied == RANKS ? shape->ranks : shape_units(shape, 0)) / simulated));
+    /* Nodes with fewer ranks than there are do other work: by so much as the smallest of them differ. */
+    struct thinning whole_nodes = smallest_size;
+    whole_nodes.keep[RANKS] = whole_nodes.all[RANKS];
+    if (varied != RANKS && whole_nodes.keep[RANKS] > smallest_size.keep[RANKS]) {
+        double price;
+        weft_status status = simulate_thinned(algorithm, shape, cluster, whole_nodes, varied, &price, &ignored, error);
+        if (status != WEFT_OK)
+            return status;
+        if (price != HUGE_VAL)
+            *seconds += fmax(price - prices[0], 0);
+    }
+    weft_status status = least_price(algorithm, shape, cluster, &least, error);
+    *seconds = fmax(*seconds, least);
+    return status;
+}

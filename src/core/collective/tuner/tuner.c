@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/collective/tuner/tuner.h"
+
+#include "core/collective/communicator/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct simulated_cluster tuner_default_cluster(void)
+{
+    return (struct simulated_cluster){.near = {.latency = 60e-9, .overhead = 100e-9, .bandwidth = 10e9},
+                                      .far = {.latency = 8e-6, .overhead = 1.5e-6, .bandwidth = 2.5e9},
+                                      .copy_bandwidth = 30e9,
+                                      .memory_bandwidth = 12e9,
+                                      .cache_bytes = 32u << 20,
+                                      .cores = 2,
+                                      .switching = 0.3e-6};
+}
+
+static struct link_parameters parameters_of(const struct link_cost *cost)
+{
+    return (struct link_parameters){
+        .latency = cost->latency, .overhead = cost->overhead, .bandwidth = cost->bytes_per_second};
+}
+
+struct simulated_cluster tuner_cluster_of(const struct cluster_file *file)
+{
+    struct simulated_cluster cluster = tuner_default_cluster();
+    if (file->level_count)
+        cluster.near = parameters_of(&file->levels[0].cost);
+    if (file->level_count > 1)
+        cluster.far = parameters_of(&file->levels[1].cost);
+    for (uint32_t level = 2; level < file->level_count; level++)
+        cluster.above[level - 2] = parameters_of(&file->levels[level].cost);
+    if (file->copy_bandwidth > 0)
+        cluster.copy_bandwidth = file->copy_bandwidth;
+    cluster.memory_bandwidth = file->memory_bandwidth > 0 ? file->memory_bandwidth : cluster.copy_bandwidth * 0.4;
+    if (file->cache_bytes)
+        cluster.cache_bytes = file->cache_bytes;
+    if (file->cores)
+        cluster.cores = file->cores;
+    return cluster;
+}
+
+weft_status tuner_simulate(const struct algorithm *algorithm, const struct plan_shape *shape,
+                           const struct simulated_cluster *cluster, double *seconds, struct error *error)
+{
+    struct plan **plans = calloc(shape->ranks, sizeof *plans);
+    if (!plans)
+        return error_memory(error, shape->ranks * sizeof *plans, "the plans of all ranks");
+    weft_status status = WEFT_OK;
+    for (uint32_t r = 0; r < shape->ranks && status == WEFT_OK; r++)
+        status = plan_generate(algorithm, shape, r, &plans[r], error);
+    if (status == WEFT_OK)
+        status = plan_simulate(plans, shape->ranks, shape, cluster, shape->block_bytes, seconds, error);
+    for (uint32_t r = 0; r < shape->ranks; r++)
+        plan_free(plans[r]);
+    free(plans);
+    return status;
+}
+
+/* Why an algorithm is no candidate, or NULL. */
+static const char *refusal(const struct algorithm *algorithm, const struct plan_shape *shape)
+{
+    const char *reason = algorithm_refuses(algorithm, shape);
+    if (!reason)
+        reason = algorithm_only_on_request(algorithm, shape);
+    return reason;
+}
+
+/*
+ * Predictions that differ by less than this are equal: links are measured for milliseconds, and shared. Between equals
+ * the one is taken that suffers least where the network is half as fast as measured, as under others' traffic: it is
+ * the one that moves the fewest bytes over the slowest level.
+ */
+#define EQUAL_WITHIN 0.15
+
+static weft_status prefer_fewer_bytes(const struct simulated_cluster *cluster, const struct plan_shape *shape,
+                                      uint32_t most_ranks, struct tuner_prices *prices, struct error *error)
+{
+    const double most = prices->prices[prices->chosen].seconds * (1 + EQUAL_WITHIN);
+    struct simulated_cluster busy = *cluster;
+    double least = 0;
+    size_t chosen = prices->chosen;
+    busy.far.bandwidth /= 2;
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
+        busy.above[level].bandwidth /= 2;
+    for (size_t i = 0; i < prices->count; i++) {
+        const struct tuner_price *price = &prices->prices[i];
+        double seconds;
+        if (price->refusal || price->seconds > most)
+            continue;
+        weft_status status = tuner_estimate(price->algorithm, shape, &busy, most_ranks, &seconds, error);
+        if (status != WEFT_OK)
+            return status;
+        if (least > 0 && seconds >= least)
+            continue;
+        least = seconds;
+        chosen = i;
+    }
+    if (chosen != prices->chosen)
+        prices->reason =
+            shape->ranks > most_ranks
+                ? "as good as the least time, extrapolated from fewer ranks, and it asks less of the network"
+                : "as good as the least predicted time, and it asks less of the network";
+    prices->chosen = chosen;
+    return WEFT_OK;
+}
+
+weft_status tuner_price(const struct simulated_cluster *cluster, const struct plan_shape *shape, uint32_t most_ranks,
+                        struct tuner_prices *prices, struct error *error)
+{
+    size_t count;
+    const struct algorithm *algorithms = algorithms_of(shape->collective, &count);
+    size_t candidates = 0;
+    bool found = false;
+    prices->count = count < TUNER_PRICES ? count : TUNER_PRICES;
+    prices->chosen = 0;
+    for (size_t i = 0; i < prices->count; i++) {
+        prices->prices[i] = (struct tuner_price){&algorithms[i], refusal(&algorithms[i], shape), 0};
+        candidates += !prices->prices[i].refusal;
+    }
+    for (size_t i = 0; i < prices->count; i++) {
+        struct tuner_price *price = &prices->prices[i];
+        if (price->refusal)
+            continue;
+        if (candidates > 1 || shape->ranks > 1) {
+            weft_status status = tuner_estimate(price->algorithm, shape, cluster, most_ranks, &price->seconds, error);
+            if (status != WEFT_OK)
+                return status;
+        }
+        if (!found || price->seconds < prices->prices[prices->chosen].seconds)
+            prices->chosen = i;
+        found = true;
+    }
+    if (!found)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no algorithm can do %s among these %u ranks: %s",
+                         collective_name(shape->collective), shape->ranks,
+                         prices->count ? prices->prices[0].refusal : "there is none");
+    prices->reason = candidates == 1             ? "the only candidate"
+                     : shape->ranks > most_ranks ? "the least time, extrapolated from fewer ranks"
+                                                 : "the least predicted time";
+    if (candidates == 1 || shape_units(shape, 0) == 1)
+        return WEFT_OK;
+    return prefer_fewer_bytes(cluster, shape, most_ranks, prices, error);
+}
+
+weft_status tuner_choose(const weft_comm *comm, const struct plan_shape *shape, const struct algorithm **algorithm,
+                         struct tuner_prices *prices, struct error *error)
+{
+    struct tuner_prices own;
+    if (!prices)
+        prices = &own;
+    weft_status status = tuner_price(&comm->context->tuner.cluster, shape, TUNER_SIMULATED_RANKS, prices, error);
+    if (status == WEFT_OK)
+        *algorithm = prices->prices[prices->chosen].algorithm;
+    return status;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The control plane: authenticated connections in a tree over all ranks (rank to node leader, leaders in a tree), that
+ * carry bootstrap, liveness, abort and operation logs. It needs no launcher alive.
+ *
+ * Who dies is seen by its neighbours in the tree as a closed connection (a process's death takes milliseconds) or as
+ * missing heartbeats (a stopped process or cut link, after the liveness limit); they send "rank r on host h died:
+ * reason" through what is left of the tree, so every survivor learns it. The first cause to arrive at a rank is the one
+ * that it keeps.
+ *
+ * Threads: control_progress() is called by the context's helper thread alone. The other functions are safe from any
+ * thread. control_failed() is one load, for every poll loop.
+ */
+#ifndef WEFT_CORE_CONTROL_CONTROL_H
+#define WEFT_CORE_CONTROL_CONTROL_H
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "core/control/rendezvous/meeting.h"
+#include "core/control/wire/card.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct control;
+
+struct control_config {
+    uint32_t rank, ranks;
+    double connect_limit;  /**< seconds to build the tree */
+    double heartbeat;      /**< seconds between heartbeats; default 0.1 */
+    double liveness_limit; /**< seconds without any sign of life before a peer is declared dead; default 1.5 */
+};
+
+/** Open the listener, before the meeting, so that its address can go into the card ("address:port" into card->control).
+ */
+weft_status control_open(const struct control_config *config, const char *interface, struct control **control,
+                         struct card *card, struct error *error);
+
+/** The ranks are others than control_open() was told, and quick to connect; before control_connect(). */
+void control_renumber(struct control *control, uint32_t rank, uint32_t ranks, double connect_limit);
+
+/** The listener, now the caller's to close; -1 when there is none. Nobody else connects to it after control_connect().
+ */
+int control_take_listener(struct control *control);
+
+/** Build the tree; `cards` (borrowed for the life of control) and the meeting's secret authenticate both ends. */
+weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret,
+                            struct error *error);
+
+/**
+ * Say goodbye along the tree (so that nobody takes the end for a death), close everything. Collective when nothing
+ * failed: returns when every rank has called it. The helper thread must have ended: this drives progress itself. NULL
+ * is allowed.
+ */
+void control_close(struct control *control);
+
+/** Close everything at once, without a farewell: the job has failed, and what is left of it goes on under another
+ * control plane. The helper thread must have ended. NULL is allowed. */
+void control_abandon(struct control *control);
+
+/** One descriptor (an epoll) that becomes readable when control_progress() has something to do. */
+int control_descriptor(const struct control *control);
+
+/** Handle what has arrived, send heartbeats; returns milliseconds until it must be called again. */
+int control_progress(struct control *control);
+
+/* ---- failure --------------------------------------------------------------------------------------------------- */
+
+/** Whether the job has failed: polled everywhere. */
+bool control_failed(const struct control *control);
+
+/** The status and sentence of the failure; WEFT_OK when there is none. */
+weft_status control_failure(const struct control *control, struct error *error);
+
+/**
+ * Whether `rank` has called control_close(). What it sent before may still be on its way, so only who has waited for it
+ * for a while longer (a second, say) should conclude that it "has left".
+ */
+bool control_left(struct control *control, uint32_t rank);
+
+/** Make the job fail everywhere with this status and sentence (unless it has failed already). Does not block. */
+void control_abort(struct control *control, weft_status status, const char *sentence);
+
+/** Called once, from the helper thread, when the job has failed (to ring the doorbell of a sleeper). */
+void control_on_failure(struct control *control, void (*callback)(void *context), void *context);
+
+/* ---- exchange -------------------------------------------------------------------------------------------------- */
+
+/**
+ * All-gather of small blobs among `members` (world ranks, this one included, same list and `key` on each): result is
+ * count x bytes, in member order, the caller's memory. `key` tells concurrent exchanges apart (the upper layers number
+ * theirs). Among all ranks in their order, blobs go up the tree and the table comes down, a frame over each link;
+ * among others the first member gathers. Blocks; needs the helper thread to be running. For set-up only: milliseconds,
+ * not microseconds.
+ */
+weft_status control_exchange(struct control *control, uint64_t key, const uint32_t *members, uint32_t count,
+                             const void *blob, uint32_t bytes, void *result, double limit_seconds, struct error *error);
+
+/** How many frames of exchanges this rank has handled so far, its own and those that it passed on. */
+uint64_t control_exchange_frames(struct control *control);
+
+/* ---- operation logs -------------------------------------------------------------------------------------------- */
+
+/**
+ * What a rank is doing: its last operations. Written by the rank's threads on the hot path (a few stores), read by the
+ * helper thread when a peer asks, and by its user from outside (core/control/status/status_page.h). An entry is a cache line.
+ */
+#define OPERATION_LOG_ENTRIES 64
+#define OPERATION_TEXT_BYTES  192
+
+struct operation_entry {
+    _Atomic uint64_t sequence; /**< of the operation in its communicator, + 1; 0: free. Written last. */
+    uint32_t communicator;     /**< id */
+    uint8_t collective;        /**< enum collective */
+    uint8_t type, op;
+    uint8_t phase; /**< enum operation_phase */
+    uint32_t root; /**< or the peer of a send or receive */
+    uint64_t count;
+    uint64_t hash;            /**< the operation's tag */
+    _Atomic uint32_t awaited; /**< the world rank that it waits for now, + 1; 0: none known */
+    uint64_t started;         /**< clock_ticks() */
+    uint64_t since;           /**< while something is awaited: clock_ticks() when it was last seen to move */
+};
+_Static_assert(sizeof(struct operation_entry) == 64, "one cache line is written for an operation");
+
+enum operation_phase {
+    OPERATION_QUEUED,
+    OPERATION_RUNNING,
+    OPERATION_BLOCKING, /**< running, and a caller is blocked in it */
+    OPERATION_DONE,
+};
+
+struct operation_log {
+    _Atomic uint64_t next;      /**< entries written so far */
+    struct clock_moment opened; /**< with `beat` it tells how long a tick takes */
+    struct clock_moment beat;   /**< the helper thread's last turn; in a copy, the moment at which it was made */
+    uint64_t unused[3];         /**< entries begin on cache lines */
+    struct operation_entry entries[OPERATION_LOG_ENTRIES];
+};
+
+/**
+ * Let peers read this log (borrowed for the life of control). `describe` writes what a log (a copy) shows its rank to
+ * be doing; heartbeats carry it to the neighbours, so that they can tell what a rank did that does not tell any more.
+ */
+void control_publish_log(struct control *control, const struct operation_log *log,
+                         char *(*describe)(const struct operation_log *log, char *text, size_t size));
+
+/** A copy of a log that others are writing, in this process or another: an entry that changes meanwhile is left free.
+ */
+void operation_log_copy(const struct operation_log *from, struct operation_log *to);
+
+/**
+ * Fetch a rank's log. Blocks up to limit_seconds; WEFT_ERROR_TIMEOUT if it does not answer. Any thread but the
+ * helper; the helper itself uses control_ask_log(), whose answer arrives through the callback.
+ */
+weft_status control_fetch_log(struct control *control, uint32_t rank, struct operation_log *log, double limit_seconds,
+                              struct error *error);
+void control_ask_log(struct control *control, uint32_t rank,
+                     void (*answer)(void *context, uint32_t rank, const struct operation_log *log), void *context);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Building the tree of the control plane: connect to the parent, accept the children, prove the secret both ways. */
+#include "base/clock.h"
+#include "core/control/internal/plane.h"
+#include "core/control/wire/address.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PENDING_MOST         64 /* accepted connections that have not yet proved who they are */
+#define ACCEPTED_AT_ONCE     16 /* so that each is heard before others can take its place */
+#define ATTEMPTS_MOST        100
+#define ATTEMPT_MILLISECONDS 10
+#define FAREWELL_SECONDS     2.0 /* for telling a failure to neighbours that are still in their greeting */
+
+/* What exists only while the tree is being built. */
+struct building {
+    struct control *control;
+    struct stream_identity identity;
+    struct stream pending[PENDING_MOST];
+    uint32_t pending_count;
+    uint32_t missing;  /* links that are not open yet */
+    uint32_t attempts; /* to connect to the parent again */
+};
+
+static struct link *link_to(struct control *control, uint32_t rank)
+{
+    for (uint32_t i = 0; i < control->link_count; i++)
+        if (control->links[i].rank == rank)
+            return &control->links[i];
+    return NULL;
+}
+
+/* A neighbour has proved itself: from now on it is watched. */
+static weft_status open_link(struct building *building, struct link *link, struct error *error)
+{
+    struct control *control = building->control;
+    unsigned milliseconds = (unsigned)(control->config.liveness_limit * 1e3);
+    setsockopt(link->stream.descriptor, IPPROTO_TCP, TCP_USER_TIMEOUT, &milliseconds, sizeof milliseconds);
+    weft_status status = plane_open_link(control, link, error);
+    if (status != WEFT_OK)
+        return status;
+    building->missing--;
+    return WEFT_OK;
+}
+
+static weft_status connect_parent(struct building *building, struct error *error)
+{
+    struct control *control = building->control;
+    const struct card *card = &control->cards[control->tree.parent];
+    struct link *link = &control->links[0];
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port = 0;
+    int descriptor = -1, reason = 0;
+    struct error why = {0};
+    weft_status status = address_parse(card->control, host, &port, error);
+    if (status != WEFT_OK)
+        return status;
+    status = address_connect(host, port, control->config.connect_limit, &descriptor, &reason, &why);
+    if (status != WEFT_OK && reason == ECONNREFUSED)
+        return error_set(error, WEFT_ERROR_PEER, "rank %u on host %s (process %d) died before the ranks had connected",
+                         card->rank, card->host, card->process);
+    if (status != WEFT_OK)
+        return error_set(
+            error, WEFT_ERROR_PEER,
+            "rank %u on host %s cannot reach rank %u on host %s: %s; choose the network with the interface "
+            "setting",
+            control->config.rank, control->cards[control->config.rank].host, card->rank, card->host, why.text);
+    return stream_begin(&link->stream, descriptor, false, &building->identity, error);
+}
+
+/* Pending connections stay in the order in which they came. */
+static void remove_pending(struct building *building, uint32_t index)
+{
+    building->pending_count--;
+    memmove(&building->pending[index], &building->pending[index + 1],
+            (building->pending_count - index) * sizeof building->pending[0]);
+}
+
+/* When there are too many, the oldest goes: a stranger that holds connections open keeps nobody out, and a child that
+ * loses its place comes again. */
+static void accept_pending(struct building *building)
+{
+    for (int i = 0; i < ACCEPTED_AT_ONCE; i++) {
+        int fd = accept4(building->control->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0)
+            return;
+        address_prepare(fd);
+        if (building->pending_count == PENDING_MOST) {
+            stream_end(&building->pending[0]);
+            remove_pending(building, 0);
+        }
+        struct stream *stream = &building->pending[building->pending_count];
+        if (stream_begin(stream, fd, true, &building->identity, NULL) == WEFT_OK)
+            building->pending_count++;
+        else
+            stream_end(stream);
+    }
+}
+
+/* Go on with the greeting of an accepted connection; once it is done, it becomes the link of a child. */
+static weft_status greet_pending(struct building *building, uint32_t index, struct error *error)
+{
+    struct control *control = building->control;
+    struct stream *stream = &building->pending[index];
+    bool well = stream_read(stream, NULL) == WEFT_OK && stream_write(stream, NULL) == WEFT_OK;
+    if (well && stream->state != STREAM_OPEN)
+        return WEFT_OK;
+    struct link *link = well && stream->peer_rank != control->tree.parent ? link_to(control, stream->peer_rank) : NULL;
+    weft_status status = WEFT_OK;
+    if (link && !link->open) {
+        link->stream = *stream;
+        status = open_link(building, link, error);
+    } else {
+        stream_end(stream); /* a stranger, or of another job */
+    }
+    remove_pending(building, index);
+    return status;
+}
+
+/* A link that will not come about is not waited for. */
+static void give_up(struct building *building, struct link *link)
+{
+    link->ended = true;
+    building->missing--;
+}
+
+static weft_status greet_parent(struct building *building, struct error *error)
+{
+    struct link *link = &building->control->links[0];
+    const struct card *card = &building->control->cards[link->rank];
+    struct error reason = {0};
+    weft_status status = stream_write(&link->stream, &reason);
+    if (status == WEFT_OK)
+        status = stream_read(&link->stream, &reason);
+    if (status == WEFT_OK && link->stream.state == STREAM_OPEN)
+        return open_link(building, link, error);
+    if (status == WEFT_OK)
+        return WEFT_OK;
+    if (link->stream.state == STREAM_ENDED && building->attempts++ < ATTEMPTS_MOST) {
+        /* Dead, or it took this connection for a stranger's among many: who is dead does not listen. */
+        stream_end(&link->stream);
+        poll(NULL, 0, ATTEMPT_MILLISECONDS);
+        status = connect_parent(building, error);
+        if (status != WEFT_OK)
+            give_up(building, link);
+        return status;
+    }
+    give_up(building, link);
+    if (link->stream.state == STREAM_ENDED)
+        return error_set(error, WEFT_ERROR_PEER, "rank %u on host %s (process %d) died before the ranks had connected",
+                         card->rank, card->host, card->process);
+    return error_set(error, status, "%s", reason.text);
+}
+
+/* Wait for something to happen to the listener, to greetings or to links, and handle it. */
+static weft_status build_a_little(struct building *building, uint64_t deadline, struct error *error)
+{
+    struct control *control = building->control;
+    bool greeting = control->tree.parent != TREE_NONE && !control->links[0].open && !control->links[0].ended;
+    struct pollfd polls[PENDING_MOST + 3];
+    uint64_t now = clock_now();
+    polls[0] = (struct pollfd){control->listener, POLLIN, 0};
+    polls[1] = (struct pollfd){control->epoll, POLLIN, 0};
+    polls[2] = (struct pollfd){greeting ? control->links[0].stream.descriptor : -1, POLLIN, 0};
+    if (greeting && stream_wants_write(&control->links[0].stream))
+        polls[2].events |= POLLOUT;
+    uint32_t count = building->pending_count;
+    for (uint32_t i = 0; i < count; i++)
+        polls[3 + i] = (struct pollfd){building->pending[i].descriptor, POLLIN, 0};
+    if (poll(polls, 3 + count, deadline > now ? (int)((deadline - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
+        return error_system(error, "cannot wait for the other ranks");
+    weft_status status = WEFT_OK;
+    for (uint32_t i = count; status == WEFT_OK && i-- > 0;)
+        if (polls[3 + i].revents)
+            status = greet_pending(building, i, error);
+    if (status == WEFT_OK && polls[2].revents)
+        status = greet_parent(building, error);
+    if (polls[0].revents)
+        accept_pending(building);
+    if (status == WEFT_OK && polls[1].revents) {
+        control_progress(control); /* a neighbour may report a failure, or die, while others are still missing */
+        status = control_failure(control, error);
+    }
+    return status;
+}
+
+static weft_status too_late(struct building *building, struct error *error)
+{
+    struct control *control = building->control;
+    const struct link *link = NULL;
+    for (uint32_t i = 0; i < control->link_count; i++)
+        if (!control->links[i].open)
+            link = &control->links[i];
+    const struct card *here = &control->cards[control->config.rank];
+    return error_set(
+        error, WEFT_ERROR_TIMEOUT,
+        "rank %u on host %s and rank %u on host %s have not connected within %g s; is there a network or a "
+        "firewall between them?",
+        link->rank, control->cards[link->rank].host, here->rank, here->host, control->config.connect_limit);
+}
+
+/* Neighbours learn why this rank gives up, those who are only just connecting as well. */
+static void tell_failure(struct building *building, weft_status status, const struct error *error)
+{
+    control_abort(building->control, status, error ? error->text : "a rank could not connect to the others");
+    uint64_t deadline = clock_after(FAREWELL_SECONDS);
+    while (building->missing > 0 && clock_now() < deadline)
+        (void)build_a_little(building, deadline, NULL);
+}
+
+weft_status control_connect(struct control *control, const struct card *cards, const uint8_t *secret,
+                            struct error *error)
+{
+    memcpy(control->secret, secret, sizeof control->secret);
+    control->cards = cards;
+    weft_status status = tree_build(cards, control->config.ranks, control->config.rank, &control->tree, error);
+    if (status != WEFT_OK)
+        return status;
+    bool parent = control->tree.parent != TREE_NONE;
+    uint32_t count = control->tree.count + parent;
+    control->left = calloc(control->config.ranks, sizeof *control->left);
+    control->links = calloc(count ? count : 1, sizeof *control->links);
+    struct building *building = calloc(1, sizeof *building);
+    if (!control->left || !control->links || !building) {
+        free(building);
+        return error_memory(error, count * sizeof *control->links, "the control plane's connections");
+    }
+    control->link_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        control->links[i].rank = parent && i == 0 ? control->tree.parent : control->tree.children[i - parent];
+        control->links[i].stream.descriptor = -1;
+    }
+    building->control = control;
+    building->missing = count;
+    building->identity =
+        (struct stream_identity){control->secret, STREAM_CONTROL, control->config.rank, control->config.ranks};
+    uint64_t deadline = clock_after(control->config.connect_limit);
+    if (parent)
+        status = connect_parent(building, error);
+    if (status != WEFT_OK)
+        give_up(building, &control->links[0]);
+    while (status == WEFT_OK && building->missing > 0)
+        status = clock_now() < deadline ? build_a_little(building, deadline, error) : too_late(building, error);
+    if (status != WEFT_OK)
+        tell_failure(building, status, error);
+    for (uint32_t i = 0; i < building->pending_count; i++)
+        stream_end(&building->pending[i]);
+    free(building);
+    return status;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Inside the control plane: what control.c (life and failure), control_connect.c, control_exchange.c and control_log.c
+ * share. One lock covers everything; no function called with it held blocks. Not for other modules.
+ */
+#ifndef WEFT_CORE_CONTROL_INTERNAL_PLANE_H
+#define WEFT_CORE_CONTROL_INTERNAL_PLANE_H
+
+#include "core/control/control.h"
+#include "core/control/wire/stream.h"
+#include "core/control/wire/tree.h"
+
+#include <pthread.h>
+
+/** What passes between neighbours. Routed frames begin with destination and source (4 bytes each) and are passed on. */
+enum control_frame {
+    CONTROL_HEARTBEAT = 1, /**< what the rank does (text) */
+    CONTROL_FAILURE,       /**< status (4), sentence (text): flooded */
+    CONTROL_LEAVING,       /**< rank (4) has called control_close(): flooded */
+    CONTROL_READY,         /**< up: the whole subtree is leaving */
+    CONTROL_RELEASE,       /**< down: everybody is leaving, go */
+    CONTROL_GIVE,          /**< routed: key (8), index (4), count (4), size (4), a member's blob */
+    CONTROL_TABLE,         /**< routed: key (8), status (4), sentence (text), all blobs */
+    CONTROL_GATHER,        /**< up: key (8), count (4), size (4), entries (4), each a rank (4) and its blob */
+    CONTROL_SPREAD,        /**< down: as CONTROL_TABLE without destination and source, for the whole subtree */
+    CONTROL_HURRY,         /**< down: key (8): send up what is held of it */
+    CONTROL_ASK,           /**< routed: number (8) of the question for an operation log */
+    CONTROL_ANSWER,        /**< routed: number (8), the log */
+};
+
+/** The connection to a neighbour in the tree. */
+struct link {
+    struct stream stream;
+    uint32_t rank;
+    bool open; /**< usable: has proved itself, and has not ended */
+    bool ended;
+    bool ready;                       /**< a child's: its subtree is leaving */
+    bool released;                    /**< its end is no death any more */
+    bool armed;                       /**< epoll watches for room to write */
+    uint64_t heard, sent;             /**< clock_now() of the last bytes */
+    char doing[OPERATION_TEXT_BYTES]; /**< what it said that it did, with its last heartbeat */
+    uint64_t told;                    /**< clock_now() of that; 0: it has said nothing */
+    struct buffer early;              /**< frames for it from before it was open: other neighbours may be faster */
+};
+
+#define EXCHANGE_BLOB_MOST (1u << 20)
+
+struct exchange;
+struct gathering;
+struct question;
+
+struct control {
+    struct control_config config;
+    int listener, epoll, wake;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    const struct card *cards;
+    uint8_t secret[SECRET_BYTES];
+    struct tree tree;
+    struct link *links; /**< the parent first, if there is one */
+    uint32_t link_count;
+    bool *left; /**< by rank: has called control_close() */
+    uint64_t progressed;
+
+    atomic_bool failed;
+    struct error failure;
+    void (*callback)(void *context);
+    void *callback_context;
+    bool called;
+
+    bool closing, release_seen;
+    struct exchange *exchanges;
+    struct gathering *gatherings;
+    uint64_t exchange_frames; /**< handled so far */
+    const struct operation_log *log;
+    char *(*describe)(const struct operation_log *log, char *text, size_t size);
+    struct question *questions;
+    uint64_t next_question;
+};
+
+/* All of these are called with the lock held. */
+
+/** A neighbour has proved itself: watch it, send what has waited for it. */
+weft_status plane_open_link(struct control *control, struct link *link, struct error *error);
+
+/** Queue a frame for a neighbour and send what can be sent. */
+void plane_send(struct control *control, struct link *link, uint16_t kind, const void *payload, size_t size);
+
+/** The same for every open neighbour but `except` (may be NULL). */
+void plane_flood(struct control *control, uint16_t kind, const void *payload, size_t size, const struct link *except);
+
+/** Send a routed frame (its payload begins with destination and source) on its way. */
+void plane_route(struct control *control, uint16_t kind, const void *payload, size_t size);
+
+/** The job has failed: note it, tell everybody but `except`. Without effect if it has failed already. */
+void plane_fail(struct control *control, weft_status status, const char *sentence, const struct link *except);
+
+/** Read what a neighbour has sent, handle its frames, and its end. */
+void plane_receive(struct control *control, struct link *link);
+
+/** The status and sentence of the failure, for a caller that was waiting. */
+weft_status plane_failure(struct control *control, struct error *error);
+
+/** Wait for `changed` until `deadline` (clock_now()); false when it has passed. */
+bool plane_wait(struct control *control, uint64_t deadline);
+
+/** Frames of the exchange and of the logs. False: it is not well formed. `bytes` follow destination and source. */
+bool exchange_receive_give(struct control *control, uint32_t source, struct reader bytes);
+bool exchange_receive_table(struct control *control, struct reader bytes);
+bool exchange_receive_spread(struct control *control, const struct link *from, struct reader bytes);
+bool gather_receive(struct control *control, struct reader bytes);
+bool gather_receive_hurry(struct control *control, const struct link *from, struct reader bytes);
+bool log_receive_ask(struct control *control, uint32_t source, struct reader bytes);
+bool log_receive_answer(struct control *control, uint32_t source, struct reader bytes);
+
+/** What this rank is doing, for its heartbeats; "" when nothing is known. Returns `text`. */
+char *log_describe(const struct control *control, char *text, size_t size);
+
+/** A member's blob has reached the one who gathers. */
+bool exchange_receive_blob(struct control *control, uint32_t source, uint64_t key, uint32_t index, uint32_t count,
+                           uint32_t size, const uint8_t *blob);
+
+/** Give this rank's blob of an exchange among all, through the tree; forget what is held of it. */
+bool gather_give(struct control *control, uint64_t key, uint32_t count, uint32_t size, const void *blob);
+void gather_forget(struct control *control, uint64_t key);
+
+/** Have everybody send up what is held back. */
+void gather_hurry(struct control *control, uint64_t key);
+
+/** A rank has left: whoever gathers from it waits no longer. */
+void exchange_note_left(struct control *control, uint32_t rank);
+
+/** Answers that have come for the callbacks of control_ask_log(); called without the lock. */
+void log_deliver(struct control *control);
+
+/** Free what is unfinished. */
+void exchange_free_all(struct control *control);
+void gather_free_all(struct control *control);
+void log_free_all(struct control *control);
+
+#endif

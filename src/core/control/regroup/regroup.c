@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/control/regroup/internal/state.h"
+
+#include "base/clock.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define TICK_MILLISECONDS 10          /* between looks while there is anybody to look after */
+#define WINDOW            4           /* lower ranks that are called at a time */
+#define GRACE             30000000u   /* ns that a leader lets others join by themselves before it calls them */
+#define QUIET_LIMIT       5000000000u /* ns beyond the limit for a rank that is left out to come to rest */
+#define AFTERLIFE         2000000000u /* ns that connections are kept after a decision, for those who still listen */
+#define EVENTS            64
+
+/* ---- opening ---- */
+
+weft_status regroup_open(uint32_t rank, uint32_t ranks, const struct card *cards, const uint8_t *secret, int listener,
+                         struct regroup **result, struct error *error)
+{
+    struct regroup *regroup = calloc(1, sizeof *regroup);
+    if (!regroup) {
+        close(listener);
+        return error_memory(error, sizeof *regroup, "what survives a failure");
+    }
+    *regroup = (struct regroup){.rank = rank, .ranks = ranks, .listener = listener, .bound = REGROUP_NOBODY};
+    pthread_mutex_init(&regroup->lock, NULL);
+    memcpy(regroup->secret, secret, sizeof regroup->secret);
+    regroup->cards = malloc(ranks * sizeof *regroup->cards);
+    regroup->mates = calloc(ranks, sizeof *regroup->mates);
+    regroup->epoll = epoll_create1(EPOLL_CLOEXEC);
+    regroup->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    weft_status status = WEFT_OK;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    if (!regroup->cards || !regroup->mates)
+        status =
+            error_memory(error, ranks * (sizeof *regroup->cards + sizeof *regroup->mates), "what survives a failure");
+    else if (regroup->epoll < 0 || regroup->wake < 0 ||
+             epoll_ctl(regroup->epoll, EPOLL_CTL_ADD, regroup->wake, &event) != 0 ||
+             epoll_ctl(regroup->epoll, EPOLL_CTL_ADD, listener, &event) != 0)
+        status = error_system(error, "cannot open the descriptors for regrouping after a failure");
+    if (status != WEFT_OK) {
+        regroup_close(regroup);
+        return status;
+    }
+    memcpy(regroup->cards, cards, ranks * sizeof *cards);
+    for (uint32_t r = 0; r < ranks; r++)
+        regroup->mates[r].member = true;
+    *result = regroup;
+    return WEFT_OK;
+}
+
+void regroup_close(struct regroup *regroup)
+{
+    if (!regroup)
+        return;
+    line_sweep(regroup, true);
+    close(regroup->listener);
+    if (regroup->wake >= 0)
+        close(regroup->wake);
+    if (regroup->epoll >= 0)
+        close(regroup->epoll);
+    buffer_free(&regroup->table);
+    pthread_mutex_destroy(&regroup->lock);
+    free(regroup->cards);
+    free(regroup->mates);
+    free(regroup);
+}
+
+int regroup_descriptor(const struct regroup *regroup)
+{
+    return regroup->epoll;
+}
+
+/* ---- deciding ---- */
+
+void regroup_decide(struct regroup *regroup, weft_status status, const char *sentence)
+{
+    if (!regroup->meeting || regroup->decided)
+        return;
+    regroup->decided = true;
+    error_clear(&regroup->outcome);
+    if (status != WEFT_OK)
+        error_set(&regroup->outcome, status, "%s", sentence);
+}
+
+/* A table: epoch (4), ranks (4), draw (32), the first ranks (4 each), the cards. */
+static bool read_table(const struct regroup *regroup, const uint8_t *bytes, size_t size, uint32_t *epoch,
+                       uint32_t *count, const uint8_t **draw, const uint8_t **first, const uint8_t **cards)
+{
+    struct reader reader = {bytes, size, false};
+    *epoch = reader_u32(&reader);
+    *count = reader_u32(&reader);
+    if (*count > regroup->ranks)
+        return false;
+    *draw = reader_bytes(&reader, SECRET_BYTES);
+    *first = reader_bytes(&reader, (size_t)*count * 4);
+    *cards = reader_bytes(&reader, *count * sizeof(struct card));
+    if (reader.bad)
+        return false;
+    struct reader ranks = {*first, (size_t)*count * 4, false};
+    for (uint32_t i = 0, last = 0; i < *count; i++) {
+        uint32_t rank = reader_u32(&ranks);
+        if (rank >= regroup->ranks || (i > 0 && rank <= last))
+            return false;
+        last = rank;
+    }
+    return true;
+}
+
+bool regroup_adopt(struct regroup *regroup, const uint8_t *bytes, size_t size)
+{
+    uint32_t epoch, count;
+    const uint8_t *draw, *first, *cards;
+    bool included = false;
+    if (!read_table(regroup, bytes, size, &epoch, &count, &draw, &first, &cards))
+        return false;
+    struct reader ranks = {first, (size_t)count * 4, false};
+    for (uint32_t i = 0; i < count; i++)
+        included |= reader_u32(&ranks) == regroup->rank;
+    if (epoch <= regroup->epoch || !included || !regroup->meeting || regroup->decided)
+        return true;
+    regroup->epoch = epoch;
+    buffer_consume(&regroup->table, buffer_size(&regroup->table));
+    buffer_put(&regroup->table, bytes, size);
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        regroup->mates[r].member = false;
+    ranks = (struct reader){first, (size_t)count * 4, false};
+    for (uint32_t i = 0; i < count; i++)
+        regroup->mates[reader_u32(&ranks)].member = true;
+    regroup_decide(regroup, regroup->table.failed ? WEFT_ERROR_MEMORY : WEFT_OK,
+                   "there is no memory for the table of the surviving ranks");
+    return true;
+}
+
+/* ---- following ---- */
+
+void regroup_follow(struct regroup *regroup, uint32_t leader)
+{
+    /* Who is known to be gone is not followed on hearsay: the other will find out, or tell the outcome. */
+    if (regroup->bound == leader || regroup->decided || regroup->mates[leader].standing != STANDING_UNKNOWN)
+        return;
+    regroup->bound = leader;
+    regroup->led_since = 0;
+    for (struct line *line = regroup->lines; line; line = line->next)
+        if (line->rank == leader)
+            line->joined = false; /* it may have sent this rank elsewhere meanwhile */
+    struct buffer payload = {0};
+    buffer_put_u32(&payload, leader);
+    for (uint32_t r = 0; r < regroup->ranks; r++) {
+        struct line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
+        if (line && r != leader)
+            line_send(line, REGROUP_FOLLOW, buffer_begin(&payload), buffer_size(&payload));
+    }
+    buffer_free(&payload);
+}
+
+/* Come to the rank that this one follows; false: it cannot be followed. */
+static bool join(struct regroup *regroup, uint32_t leader, uint64_t now)
+{
+    struct mate *mate = &regroup->mates[leader];
+    struct line *line = line_to(regroup, leader);
+    if (!line && mate->standing == STANDING_UNKNOWN)
+        line_call(regroup, leader);
+    if (mate->standing != STANDING_UNKNOWN)
+        return false;
+    if (line && line->open && !line->willing && now > regroup->began + (uint64_t)(regroup->wait.limit_seconds * 1e9)) {
+        mate->standing = STANDING_LATE;
+        return false;
+    }
+    if (!line || !line->open || line->joined)
+        return true;
+    struct buffer payload = {0};
+    buffer_put_u32(&payload, regroup->epoch);
+    buffer_put(&payload, &regroup->card, sizeof regroup->card);
+    line->joined = true;
+    line_send(line, REGROUP_JOIN, buffer_begin(&payload), buffer_size(&payload));
+    buffer_free(&payload);
+    return true;
+}
+
+/* ---- leading ---- */
+
+/* Whether the leader must still wait for this rank. */
+static bool is_awaited(struct regroup *regroup, uint32_t rank, uint64_t now)
+{
+    struct mate *mate = &regroup->mates[rank];
+    if (!mate->member || rank == regroup->rank || mate_has_joined(regroup, rank) || mate->standing != STANDING_UNKNOWN)
+        return false;
+    struct line *line = line_to(regroup, rank);
+    uint64_t limit = regroup->led_since + (uint64_t)(regroup->wait.limit_seconds * 1e9);
+    if (!line && now >= regroup->led_since + GRACE)
+        line_call(regroup, rank);
+    if (line && line->open && !line->probed) {
+        line->probed = true;
+        line_send(line, REGROUP_PROBE, NULL, 0);
+    }
+    if (line && line->open && now > limit && (line->quiet || now > limit + QUIET_LIMIT))
+        mate->standing = STANDING_LATE;
+    return mate->standing == STANDING_UNKNOWN;
+}
+
+/* Whether those who have joined may go on without those who may live beyond a broken network. */
+static bool is_larger_side(const struct regroup *regroup, uint32_t *here, uint32_t *beyond)
+{
+    uint32_t lowest_beyond = REGROUP_NOBODY, lowest_here = REGROUP_NOBODY;
+    *here = *beyond = 0;
+    for (uint32_t r = regroup->ranks; r-- > 0;) {
+        const struct mate *mate = &regroup->mates[r];
+        if (r == regroup->rank || mate_has_joined(regroup, r)) {
+            lowest_here = r;
+            ++*here;
+        } else if (mate->member && mate->standing == STANDING_CUT) {
+            lowest_beyond = r;
+            ++*beyond;
+        }
+    }
+    return *here > *beyond || (*here == *beyond && lowest_here < lowest_beyond);
+}
+
+static void give_up_smaller_side(struct regroup *regroup, uint32_t here, uint32_t beyond)
+{
+    char sentence[512];
+    snprintf(
+        sentence, sizeof sentence,
+        "rank %u on host %s and %u others cannot reach %u ranks, which may live on beyond a broken network; only the "
+        "larger side goes on, so that there are never two",
+        regroup->rank, regroup->cards[regroup->rank].host, here - 1, beyond);
+    struct buffer payload = {0};
+    buffer_put_text(&payload, sentence);
+    for (uint32_t r = 0; r < regroup->ranks; r++) {
+        struct line *line = mate_has_joined(regroup, r) ? line_to(regroup, r) : NULL;
+        if (line)
+            line_send(line, REGROUP_LEFT_OUT, buffer_begin(&payload), buffer_size(&payload));
+    }
+    buffer_free(&payload);
+    regroup_decide(regroup, WEFT_ERROR_PEER, sentence);
+}
+
+/* Nobody is missing: write the table, tell everybody. */
+static void conclude(struct regroup *regroup)
+{
+    uint32_t here, beyond;
+    uint8_t draw[SECRET_BYTES];
+    struct buffer payload = {0};
+    if (!is_larger_side(regroup, &here, &beyond)) {
+        give_up_smaller_side(regroup, here, beyond);
+        return;
+    }
+    if (secret_random(draw, sizeof draw, NULL) != WEFT_OK) {
+        regroup_decide(regroup, WEFT_ERROR_SYSTEM, "regrouping got no random bytes from the operating system");
+        return;
+    }
+    buffer_put_u32(&payload, regroup->epoch + 1);
+    buffer_put_u32(&payload, here);
+    buffer_put(&payload, draw, sizeof draw);
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        if (r == regroup->rank || mate_has_joined(regroup, r))
+            buffer_put_u32(&payload, r);
+    uint32_t number = 0;
+    for (uint32_t r = 0; r < regroup->ranks; r++) {
+        if (r != regroup->rank && !mate_has_joined(regroup, r))
+            continue;
+        struct card card = r == regroup->rank ? regroup->card : regroup->mates[r].card;
+        card.rank = number++;
+        buffer_put(&payload, &card, sizeof card);
+    }
+    for (struct line *line = regroup->lines; line; line = line->next) {
+        if (!line->open || !mate_has_joined(regroup, line->rank))
+            continue;
+        line->told = true;
+        line_send(line, REGROUP_TABLE, buffer_begin(&payload), buffer_size(&payload));
+    }
+    regroup_adopt(regroup, buffer_begin(&payload), buffer_size(&payload));
+    buffer_free(&payload);
+}
+
+/* ---- progress ---- */
+
+/* Go on with the meeting: follow the lowest that lives, or lead. */
+static void seek(struct regroup *regroup, uint64_t now)
+{
+    if (regroup->bound != REGROUP_NOBODY) {
+        if (join(regroup, regroup->bound, now))
+            return;
+        regroup->bound = REGROUP_NOBODY;
+    }
+    uint32_t looked_at = 0;
+    for (uint32_t r = 0; r < regroup->rank && looked_at < WINDOW; r++) {
+        struct mate *mate = &regroup->mates[r];
+        if (!mate->member || mate->standing != STANDING_UNKNOWN)
+            continue;
+        const struct line *line = line_to(regroup, r);
+        if (!line)
+            line_call(regroup, r);
+        if (mate->standing != STANDING_UNKNOWN)
+            continue;
+        if (line && line->open && looked_at == 0) { /* nobody below it lives */
+            regroup_follow(regroup, r);
+            (void)join(regroup, r, now);
+            return;
+        }
+        looked_at++;
+    }
+    if (looked_at > 0)
+        return;
+    if (!regroup->led_since)
+        regroup->led_since = now;
+    bool waits = false;
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        waits |= is_awaited(regroup, r, now);
+    if (!waits)
+        conclude(regroup);
+}
+
+int regroup_progress(struct regroup *regroup, bool quiet)
+{
+    struct epoll_event events[EVENTS];
+    eventfd_t ignored;
+    pthread_mutex_lock(&regroup->lock);
+    regroup->quiet = quiet;
+    (void)epoll_wait(regroup->epoll, events, EVENTS, 0);
+    eventfd_read(regroup->wake, &ignored);
+    uint64_t now = clock_now();
+    line_accept_all(regroup);
+    for (struct line *line = regroup->lines; line; line = line->next)
+        if (!line->ended)
+            line_advance(regroup, line, now);
+    if (regroup->meeting && !regroup->decided)
+        seek(regroup, now);
+    for (struct line *line = regroup->lines; line; line = line->next)
+        if (!regroup->meeting && regroup->began && now > regroup->began + AFTERLIFE && !line->stream.server)
+            line->ended = true; /* of a meeting that is over */
+    line_sweep(regroup, false);
+    bool active = regroup->lines || (regroup->meeting && !regroup->decided);
+    pthread_mutex_unlock(&regroup->lock);
+    return active ? TICK_MILLISECONDS : -1;
+}
+
+/* ---- meeting ---- */
+
+/* Who is still awaited, for people; false: nobody. */
+static bool name_missing(const struct regroup *regroup, char *text, size_t size)
+{
+    for (uint32_t r = 0; r < regroup->ranks; r++) {
+        const struct mate *mate = &regroup->mates[r];
+        bool here = r == regroup->rank || mate_has_joined(regroup, r);
+        for (const struct line *line = regroup->lines; line && !here; line = line->next)
+            here = line->open && line->rank == r && line->willing;
+        if (!mate->member || here || mate->standing != STANDING_UNKNOWN)
+            continue;
+        snprintf(text, size, "rank %u on host %s (process %d)", r, regroup->cards[r].host, regroup->cards[r].process);
+        return true;
+    }
+    return false;
+}
+
+static void begin_meeting(struct regroup *regroup, const struct card *card, const struct regroup_wait *wait)
+{
+    regroup->card = *card;
+    regroup->wait = *wait;
+    regroup->began = clock_now();
+    regroup->led_since = 0;
+    regroup->bound = REGROUP_NOBODY;
+    regroup->decided = false;
+    error_clear(&regroup->outcome);
+    for (uint32_t r = 0; r < regroup->ranks; r++)
+        regroup->mates[r].standing = STANDING_UNKNOWN;
+    for (struct line *line = regroup->lines; line; line = line->next)
+        line->joined = line->probed = false;
+    regroup->meeting = true;
+    eventfd_write(regroup->wake, 1);
+}
+
+static weft_status read_result(const struct regroup *regroup, struct regroup_table *table, struct error *error)
+{
+    uint32_t epoch, count;
+    const uint8_t *draw, *first, *cards;
+    if (!read_table(regroup, buffer_begin(&regroup->table), buffer_size(&regroup->table), &epoch, &count, &draw, &first,
+                    &cards))
+        return error_set(error, WEFT_ERROR_DATA, "the table of the surviving ranks is not well formed");
+    struct regroup_table made = {.epoch = epoch, .ranks = count};
+    made.cards = malloc(count * sizeof *made.cards);
+    made.first = malloc(count * sizeof *made.first);
+    if (!made.cards || !made.first) {
+        free(made.cards);
+        free(made.first);
+        return error_memory(error, count * sizeof *made.cards, "the cards of the surviving ranks");
+    }
+    memcpy(made.cards, cards, count * sizeof *made.cards);
+    for (uint32_t i = 0; i < count; i++) {
+        card_end_texts(&made.cards[i]);
+        made.cards[i].rank = i;
+    }
+    struct reader ranks = {first, (size_t)count * 4, false};
+    for (uint32_t i = 0; i < count; i++) {
+        made.first[i] = reader_u32(&ranks);
+        if (made.first[i] == regroup->rank)
+            made.rank = i;
+    }
+    (void)secret_sign(regroup->secret, draw, SECRET_BYTES, made.secret);
+    *table = made;
+    return WEFT_OK;
+}
+
+weft_status regroup_meet(struct regroup *regroup, const struct card *card, const struct regroup_wait *wait,
+                         struct regroup_table *table, struct error *error)
+{
+    char missing[256], sentence[512];
+    uint64_t began = clock_now(), warn_at = began + (uint64_t)(wait->late_seconds * 1e9);
+    /* Who follows waits for the leader, who waits for the others: each up to its limit. */
+    uint64_t end = began + (uint64_t)(2 * wait->limit_seconds * 1e9) + 2 * QUIET_LIMIT;
+    pthread_mutex_lock(&regroup->lock);
+    begin_meeting(regroup, card, wait);
+    while (!regroup->decided && clock_now() < end) {
+        struct pollfd wait_for = {regroup->epoll, POLLIN, 0};
+        pthread_mutex_unlock(&regroup->lock);
+        poll(&wait_for, 1, TICK_MILLISECONDS);
+        (void)regroup_progress(regroup, true);
+        pthread_mutex_lock(&regroup->lock);
+        if (regroup->decided || clock_now() < warn_at)
+            continue;
+        warn_at = UINT64_MAX;
+        if (wait->late && name_missing(regroup, missing, sizeof missing)) {
+            snprintf(sentence, sizeof sentence, "%s has not come to weft_shrink() within %g s; it will be left out",
+                     missing, wait->late_seconds);
+            wait->late(wait->context, sentence);
+        }
+    }
+    regroup->meeting = false;
+    weft_status status = WEFT_OK;
+    if (!regroup->decided)
+        status =
+            error_set(error, WEFT_ERROR_TIMEOUT, "the surviving ranks have not agreed on who they are; missing: %s",
+                      name_missing(regroup, missing, sizeof missing) ? missing : "none, but their table");
+    else if (regroup->outcome.status != WEFT_OK)
+        status = error_set(error, regroup->outcome.status, "%s", regroup->outcome.text);
+    else
+        status = read_result(regroup, table, error);
+    regroup->began = clock_now();
+    eventfd_write(regroup->wake, 1);
+    pthread_mutex_unlock(&regroup->lock);
+    return status;
+}

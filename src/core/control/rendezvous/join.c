@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The side that comes to the rendezvous: holds the cards of those below until all are there, passes them up, passes the
+ * table down. One loop; who is above was found before (core/control/rendezvous/find.c).
+ */
+#include "base/clock.h"
+#include "core/control/rendezvous/internal/visit.h"
+#include "core/control/rendezvous/internal/wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOLD_SECONDS  2.0  /* ranks of a node wait so long for one another before the server is told of those there */
+#define LEVEL_SECONDS 0.25 /* see end_of() */
+#define SERVER_GRACE  6.0  /* who is missing is said by somebody above, to whom ranks may come later than to this one */
+
+/* How many messages have been handled one after the other until now. */
+static uint32_t chain_here(const struct rendezvous *rendezvous)
+{
+    const struct stream_counts *up = &rendezvous->up.counts, *former = &rendezvous->counts;
+    return rendezvous->chain + rendezvous->company.handled + up->sent + up->received + former->sent + former->received;
+}
+
+static void hear_chain(struct rendezvous *rendezvous, uint32_t chain)
+{
+    if (chain < RENDEZVOUS_CHAIN_MOST && chain > chain_here(rendezvous))
+        rendezvous->chain += chain - chain_here(rendezvous);
+}
+
+/* ---- ends -------------------------------------------------------------------------------------------------------- */
+
+/* This visit has failed, and with it those of all below. */
+static void fail(struct rendezvous *rendezvous, weft_status status, const char *sentence)
+{
+    if (rendezvous->over)
+        return;
+    rendezvous->over = true;
+    rendezvous->status = error_set(&rendezvous->error, status, "%s", sentence);
+    company_fail(&rendezvous->company, status, sentence);
+}
+
+/* The round shall fail for all: whoever is above tells everybody, this rank included. */
+static void complain(struct rendezvous *rendezvous, weft_status status, const char *sentence)
+{
+    if (rendezvous->above == ABOVE_NOBODY) {
+        fail(rendezvous, status, sentence);
+    } else if (rendezvous->complaint == WEFT_OK) {
+        rendezvous->complaint = status;
+        snprintf(rendezvous->complaint_text, sizeof rendezvous->complaint_text, "%s", sentence);
+    }
+}
+
+/* The table is here: the rest of `reader` after its chain. Keep the cards, and have it passed down. */
+static void deliver(struct rendezvous *rendezvous, struct reader reader)
+{
+    struct rendezvous_result *result = rendezvous->result;
+    struct buffer *answer = &rendezvous->company.answer;
+    const uint8_t *rest = reader.bytes;
+    size_t rest_size = reader.left;
+    reader_bytes(&reader, 8);
+    const uint8_t *draw = reader_bytes(&reader, SECRET_BYTES);
+    result->blobs = malloc(reader.left);
+    if (!result->blobs) {
+        fail(rendezvous, WEFT_ERROR_MEMORY, "a rank has no memory for the cards of all ranks");
+        return;
+    }
+    memcpy(result->blobs, reader.bytes, reader.left);
+    (void)secret_sign(rendezvous->client.secret, draw, SECRET_BYTES, result->session);
+    result->chain = chain_here(rendezvous);
+    rendezvous->over = true;
+    if (rendezvous->company.count == 0)
+        return;
+    frame_put(answer, RENDEZVOUS_TABLE, NULL, 4 + rest_size);
+    buffer_put_u32(answer, result->chain + rendezvous->company.count);
+    buffer_put(answer, rest, rest_size);
+    if (answer->failed)
+        company_fail(&rendezvous->company, WEFT_ERROR_MEMORY, "a rank had no memory to pass on the cards of all ranks");
+    else
+        company_dismiss(&rendezvous->company, true);
+}
+
+/* The root has the cards of all. */
+static void make_table(struct rendezvous *rendezvous)
+{
+    struct buffer table = {0};
+    uint8_t draw[SECRET_BYTES];
+    struct error reason = {0};
+    if (secret_random(draw, sizeof draw, &reason) != WEFT_OK) {
+        fail(rendezvous, reason.status, reason.text);
+        return;
+    }
+    buffer_put_u32(&table, rendezvous->client.ranks);
+    buffer_put_u32(&table, rendezvous->size);
+    buffer_put(&table, draw, sizeof draw);
+    buffer_put(&table, rendezvous->cards, (size_t)rendezvous->client.ranks * rendezvous->size);
+    if (table.failed)
+        fail(rendezvous, WEFT_ERROR_MEMORY, "the meeting has no memory for the cards of all ranks");
+    else
+        deliver(rendezvous, (struct reader){buffer_begin(&table), buffer_size(&table), false});
+    buffer_free(&table);
+}
+
+/* ---- from below -------------------------------------------------------------------------------------------------- */
+
+static void seat(void *context, struct guest *guest)
+{
+    struct rendezvous *rendezvous = context;
+    char sentence[COMPANY_SENTENCE_BYTES];
+    if (!company_check(&rendezvous->company, guest, sentence))
+        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    if (!guest->near)
+        return;
+    struct buffer address = {0};
+    buffer_put_text(&address, rendezvous->address);
+    stream_put(&guest->stream, RENDEZVOUS_ADDRESS, buffer_begin(&address), buffer_size(&address));
+    buffer_free(&address);
+}
+
+/* Refusals are told to who is refused; here there is nobody else to tell. */
+static void refuse(void *context, const char *sentence)
+{
+    (void)context;
+    (void)sentence;
+}
+
+/* A rank goes away again; put into `gone` if who is above knows of it. */
+static void withdraw(struct rendezvous *rendezvous, uint32_t rank, struct buffer *gone)
+{
+    company_withdraw(&rendezvous->company, rank);
+    if (!rendezvous->passed[rank])
+        return;
+    rendezvous->passed[rank] = false;
+    rendezvous->passed_count--;
+    buffer_put_u32(gone, rank);
+}
+
+static void tell_withdrawn(struct rendezvous *rendezvous, struct buffer *gone)
+{
+    if (buffer_size(gone) > 0)
+        stream_put(&rendezvous->up, RENDEZVOUS_WITHDRAWN, buffer_begin(gone), buffer_size(gone));
+    buffer_free(gone);
+}
+
+static void leave(void *context, struct guest *guest)
+{
+    struct rendezvous *rendezvous = context;
+    struct buffer gone = {0};
+    if (rendezvous->placed || rendezvous->over) /* all had come: the control plane will miss it, and say so */
+        return;
+    for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
+        if (rendezvous->company.bringer[rank] == guest->number)
+            withdraw(rendezvous, rank, &gone);
+    tell_withdrawn(rendezvous, &gone);
+}
+
+static bool take_cards(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
+{
+    uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
+    char sentence[COMPANY_SENTENCE_BYTES], host[STREAM_HOST_BYTES];
+    if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % (4 + size))
+        return false;
+    hear_chain(rendezvous, chain);
+    if (size != rendezvous->size) {
+        snprintf(
+            sentence, sizeof sentence,
+            "rank %u on host %s brings a card of %u bytes and rank %u on host %s one of %u; install the same build "
+            "of Weft on both",
+            guest->stream.peer_rank, guest->stream.peer_host, size, rendezvous->client.rank,
+            address_host_name(host, sizeof host), rendezvous->size);
+        complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+        return true;
+    }
+    while (reader.left > 0) {
+        uint32_t rank = reader_u32(&reader);
+        const uint8_t *card = reader_bytes(&reader, size);
+        if (rank >= rendezvous->client.ranks || rendezvous->company.bringer[rank] == guest->number)
+            return false;
+        if (company_bring(&rendezvous->company, guest, rank, sentence))
+            memcpy(rendezvous->cards + (size_t)rank * size, card, size);
+        else
+            complain(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    }
+    return true;
+}
+
+static bool take_withdrawn(struct rendezvous *rendezvous, struct guest *guest, struct reader reader)
+{
+    struct buffer gone = {0};
+    bool good = true;
+    while (reader.left > 0 && good) {
+        uint32_t rank = reader_u32(&reader);
+        good = !reader.bad && rank < rendezvous->client.ranks;
+        if (good && !rendezvous->placed && rendezvous->company.bringer[rank] == guest->number)
+            withdraw(rendezvous, rank, &gone);
+    }
+    tell_withdrawn(rendezvous, &gone);
+    return good;
+}
+
+static bool take(void *context, struct guest *guest, const struct frame *frame)
+{
+    struct rendezvous *rendezvous = context;
+    struct reader reader = {frame->payload, frame->size, false};
+    struct error reason = {0};
+    switch (frame->kind) {
+    case RENDEZVOUS_CARDS:
+        return take_cards(rendezvous, guest, reader);
+    case RENDEZVOUS_WITHDRAWN:
+        return take_withdrawn(rendezvous, guest, reader);
+    case RENDEZVOUS_FAILURE:
+        (void)rendezvous_read_failure(frame, &reason);
+        complain(rendezvous, reason.status, reason.text);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static const struct company_rules rules = {seat, take, leave, refuse};
+
+/* ---- from above -------------------------------------------------------------------------------------------------- */
+
+/* What came from above is of no use. */
+static void fail_above(struct rendezvous *rendezvous)
+{
+    char sentence[COMPANY_SENTENCE_BYTES];
+    snprintf(sentence, sizeof sentence,
+             "host %s (%s), where the ranks meet, sent something that is no table of %u ranks",
+             rendezvous->up.peer_host, rendezvous->up.peer_address, rendezvous->client.ranks);
+    fail(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+}
+
+/* All have come: this leader's place among the leaders. */
+static void take_place(struct rendezvous *rendezvous, struct reader reader)
+{
+    uint32_t chain = reader_u32(&reader), below = reader_u32(&reader), children = 0;
+    reader_text(&reader, rendezvous->parent, sizeof rendezvous->parent);
+    while (!reader.bad && reader.left > 0 && children < TREE_ARITY) {
+        rendezvous->child[children] = reader_u32(&reader);
+        reader_text(&reader, rendezvous->child_host[children], sizeof rendezvous->child_host[children]);
+        children++;
+    }
+    bool root = !*rendezvous->parent;
+    char host[ADDRESS_TEXT_BYTES];
+    uint16_t port;
+    if (!root && address_parse(rendezvous->parent, host, &port, NULL) != WEFT_OK)
+        reader.bad = true;
+    uint32_t ranks = rendezvous->client.ranks;
+    if (reader.bad || reader.left > 0 || below > ranks || below < rendezvous->company.held ||
+        (root && below != ranks)) {
+        fail_above(rendezvous);
+        return;
+    }
+    hear_chain(rendezvous, chain);
+    rendezvous->placed = true;
+    rendezvous->expected = below;
+    rendezvous->passed_count = 0;
+    memset(rendezvous->passed, 0, ranks * sizeof *rendezvous->passed);
+    rendezvous->deadline = clock_after(rendezvous->client.limit_seconds);
+    struct error reason = {0};
+    if (root) {
+        rendezvous->above = ABOVE_NOBODY;
+        company_count(&rendezvous->counts, &rendezvous->up.counts);
+        stream_end(&rendezvous->up);
+        rendezvous->up = (struct stream){.descriptor = -1};
+    } else if (rendezvous_find_parent(rendezvous, &reason) != WEFT_OK) {
+        fail(rendezvous, reason.status, reason.text);
+    }
+}
+
+static void take_table(struct rendezvous *rendezvous, struct reader reader)
+{
+    uint32_t chain = reader_u32(&reader);
+    struct reader rest = reader;
+    uint32_t ranks = reader_u32(&reader), size = reader_u32(&reader);
+    reader_bytes(&reader, SECRET_BYTES);
+    if (reader.bad || ranks != rendezvous->client.ranks || size != rendezvous->size ||
+        reader.left != (size_t)ranks * size) {
+        fail_above(rendezvous);
+        return;
+    }
+    hear_chain(rendezvous, chain);
+    deliver(rendezvous, rest);
+}
+
+static void take_from_above(struct rendezvous *rendezvous, const struct frame *frame)
+{
+    struct error reason = {0};
+    const struct reader reader = {frame->payload, frame->size, false};
+    if (frame->kind == RENDEZVOUS_FAILURE) {
+        (void)rendezvous_read_failure(frame, &reason);
+        fail(rendezvous, reason.status, reason.text);
+    } else if (frame->kind == RENDEZVOUS_PLACE && rendezvous->above == ABOVE_SERVER) {
+        take_place(rendezvous, reader);
+    } else if (frame->kind == RENDEZVOUS_TABLE && rendezvous->above != ABOVE_SERVER) {
+        take_table(rendezvous, reader);
+    } else {
+        fail_above(rendezvous);
+    }
+}
+
+/* The connection upwards has ended before there was an outcome. */
+static void lose_above(struct rendezvous *rendezvous, enum stream_state before, const struct error *reason)
+{
+    const struct rendezvous_client *client = &rendezvous->client;
+    const struct stream *up = &rendezvous->up;
+    char sentence[COMPANY_SENTENCE_BYTES];
+    struct error failure = {0};
+    if (up->state != STREAM_ENDED) {
+        fail(rendezvous, reason->status, reason->text);
+    } else if (before != STREAM_OPEN) {
+        /* Closed during the greeting: the server of an earlier round was just going. Try again. */
+        if (rendezvous_find_again(rendezvous, &failure) != WEFT_OK)
+            fail(rendezvous, failure.status, failure.text);
+    } else if (rendezvous->above == ABOVE_SERVER) {
+        snprintf(sentence, sizeof sentence,
+                 "the meeting at %s (host %s) was closed before all %u ranks had come; has who serves it, the "
+                 "launcher or rank 0, ended?",
+                 client->addresses, up->peer_host, client->ranks);
+        fail(rendezvous, WEFT_ERROR_RENDEZVOUS, sentence);
+    } else {
+        snprintf(sentence, sizeof sentence,
+                 "the rank on host %s through which rank %u meets the others ended before all %u ranks had met; look "
+                 "for its error above",
+                 up->peer_host, client->rank, client->ranks);
+        fail(rendezvous, WEFT_ERROR_PEER, sentence);
+    }
+}
+
+static void hear_above(struct rendezvous *rendezvous)
+{
+    struct error reason = {0};
+    struct frame frame;
+    struct stream *up = &rendezvous->up;
+    enum stream_state before = up->state;
+    weft_status status = stream_read(up, &reason);
+    int found = 0;
+    /* A place moves this rank to another connection: what is left of the former one does not count. */
+    while (!rendezvous->over && (found = stream_peek(up, &frame)) == 1) {
+        if (frame.kind == RENDEZVOUS_PLACE) {
+            up->counts.received++;
+            take_from_above(rendezvous, &frame);
+            return;
+        }
+        take_from_above(rendezvous, &frame);
+        stream_drop(up, &frame);
+    }
+    if (rendezvous->over)
+        return;
+    if (found < 0)
+        fail_above(rendezvous);
+    else if (status != WEFT_OK)
+        lose_above(rendezvous, before, &reason);
+}
+
+/* ---- upwards ----------------------------------------------------------------------------------------------------- */
+
+/* Whether a rank is here, and who is above has not been told. */
+static bool is_pending(const struct rendezvous *rendezvous, uint32_t rank)
+{
+    return rendezvous->company.bringer[rank] != COMPANY_NOBODY && !rendezvous->passed[rank];
+}
+
+static void pass_cards(struct rendezvous *rendezvous)
+{
+    struct buffer payload = {0};
+    uint32_t size = rendezvous->size, ranks = rendezvous->client.ranks;
+    buffer_put_u32(&payload, chain_here(rendezvous) + 1);
+    buffer_put_u32(&payload, size);
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        if (is_pending(rendezvous, rank)) {
+            buffer_put_u32(&payload, rank);
+            buffer_put(&payload, rendezvous->cards + (size_t)rank * size, size);
+        }
+    stream_put(&rendezvous->up, RENDEZVOUS_CARDS, buffer_begin(&payload), buffer_size(&payload));
+    rendezvous->up.out.failed |= payload.failed;
+    buffer_free(&payload);
+}
+
+/* Tell the server who is here. Others will come to this rank, unless all are here already. */
+static void pass_numbers(struct rendezvous *rendezvous, const char *host)
+{
+    struct buffer payload = {0};
+    struct error reason = {0};
+    uint32_t ranks = rendezvous->client.ranks;
+    if (rendezvous->far < 0 && rendezvous->company.held < ranks &&
+        rendezvous_listen_far(rendezvous, host, &reason) != WEFT_OK) {
+        fail(rendezvous, reason.status, reason.text);
+        return;
+    }
+    buffer_put_u32(&payload, chain_here(rendezvous) + 1);
+    buffer_put_u32(&payload, rendezvous->size);
+    buffer_put_text(&payload, rendezvous->here);
+    for (uint32_t rank = 0, count; rank < ranks; rank += count + 1) {
+        for (count = 0; rank + count < ranks && is_pending(rendezvous, rank + count); count++)
+            ;
+        if (count == 0)
+            continue;
+        buffer_put_u32(&payload, rank);
+        buffer_put_u32(&payload, count);
+    }
+    stream_put(&rendezvous->up, RENDEZVOUS_COME, buffer_begin(&payload), buffer_size(&payload));
+    rendezvous->up.out.failed |= payload.failed;
+    buffer_free(&payload);
+}
+
+/* Pass up what can be passed now. */
+static void pass(struct rendezvous *rendezvous, const char *host)
+{
+    uint32_t held = rendezvous->company.held;
+    bool whole = held >= rendezvous->expected;
+    if (rendezvous->over)
+        return;
+    if (rendezvous->above == ABOVE_NOBODY) {
+        if (whole)
+            make_table(rendezvous);
+        return;
+    }
+    if (rendezvous->up.state != STREAM_OPEN)
+        return;
+    if (rendezvous->complaint != WEFT_OK) {
+        struct buffer text = {0};
+        buffer_put_u32(&text, (uint32_t)rendezvous->complaint);
+        buffer_put_text(&text, rendezvous->complaint_text);
+        stream_put(&rendezvous->up, RENDEZVOUS_FAILURE, buffer_begin(&text), buffer_size(&text));
+        buffer_free(&text);
+        rendezvous->complaint = WEFT_OK;
+    }
+    if (held == rendezvous->passed_count || !(whole || (!rendezvous->placed && clock_now() >= rendezvous->hold)))
+        return;
+    if (rendezvous->above == ABOVE_SERVER)
+        pass_numbers(rendezvous, host);
+    else
+        pass_cards(rendezvous);
+    for (uint32_t rank = 0; rank < rendezvous->client.ranks; rank++)
+        rendezvous->passed[rank] = rendezvous->company.bringer[rank] != COMPANY_NOBODY;
+    rendezvous->passed_count = held;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------------------------------- */
+
+/* All time is over. */
+static void too_late(struct rendezvous *rendezvous)
+{
+    const struct rendezvous_client *client = &rendezvous->client;
+    char sentence[COMPANY_SENTENCE_BYTES];
+    uint32_t late = 0;
+    while (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE &&
+           rendezvous->company.bringer[rendezvous->child[late]] != COMPANY_NOBODY)
+        late++;
+    const char *host = rendezvous->placed && late < TREE_ARITY ? rendezvous->child_host[late] : "";
+    if (rendezvous->placed && late < TREE_ARITY && rendezvous->child[late] != TREE_NONE)
+        snprintf(sentence, sizeof sentence,
+                 "rank %u%s%s has not brought its cards to rank %u within %g s; is there a network or a firewall "
+                 "between them?",
+                 rendezvous->child[late], *host ? " on host " : "", host, client->rank, client->limit_seconds);
+    else
+        snprintf(sentence, sizeof sentence,
+                 "rank %u has waited for the other ranks at %s (host %s) for %g s, and heard nothing", client->rank,
+                 rendezvous->placed ? rendezvous->parent : client->addresses, rendezvous->up.peer_host,
+                 client->limit_seconds);
+    if (rendezvous->above != ABOVE_PARENT || rendezvous->late || rendezvous->up.state != STREAM_OPEN) {
+        fail(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+    } else {
+        rendezvous->late = true;
+        complain(rendezvous, WEFT_ERROR_TIMEOUT, sentence);
+    }
+}
+
+/*
+ * When it will be too late. Who waits for those below gives up earlier the fewer they are, so that the first to do so
+ * is the one that misses somebody; who waits for the outcome leaves it time to come.
+ */
+static uint64_t end_of(const struct rendezvous *rendezvous)
+{
+    double more = SERVER_GRACE;
+    if (rendezvous->placed && !rendezvous->late && rendezvous->company.held < rendezvous->expected) {
+        more = 0;
+        for (uint32_t below = rendezvous->expected; below > 1; below /= TREE_ARITY)
+            more += LEVEL_SECONDS;
+    }
+    return rendezvous->deadline + (uint64_t)(more * 1e9);
+}
+
+/* Wait for something to happen, and handle it. */
+static weft_status turn(struct rendezvous *rendezvous, struct pollfd **polls, struct error *error)
+{
+    enum { NEAR, FAR, STOP, UP, GUESTS };
+    struct company *company = &rendezvous->company;
+    uint32_t count = company->count;
+    struct pollfd *grown = realloc(*polls, (GUESTS + count) * sizeof **polls);
+    if (!grown)
+        return error_memory(error, (GUESTS + count) * sizeof **polls, "the meeting");
+    *polls = grown;
+    bool over = rendezvous->over;
+    int up = over ? -1 : rendezvous->up.descriptor;
+    grown[NEAR] = (struct pollfd){over ? -1 : rendezvous->near, POLLIN, 0};
+    /* Other leaders may know their places earlier: what they bring is not for the server. */
+    grown[FAR] = (struct pollfd){over || !rendezvous->placed ? -1 : rendezvous->far, POLLIN, 0};
+    grown[STOP] = (struct pollfd){rendezvous->client.stop, POLLIN, 0};
+    grown[UP] = (struct pollfd){up, (short)(POLLIN | (stream_wants_write(&rendezvous->up) ? POLLOUT : 0)), 0};
+    company_poll(company, grown + GUESTS);
+    uint64_t end = end_of(rendezvous);
+    uint64_t now = clock_now(), next = company_deadline(company, over ? now + 60000000000ull : end);
+    if (!over && !rendezvous->placed && company->held > rendezvous->passed_count && rendezvous->hold > now &&
+        rendezvous->hold < next)
+        next = rendezvous->hold;
+    if (poll(grown, GUESTS + count, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
+        return error_system(error, "cannot wait for the meeting at %s", rendezvous->client.addresses);
+    if (grown[STOP].revents)
+        return error_set(error, WEFT_ERROR_STATE, "the meeting at %s was given up", rendezvous->client.addresses);
+    if (grown[UP].revents & (POLLIN | POLLHUP | POLLERR))
+        hear_above(rendezvous);
+    company_serve(company, grown + GUESTS, count);
+    if (grown[NEAR].revents)
+        company_accept(company, rendezvous->near, true);
+    if (grown[FAR].revents)
+        company_accept(company, rendezvous->far, false);
+    if (!rendezvous->over && clock_now() >= end_of(rendezvous))
+        too_late(rendezvous);
+    return WEFT_OK;
+}
+
+/* Until there is an outcome and all below have been told. */
+static weft_status attend(struct rendezvous *rendezvous, const char *host, struct error *error)
+{
+    struct pollfd *polls = NULL;
+    weft_status status = WEFT_OK;
+    while (status == WEFT_OK) {
+        struct error reason = {0};
+        pass(rendezvous, host);
+        if (!rendezvous->over && rendezvous->above != ABOVE_NOBODY && stream_write(&rendezvous->up, &reason) != WEFT_OK)
+            fail(rendezvous, reason.status, reason.text);
+        if (rendezvous->over)
+            company_end_others(&rendezvous->company);
+        if (rendezvous->over && rendezvous->company.count == 0)
+            break;
+        status = turn(rendezvous, &polls, error);
+    }
+    free(polls);
+    if (status == WEFT_OK && rendezvous->status != WEFT_OK)
+        status = error_set(error, rendezvous->status, "%s", rendezvous->error.text);
+    return status;
+}
+
+/* Take part, from here on until the end. */
+static weft_status take_part(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
+                             struct rendezvous_result *result, struct error *error)
+{
+    const struct rendezvous_client *client = &rendezvous->client;
+    struct rendezvous_result answer = {0};
+    weft_status status =
+        company_open(&rendezvous->company, client->ranks, 4 + size, client->secret, &rules, rendezvous, error);
+    rendezvous->cards = calloc(client->ranks, size);
+    rendezvous->passed = calloc(client->ranks, sizeof *rendezvous->passed);
+    if (status == WEFT_OK && (!rendezvous->cards || !rendezvous->passed))
+        status = error_memory(error, (size_t)client->ranks * size, "the cards of all ranks");
+    if (status != WEFT_OK)
+        return status;
+    rendezvous->result = &answer;
+    if (client->rank < client->ranks && company_bring(&rendezvous->company, NULL, client->rank, NULL))
+        memcpy(rendezvous->cards + (size_t)client->rank * size, blob, size); /* otherwise the server will object */
+    double hold = client->limit_seconds / 8 < HOLD_SECONDS ? client->limit_seconds / 8 : HOLD_SECONDS;
+    rendezvous->hold = clock_after(hold);
+    status = attend(rendezvous, host, error);
+    answer.counts = company_counts(&rendezvous->company);
+    company_count(&answer.counts, &rendezvous->up.counts);
+    company_count(&answer.counts, &rendezvous->counts);
+    if (status != WEFT_OK)
+        free(answer.blobs);
+    else
+        *result = answer;
+    return status;
+}
+
+weft_status rendezvous_join(struct rendezvous *rendezvous, const char *host, const void *blob, uint32_t size,
+                            struct rendezvous_result *result, struct error *error)
+{
+    rendezvous->size = size;
+    rendezvous->up.frame_most = company_frame_most(rendezvous->client.ranks, size);
+    return take_part(rendezvous, host ? host : rendezvous->address, blob, size, result, error);
+}
+
+weft_status rendezvous_gather(struct rendezvous *rendezvous, const uint8_t *secret, const char *parent,
+                              const void *blob, uint32_t size, struct rendezvous_result *result, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    rendezvous->size = size;
+    rendezvous->client.secret = secret;
+    rendezvous->above = ABOVE_NOBODY;
+    rendezvous->deadline = clock_after(rendezvous->client.limit_seconds);
+    if (parent) {
+        snprintf(rendezvous->parent, sizeof rendezvous->parent, "%s", parent);
+        status = rendezvous_find_parent(rendezvous, error);
+    }
+    return status == WEFT_OK ? take_part(rendezvous, NULL, blob, size, result, error) : status;
+}

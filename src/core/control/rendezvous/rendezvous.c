@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The side that serves. The side that comes is core/control/rendezvous/join.c. */
+#include "core/control/rendezvous/rendezvous.h"
+
+#include "base/clock.h"
+#include "core/control/rendezvous/internal/company.h"
+#include "core/control/rendezvous/internal/wire.h"
+#include "core/control/wire/tree.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct round {
+    const struct rendezvous_server *server;
+    struct company company;
+    uint32_t chain;                       /* the longest among what the guests have said, above what was handled here */
+    uint32_t size;                        /* bytes of a card, as who brings rank 0 says */
+    uint64_t deadline;                    /* of the round; 0: nobody has come yet */
+    uint32_t finished;                    /* rounds that are over, well or not */
+    char refused[COMPANY_SENTENCE_BYTES]; /* the last refusal, for the sentence about a missing rank */
+    weft_status status;                   /* what ended the round, until it has been told */
+    struct error error;
+};
+
+static void report(const struct round *round, const char *sentence)
+{
+    if (round->server->report)
+        round->server->report(round->server->context, sentence);
+}
+
+/* The next round can begin. */
+static void finish(struct round *round)
+{
+    memset(round->company.bringer, 0, round->company.ranks * sizeof *round->company.bringer);
+    round->company.held = 0;
+    round->size = round->chain = 0;
+    round->deadline = 0;
+    round->finished++;
+    round->refused[0] = '\0';
+}
+
+/* The round has failed: tell all who have come, and the caller. */
+static void fail(struct round *round, weft_status status, const char *sentence)
+{
+    company_fail(&round->company, status, sentence);
+    finish(round);
+    report(round, sentence);
+    round->status = error_set(&round->error, status, "%s", sentence);
+}
+
+/* A guest has proved that it belongs to the job: does what it says fit? */
+static void seat(void *context, struct guest *guest)
+{
+    struct round *round = context;
+    char sentence[COMPANY_SENTENCE_BYTES];
+    if (!company_check(&round->company, guest, sentence))
+        fail(round, WEFT_ERROR_RENDEZVOUS, sentence);
+    else if (round->deadline == 0)
+        round->deadline = clock_after(round->server->limit_seconds);
+}
+
+static void refuse(void *context, const char *sentence)
+{
+    struct round *round = context;
+    snprintf(round->refused, sizeof round->refused, "%s", sentence);
+    report(round, sentence);
+}
+
+static void forget(struct round *round, struct guest *guest, uint32_t rank)
+{
+    if (round->company.bringer[rank] != guest->number)
+        return;
+    company_withdraw(&round->company, rank);
+    guest->brought--;
+}
+
+static void leave(void *context, struct guest *guest)
+{
+    struct round *round = context;
+    for (uint32_t rank = 0; guest->brought > 0 && rank < round->company.ranks; rank++)
+        forget(round, guest, rank);
+}
+
+static uint32_t chain_here(const struct round *round)
+{
+    return round->chain + round->company.handled;
+}
+
+/* Ranks have come with a guest. */
+static bool take_come(struct round *round, struct guest *guest, struct reader reader)
+{
+    uint32_t chain = reader_u32(&reader), size = reader_u32(&reader);
+    char address[COMPANY_ADDRESS_BYTES], sentence[COMPANY_SENTENCE_BYTES];
+    reader_text(&reader, address, sizeof address);
+    if (reader.bad || size == 0 || size > RENDEZVOUS_BLOB_MOST || reader.left == 0 || reader.left % 8)
+        return false;
+    if (chain < RENDEZVOUS_CHAIN_MOST && chain > chain_here(round))
+        round->chain += chain - chain_here(round);
+    if (round->size && round->size != size) {
+        snprintf(sentence, sizeof sentence,
+                 "rank %u on host %s brings a card of %u bytes and others bring cards of %u; install the same build of "
+                 "Weft on all hosts",
+                 guest->stream.peer_rank, guest->stream.peer_host, size, round->size);
+        fail(round, WEFT_ERROR_RENDEZVOUS, sentence);
+        return true;
+    }
+    round->size = size;
+    memcpy(guest->address, address, sizeof guest->address);
+    while (reader.left > 0) {
+        uint32_t first = reader_u32(&reader), count = reader_u32(&reader);
+        if (count == 0 || first >= round->company.ranks || count > round->company.ranks - first)
+            return false;
+        if (guest->brought == 0 || first < guest->first)
+            guest->first = first;
+        for (uint32_t rank = first; rank < first + count; rank++) {
+            if (round->company.bringer[rank] == guest->number)
+                return false;
+            if (!company_bring(&round->company, guest, rank, sentence)) {
+                fail(round, WEFT_ERROR_RENDEZVOUS, sentence);
+                return true;
+            }
+            guest->brought++;
+        }
+    }
+    return true;
+}
+
+static bool take_withdrawn(struct round *round, struct guest *guest, struct reader reader)
+{
+    while (reader.left > 0) {
+        uint32_t rank = reader_u32(&reader);
+        if (reader.bad || rank >= round->company.ranks)
+            return false;
+        forget(round, guest, rank);
+    }
+    return true;
+}
+
+static bool take(void *context, struct guest *guest, const struct frame *frame)
+{
+    struct round *round = context;
+    struct reader reader = {frame->payload, frame->size, false};
+    char sentence[COMPANY_SENTENCE_BYTES];
+    switch (frame->kind) {
+    case RENDEZVOUS_COME:
+        return take_come(round, guest, reader);
+    case RENDEZVOUS_WITHDRAWN:
+        return take_withdrawn(round, guest, reader);
+    case RENDEZVOUS_FAILURE: {
+        weft_status status = stream_failure(reader_u32(&reader));
+        reader_text(&reader, sentence, sizeof sentence);
+        if (reader.bad)
+            return false;
+        fail(round, status, *sentence ? sentence : "a rank gave the meeting up");
+        return true;
+    }
+    default:
+        return false;
+    }
+}
+
+static const struct company_rules rules = {seat, take, leave, refuse};
+
+static int by_first_rank(const void *a, const void *b)
+{
+    const struct guest *const *left = a, *const *right = b;
+    return (*left)->first < (*right)->first ? -1 : (*left)->first > (*right)->first;
+}
+
+/* Tell one of the guests, in order of their lowest ranks, where it belongs. */
+static void give_place(const struct round *round, struct guest *const *order, uint32_t count, uint32_t index,
+                       uint32_t below)
+{
+    struct buffer place = {0};
+    uint32_t parent = tree_place_parent(index);
+    buffer_put_u32(&place, chain_here(round) + index + 1);
+    buffer_put_u32(&place, below);
+    buffer_put_text(&place, parent == TREE_NONE ? "" : order[parent]->address);
+    for (uint32_t k = 0; k < TREE_ARITY && tree_place_child(index, k) < count; k++) {
+        const struct stream *child = &order[tree_place_child(index, k)]->stream;
+        buffer_put_u32(&place, child->peer_rank);
+        buffer_put_text(&place, child->peer_host);
+    }
+    stream_put(&order[index]->stream, RENDEZVOUS_PLACE, buffer_begin(&place), buffer_size(&place));
+    buffer_free(&place);
+}
+
+/* All have come: each guest that brings ranks gets its place in the tree. */
+static void complete(struct round *round)
+{
+    struct company *company = &round->company;
+    struct guest **order = calloc(company->count, sizeof *order);
+    uint32_t *below = calloc(company->count, sizeof *below), count = 0;
+    if (!order || !below) {
+        free(order);
+        free(below);
+        fail(round, WEFT_ERROR_MEMORY, "the meeting has no memory for the tree of its ranks");
+        return;
+    }
+    for (uint32_t i = 0; i < company->count; i++)
+        if (!company->guests[i].leaving && company->guests[i].brought > 0)
+            order[count++] = &company->guests[i];
+    qsort(order, count, sizeof *order, by_first_rank);
+    for (uint32_t i = count; i-- > 0;) { /* children have higher places than their parents */
+        below[i] += order[i]->brought;
+        if (i > 0)
+            below[tree_place_parent(i)] += below[i];
+    }
+    for (uint32_t i = 0; i < count; i++)
+        give_place(round, order, count, i, below[i]);
+    free(order);
+    free(below);
+    company_dismiss(company, false);
+    finish(round);
+}
+
+/* The host of a rank that is missing, if that is known. */
+static const char *host_of(const struct round *round, uint32_t rank)
+{
+    const struct rendezvous_server *server = round->server;
+    for (uint32_t i = 0; i < round->company.count; i++) {
+        const struct guest *guest = &round->company.guests[i];
+        if (guest->seated && !guest->leaving && guest->stream.peer_rank == rank)
+            return guest->stream.peer_host;
+    }
+    return server->host_of ? server->host_of(server->context, rank) : NULL;
+}
+
+/* The sentence about those who have not come, in time. */
+static void too_late(struct round *round)
+{
+    const struct rendezvous_server *server = round->server;
+    char list[256] = "";
+    uint32_t missing = 0, named = 0;
+    for (uint32_t rank = 0; rank < server->ranks; rank++) {
+        if (round->company.bringer[rank] != COMPANY_NOBODY)
+            continue;
+        missing++;
+        const char *host = host_of(round, rank);
+        size_t used = strlen(list);
+        if (named < 8 && sizeof list - used > 96) {
+            snprintf(list + used, sizeof list - used, host ? "%s%u (host %s)" : "%s%u", used ? ", " : "", rank, host);
+            named++;
+        }
+    }
+    char more[32] = "", sentence[900];
+    if (missing > named)
+        snprintf(more, sizeof more, " and %u more", missing - named);
+    snprintf(sentence, sizeof sentence, "rank%s %s%s of %u %s not come to the meeting within %g s%s%s",
+             missing == 1 ? "" : "s", list, more, server->ranks, missing == 1 ? "has" : "have", server->limit_seconds,
+             *round->refused ? "; " : "; look for its error above, or raise the limit", round->refused);
+    fail(round, WEFT_ERROR_TIMEOUT, sentence);
+}
+
+/* Wait for something to happen, and handle it. *stopped: the caller wants an end. */
+static weft_status turn(struct round *round, int listener, struct pollfd **polls, bool *stopped, struct error *error)
+{
+    struct company *company = &round->company;
+    uint32_t count = company->count;
+    struct pollfd *grown = realloc(*polls, (count + 2) * sizeof **polls);
+    if (!grown)
+        return error_memory(error, (count + 2) * sizeof **polls, "the meeting");
+    *polls = grown;
+    grown[0] = (struct pollfd){listener, POLLIN, 0};
+    grown[1] = (struct pollfd){round->server->stop, POLLIN, 0};
+    company_poll(company, grown + 2);
+    uint64_t now = clock_now();
+    uint64_t next = company_deadline(company, round->deadline ? round->deadline : now + 60000000000ull);
+    if (poll(grown, count + 2, next > now ? (int)((next - now) / 1000000) + 1 : 0) < 0 && errno != EINTR)
+        return error_system(error, "the meeting cannot wait for its guests");
+    *stopped = grown[1].revents != 0;
+    round->status = WEFT_OK;
+    company_serve(company, grown + 2, count);
+    if (grown[0].revents)
+        company_accept(company, listener, false);
+    if (company->held == company->ranks)
+        complete(round);
+    else if (round->deadline && clock_now() >= round->deadline)
+        too_late(round);
+    return round->status == WEFT_OK ? WEFT_OK : error_set(error, round->status, "%s", round->error.text);
+}
+
+weft_status rendezvous_serve(int listener, const struct rendezvous_server *server, struct error *error)
+{
+    struct round round = {.server = server};
+    struct pollfd *polls = NULL;
+    bool stopped = false, over = false;
+    weft_status outcome = company_open(&round.company, server->ranks, 8, server->secret, &rules, &round, error);
+    if (outcome != WEFT_OK)
+        return outcome;
+    while (!stopped && !(over && round.company.count == 0)) {
+        struct error reason = {0};
+        weft_status status = turn(&round, listener, &polls, &stopped, &reason);
+        if (status != WEFT_OK && outcome == WEFT_OK && !server->again)
+            outcome = error_set(error, status, "%s", reason.text);
+        over = !server->again && (status != WEFT_OK || round.finished > 0);
+        /* Once it is over, those who were not waiting are not waited for. */
+        if (over)
+            company_end_others(&round.company);
+    }
+    if (server->counts)
+        *server->counts = company_counts(&round.company);
+    company_close(&round.company);
+    free(polls);
+    return outcome;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/control/wire/tree.h"
+
+#include "base/hash.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint32_t tree_places_below(uint32_t place, uint32_t count)
+{
+    uint32_t below = 0;
+    /* Level by level: what stands below a run of places is a run, too. */
+    for (uint64_t first = place, last = place; first < count;
+         first = TREE_ARITY * first + 1, last = TREE_ARITY * last + TREE_ARITY)
+        below += (uint32_t)((last < count ? last : count - 1) - first + 1);
+    return below;
+}
+
+/* A node while the ranks are gone through in order. */
+struct node {
+    uint32_t leader, last;     /* its first rank, and its last so far */
+    uint32_t parent, children; /* the rank that the next one goes below, and how many it has of this node */
+};
+
+/* What finding the parents needs, by node and by rank. */
+struct scratch {
+    struct node *nodes;
+    uint32_t *next;  /* the next rank of the same node */
+    uint32_t *table; /* of nodes by the hash of their names: index + 1; open addressing */
+    uint32_t mask;
+};
+
+/* The node's place in the table: its own, or the free one where it belongs. */
+static uint32_t *find_place(const struct scratch *scratch, const struct card *cards, const char *machine)
+{
+    uint32_t place = (uint32_t)hash_text(machine, 0) & scratch->mask;
+    while (scratch->table[place] &&
+           strcmp(cards[scratch->nodes[scratch->table[place] - 1].leader].machine, machine) != 0)
+        place = (place + 1) & scratch->mask;
+    return &scratch->table[place];
+}
+
+/* The parent of each rank. */
+static void find_parents(const struct card *cards, uint32_t ranks, uint32_t *parents, const struct scratch *scratch)
+{
+    uint32_t nodes = 0;
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        uint32_t *place = find_place(scratch, cards, cards[rank].machine);
+        if (!*place) {
+            parents[rank] = nodes == 0 ? TREE_NONE : scratch->nodes[tree_place_parent(nodes)].leader;
+            scratch->nodes[nodes] = (struct node){rank, rank, rank, 0};
+            *place = ++nodes;
+            continue;
+        }
+        struct node *node = &scratch->nodes[*place - 1];
+        scratch->next[node->last] = rank;
+        node->last = rank;
+        if (node->children == TREE_ARITY) {
+            node->parent = scratch->next[node->parent];
+            node->children = 0;
+        }
+        node->children++;
+        parents[rank] = node->parent;
+    }
+}
+
+/* Fill in what `rank` is to know of the tree. */
+static void look_around(const uint32_t *parents, uint32_t ranks, uint32_t rank, struct tree *tree)
+{
+    tree->parent = parents[rank];
+    for (uint32_t other = 0; other < ranks; other++) {
+        if (parents[other] == rank)
+            tree->children[tree->count++] = other;
+        /* Climb from `other`: whoever stands below this rank when it is met leads there; if it is not met, the parent
+         * does. */
+        uint32_t below = other, above = parents[other];
+        while (above != rank && above != TREE_NONE) {
+            below = above;
+            above = parents[above];
+        }
+        tree->toward[other] = other == rank ? rank : above == rank ? below : tree->parent;
+        tree->below += tree->toward[other] != tree->parent;
+    }
+}
+
+weft_status tree_build(const struct card *cards, uint32_t ranks, uint32_t rank, struct tree *tree, struct error *error)
+{
+    uint32_t size = 2;
+    while (size < 2 * ranks)
+        size *= 2;
+    uint32_t *parents = calloc(ranks, sizeof *parents);
+    const struct scratch scratch = {calloc(ranks, sizeof(struct node)), calloc(ranks, sizeof(uint32_t)),
+                                    calloc(size, sizeof(uint32_t)), size - 1};
+    *tree = (struct tree){.toward = malloc(ranks * sizeof *tree->toward),
+                          .children = malloc(ranks * sizeof *tree->children)};
+    bool room = parents && scratch.nodes && scratch.next && scratch.table && tree->toward && tree->children;
+    if (room) {
+        find_parents(cards, ranks, parents, &scratch);
+        look_around(parents, ranks, rank, tree);
+    }
+    free(parents);
+    free(scratch.nodes);
+    free(scratch.next);
+    free(scratch.table);
+    if (room)
+        return WEFT_OK;
+    tree_free(tree);
+    return error_memory(error, ranks * sizeof(struct node), "the control plane's tree");
+}
+
+void tree_free(struct tree *tree)
+{
+    free(tree->children);
+    free(tree->toward);
+    *tree = (struct tree){0};
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names of collectives and steps; the end of a plan. */
+#include "core/schedule/format/schedule.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const collective_names[COLLECTIVES] = {
+    [COLLECTIVE_ALLREDUCE] = "allreduce",     [COLLECTIVE_REDUCE_SCATTER] = "reduce_scatter",
+    [COLLECTIVE_ALLGATHER] = "allgather",     [COLLECTIVE_BROADCAST] = "broadcast",
+    [COLLECTIVE_REDUCE] = "reduce",           [COLLECTIVE_ALLTOALL] = "alltoall",
+    [COLLECTIVE_GATHER] = "gather",           [COLLECTIVE_SCATTER] = "scatter",
+    [COLLECTIVE_ALLGATHERV] = "allgatherv",   [COLLECTIVE_GATHERV] = "gatherv",
+    [COLLECTIVE_ALLTOALLV] = "alltoallv",     [COLLECTIVE_BARRIER] = "barrier",
+    [COLLECTIVE_SENDRECEIVE] = "sendreceive",
+};
+
+static const char *const step_names[STEP_KINDS] = {
+    [STEP_SEND] = "send",
+    [STEP_RECEIVE] = "receive",
+    [STEP_RECEIVE_REDUCE] = "receive-reduce",
+    [STEP_COPY] = "copy",
+    [STEP_REDUCE] = "reduce",
+    [STEP_FINISH] = "finish",
+    [STEP_EXPOSE] = "expose",
+    [STEP_SIGNAL] = "signal",
+    [STEP_AWAIT] = "await",
+    [STEP_READ] = "read",
+    [STEP_GATHER_REDUCE] = "gather-reduce",
+    [STEP_SPREAD] = "spread",
+    [STEP_REDUCE_SPREAD] = "reduce-spread",
+    [STEP_DELIVER] = "deliver",
+    [STEP_EXCHANGE] = "exchange",
+};
+
+const char *collective_name(enum collective collective)
+{
+    return (unsigned)collective < COLLECTIVES ? collective_names[collective] : "unknown";
+}
+
+weft_status collective_parse(const char *name, enum collective *collective, struct error *error)
+{
+    for (unsigned i = 0; i < COLLECTIVES; i++) {
+        if (strcmp(name, collective_names[i]) == 0) {
+            *collective = (enum collective)i;
+            return WEFT_OK;
+        }
+    }
+    const char *nearest = text_nearest(name, collective_names, COLLECTIVES);
+    return error_set(error, WEFT_ERROR_ARGUMENT, "there is no collective '%s'%s%s%s", name,
+                     nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
+}
+
+bool collective_reduces(enum collective collective)
+{
+    return collective == COLLECTIVE_ALLREDUCE || collective == COLLECTIVE_REDUCE_SCATTER ||
+           collective == COLLECTIVE_REDUCE;
+}
+
+bool collective_is_rooted(enum collective collective)
+{
+    return collective == COLLECTIVE_BROADCAST || collective == COLLECTIVE_REDUCE || collective == COLLECTIVE_GATHER ||
+           collective == COLLECTIVE_SCATTER || collective == COLLECTIVE_GATHERV;
+}
+
+uint32_t collective_widest_input(enum collective collective, uint32_t ranks)
+{
+    bool many = collective == COLLECTIVE_REDUCE_SCATTER || collective == COLLECTIVE_ALLTOALL ||
+                collective == COLLECTIVE_ALLTOALLV || collective == COLLECTIVE_SCATTER;
+    return many ? ranks : 1;
+}
+
+bool collective_is_vector(enum collective collective)
+{
+    return collective == COLLECTIVE_ALLGATHERV || collective == COLLECTIVE_GATHERV ||
+           collective == COLLECTIVE_ALLTOALLV;
+}
+
+bool collective_hides_sizes(enum collective collective)
+{
+    return collective == COLLECTIVE_GATHERV || collective == COLLECTIVE_ALLTOALLV;
+}
+
+const char *step_kind_name(enum step_kind kind)
+{
+    return (unsigned)kind < STEP_KINDS ? step_names[kind] : "unknown";
+}
+
+void plan_free(struct plan *plan)
+{
+    if (!plan)
+        return;
+    free(plan->groups);
+    free(plan->members);
+    free(plan->steps);
+    free(plan);
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A plan: the list of steps that one rank takes in one collective.
+ *
+ * A plan is data. A generator writes it, the verifier proves it, the simulator times it, the executor runs it: all four
+ * read this header and nothing else of each other. What varies between calls is no part of it: a *binding* gives count,
+ * type, op, addresses and sequence number at start, so that one plan serves every size of its class and can run many
+ * times at once. A plan owns no memory but its own steps and holds no pointer into anybody's buffers.
+ *
+ * ## Buffers, blocks, parts, chunks
+ *
+ * A plan speaks of three buffers of this rank: INPUT, OUTPUT and SCRATCH. INPUT and OUTPUT are rows of *blocks*, each
+ * of `count` elements:
+ *
+ *     collective       INPUT            OUTPUT            in place means
+ *     allreduce        1 block          1                 INPUT is OUTPUT
+ *     reduce_scatter   ranks            1                 OUTPUT is INPUT's block `rank`
+ *     allgather(v)     1                ranks             INPUT is OUTPUT's block `rank`
+ *     broadcast        1                1                 always: INPUT is OUTPUT, the one buffer, at every rank
+ *     reduce           1                1 at root, else 0 INPUT is OUTPUT (root)
+ *     alltoall         ranks            ranks             INPUT is OUTPUT (plan_shape.in_place)
+ *     gather(v)        1                ranks at root     INPUT is OUTPUT's block `root` (root)
+ *     scatter          ranks at root    1                 OUTPUT is INPUT's block `root` (root)
+ *     alltoallv        ranks            ranks             never
+ *     barrier          0                0
+ *     sendreceive      1 at the sender  1 at the receiver never
+ *
+ * Every block is divided into `parts` nearly equal parts; a *chunk* is one part of one block, numbered block x parts +
+ * part. Part i of n elements divided by d covers [min(i b, n), min((i+1) b, n)) with b = ceil(n / d) rounded up to 64
+ * bytes' worth of elements, so parts begin on cache lines and the last may be short or empty. In the v-forms
+ * (allgatherv, gatherv, alltoallv) each block has a size of its own, bound at start, and parts is 1. (INPUT of
+ * allgatherv and gatherv is as large as OUTPUT's block `rank`.)
+ *
+ * SCRATCH has `scratch_chunks` chunks. Chunk c lies at c x width, where width is that of the parts of the present
+ * segment (plan_width), so consecutive chunks of SCRATCH lie as the parts of a block do. A chunk of SCRATCH holds one
+ * part of some block; which one is said by the step (step.value), since parts differ in size. The v-forms use no
+ * SCRATCH.
+ *
+ * A step on several chunks works on consecutive parts of one block. Messages and STEP_COPY, when parts is 1 and the
+ * plan is not segmented (nor a v-form), may also be on consecutive whole blocks of INPUT and OUTPUT, which lie back to
+ * back there (not so in SCRATCH); STEP_EXPOSE may always be on several blocks, and means of each the present segment.
+ * No chunks at all means an empty message, which is sent; a message whose parts are empty is sent too.
+ *
+ * ## Segments
+ *
+ * The whole list of steps is the body of a loop over segments: when `segment_bytes` is not 0, iteration s covers, of
+ * every block, the bytes [s x segment_bytes, (s+1) x segment_bytes), and parts divide the *segment* (the last one is
+ * shorter, and so are its parts). Lanes run ahead of each other by themselves; scratch and staging have `slots` copies,
+ * iteration s using copy s mod slots, so a lane that reuses a copy says what it waits for with a `lag`. With
+ * segment_bytes 0 there is one iteration. An empty buffer has one iteration too. In allgatherv the largest block
+ * decides how many there are; other blocks' segments may be empty.
+ *
+ * In gatherv and alltoallv no rank knows the sizes of all blocks (collective_hides_sizes()): a gatherv's are known to
+ * the root, apart from them each rank knows that of its own. So their plans are the same for all sizes, are never
+ * segmented and consist of messages and copies.
+ *
+ * ## Lanes, waits, signals
+ *
+ * Steps are grouped in lanes. A step of a lane begins when the one before it (the last step of the previous iteration,
+ * for the first) is complete; lanes move independently. Before a step begins it also waits until lane `wait_lane` of
+ * this rank has completed `wait_steps` of its steps in iteration (own - wait_lag) (no wait when that iteration is
+ * negative, or wait_steps is 0; nor, with STEP_WHERE_STAGED, when nothing of this rank's is staged: see "Near memory").
+ * That is the only ordering between lanes of one rank. The plan is done when all lanes have completed all iterations.
+ *
+ * A send is complete when its source may be overwritten, a receive when its data is in place; a plan is proved free of
+ * deadlock with sends that complete only after their receive has begun, so an executor may buffer as much or as little
+ * as it likes.
+ *
+ * Between ranks that share memory (*near* ranks) order comes from signals: each lane of each rank has one counter in
+ * shared memory, written by it alone, which only grows: STEP_SIGNAL adds one (release), STEP_AWAIT waits until the
+ * counters of a group of near ranks have reached a value (acquire): `stride` x (own iteration - value_lag) + value
+ * signals of lane `operands`, counted from the beginning of this operation (no wait when own iteration < value_lag).
+ * Only the *other* ranks of the group are looked at. (A counter that holds the operation's sequence number above the
+ * signals of this operation needs no base; whoever has gone on to a later operation has made all its signals.) Between
+ * any two ranks order comes from messages.
+ *
+ * ## Near memory
+ *
+ * Whether a buffer is registered (lies in the shared heap, so that near ranks can load and store it) or ordinary is
+ * local to a rank, differs between ranks, and is no part of a plan. So a plan says what should become visible, and the
+ * binding does it:
+ *
+ *  - STEP_EXPOSE makes chunks of INPUT readable by near ranks: nothing to do for a registered buffer; an ordinary one
+ *    is copied into this rank's staging copy (slot s mod slots, or mod more than the plan asks for). A STEP_SIGNAL
+ *    later in the lane publishes it.
+ *  - STEP_GATHER_REDUCE, STEP_READ read what near ranks have exposed, wherever it lies.
+ *  - STEP_SPREAD (and STEP_REDUCE_SPREAD) hand a chunk to the OUTPUT of every near rank of a group: it is stored
+ *    directly into registered outputs (this rank's own always directly), and stored once into this rank's staging for
+ *    the ordinary ones.
+ *  - STEP_DELIVER takes over what another rank spread: nothing to do when this rank's OUTPUT is registered (it has been
+ *    stored already); copied from the spreader's staging when it is ordinary.
+ *
+ * A rank reads its own INPUT in place, whatever the binding. The target of a reducing step may be exactly the place of
+ * one of its operands (in place). A rank touches memory of a near rank, its registered buffers and its staging alike,
+ * only after it has awaited (perhaps through others) a signal that this rank made in this operation: where that memory
+ * lies can be announced before the first signal. No rank is done before all others have done with its INPUT and OUTPUT.
+ * But a near rank may still be copying from *staging* (and reading a control line) when the staging's owner is done: it
+ * is the executor's business not to reuse staging for a later operation too early (two sets used in turn, and not
+ * before every near rank has begun the operation before this one, are enough).
+ *
+ * The verifier proves every plan under all three bindings: all registered, all ordinary, and alternating; each in place
+ * and not.
+ *
+ * ## Memory
+ *
+ * plan_create() allocates, plan_free() frees; the steps are contiguous. A finished plan is immutable and may be shared
+ * by threads.
+ */
+#ifndef WEFT_CORE_SCHEDULE_FORMAT_SCHEDULE_H
+#define WEFT_CORE_SCHEDULE_FORMAT_SCHEDULE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum collective {
+    COLLECTIVE_ALLREDUCE,
+    COLLECTIVE_REDUCE_SCATTER,
+    COLLECTIVE_ALLGATHER,
+    COLLECTIVE_BROADCAST,
+    COLLECTIVE_REDUCE,
+    COLLECTIVE_ALLTOALL,
+    COLLECTIVE_GATHER,
+    COLLECTIVE_SCATTER,
+    COLLECTIVE_ALLGATHERV,
+    COLLECTIVE_GATHERV,
+    COLLECTIVE_ALLTOALLV,
+    COLLECTIVE_BARRIER,
+    COLLECTIVE_SENDRECEIVE, /**< one message, from shape.root to shape.peer; the others have an empty plan */
+};
+#define COLLECTIVES 13
+
+enum plan_buffer {
+    BUFFER_INPUT,
+    BUFFER_OUTPUT,
+    BUFFER_SCRATCH,
+};
+
+enum step_kind {
+    /* messages, to and from any rank */
+    STEP_SEND,           /**< chunks of `source` to rank `peer` on `channel` */
+    STEP_RECEIVE,        /**< from rank `peer` on `channel` into chunks of `target` */
+    STEP_RECEIVE_REDUCE, /**< target = source op received (or received op source: STEP_RECEIVED_FIRST); source may be
+                            target */
+
+    /* this rank alone */
+    STEP_COPY,   /**< target chunks = source chunks (nothing to do where they are the same place) */
+    STEP_REDUCE, /**< target chunk = canonical tree over `operands` chunks of source: source_chunk + i x stride */
+    STEP_FINISH, /**< apply what follows the sum (average, scale) to `chunks` chunks of target, in place */
+
+    /* near ranks, through shared memory; `peer` is a rank (READ, DELIVER) or a group's index (the others) */
+    STEP_EXPOSE,        /**< make chunks of INPUT readable by near ranks */
+    STEP_SIGNAL,        /**< add one to this lane's counter and wake sleepers of group `peer` */
+    STEP_AWAIT,         /**< wait for the counters of lane `operands` of group `peer`: see step.value, step.stride */
+    STEP_READ,          /**< target chunks = chunks exposed by near rank `peer` (its INPUT chunk source_chunk) */
+    STEP_GATHER_REDUCE, /**< target chunks = canonical tree, in group order, over INPUT chunks source_chunk of all of
+                           the group */
+    STEP_SPREAD, /**< chunks of source to OUTPUT chunk target_chunk of every rank of the group (own included, if it is
+                    one of them) */
+    STEP_REDUCE_SPREAD, /**< gather-reduce over group `peer` and spread to group `operands`, in one pass */
+    STEP_DELIVER,       /**< OUTPUT chunks target_chunk, as spread by near rank `peer`, are now this rank's */
+
+    /* tiny messages: contribution and flag share a cache line */
+    STEP_EXCHANGE, /**< publish the whole INPUT (at most PLAN_INLINE_BYTES), see all others' (group `peer`): enum
+                      exchange */
+};
+#define STEP_KINDS 15
+
+/**
+ * What STEP_EXCHANGE makes of what the group published (step.value). Order is the group's. Every rank takes part,
+ * whether it has an INPUT or not, and is through when those have published whose data it takes (in a barrier: all);
+ * OUTPUT is written after that, INPUT is read before. It is the only step of its plan. `b` is step.source_chunk.
+ */
+enum exchange {
+    EXCHANGE_REDUCE, /**< OUTPUT = canonical tree over block b of every rank's input, then finished */
+    EXCHANGE_GATHER, /**< OUTPUT block i = block b of the input of the group's rank i */
+    EXCHANGE_TAKE,   /**< OUTPUT = block b of the input of the group's rank number `operands`; own rank: nothing if in
+                        place */
+    EXCHANGE_NOTHING /**< no output here: a barrier, or not the root */
+};
+
+/** Most bytes of a rank's whole INPUT that cross beside the flag: in its own cache line, and in those that follow it.
+ */
+#define PLAN_LINE_BYTES   48
+#define PLAN_INLINE_BYTES 4096
+
+enum step_flag {
+    STEP_RECEIVED_FIRST = 1, /**< the received operand is the left one */
+    STEP_FINISHES = 2,       /**< this step makes the final value: the binding also applies average or scale to it */
+    STEP_WHERE_STAGED =
+        4, /**< of a copy of no chunks: its wait keeps staging; a rank whose buffers are registered need not */
+};
+
+#define PLAN_LANES    16
+#define PLAN_CHANNELS 256
+#define PLAN_SLOTS    2
+
+/** One step; 32 bytes. Fields that a kind does not use are 0. */
+struct step {
+    uint8_t kind;        /**< enum step_kind */
+    uint8_t flags;       /**< enum step_flag */
+    uint8_t source;      /**< enum plan_buffer */
+    uint8_t target;      /**< enum plan_buffer */
+    uint8_t wait_lane;   /**< see "Lanes, waits, signals" */
+    uint8_t wait_lag;    /**< iterations back */
+    uint8_t channel;     /**< messages from a to b on one channel match in order */
+    uint8_t value_lag;   /**< STEP_AWAIT: iterations back */
+    uint16_t wait_steps; /**< steps of wait_lane to have completed; 0: no wait */
+    uint16_t
+        operands;  /**< STEP_REDUCE: how many; STEP_AWAIT: the lane awaited; STEP_REDUCE_SPREAD: the group spread to */
+    uint32_t peer; /**< a rank of the communicator, or a group's index */
+    uint32_t source_chunk; /**< first chunk of source */
+    uint32_t target_chunk; /**< first chunk of target */
+    uint16_t chunks;       /**< how many consecutive chunks: see "Buffers, blocks, parts, chunks"; STEP_REDUCE: 1 */
+    uint16_t stride; /**< STEP_REDUCE: chunks between operands; STEP_AWAIT: signals of the awaited lane per iteration */
+    uint32_t value; /**< STEP_AWAIT: how many signals of iteration (own - value_lag) must have been made; STEP_EXCHANGE:
+                         enum exchange; steps that move data: the part (0..parts-1) of the first chunk, so that the
+                       bytes moved are those of parts value .. value + chunks - 1 of a block, wherever they lie
+                       (v-forms: see their block) */
+};
+_Static_assert(sizeof(struct step) == 32, "steps are walked on the hot path");
+
+/** Ranks that a step addresses together, in canonical (communicator) order. */
+struct plan_group {
+    uint32_t first; /**< index of the first member in plan.members */
+    uint32_t count;
+};
+
+struct plan {
+    enum collective collective;
+    const char *algorithm; /**< static string: "direct", "ring", "two-level/direct+pairwise", ... */
+    uint64_t hash; /**< of what all ranks agree on (collective, algorithm, shape, root, parameters): equal everywhere */
+    uint32_t ranks, rank, root;
+    uint32_t input_blocks, output_blocks; /**< of this rank (a reduce has an output at its root only) */
+    uint32_t parts;
+    uint32_t scratch_chunks;   /**< in each slot */
+    uint32_t slots;            /**< 1, or PLAN_SLOTS when lanes overlap iterations */
+    uint64_t segment_bytes;    /**< 0: not segmented */
+    uint64_t most_block_bytes; /**< largest block it can serve (inline exchange); 0: any */
+    bool canonical;            /**< sums follow the canonical tree over communicator ranks */
+    uint32_t lane_count;
+    uint32_t lane_first[PLAN_LANES + 1]; /**< steps of lane l: lane_first[l] .. lane_first[l+1] */
+    uint32_t group_count;
+    struct plan_group *groups;
+    uint32_t *members; /**< ranks of all groups, back to back */
+    uint32_t step_count;
+    struct step *steps;
+};
+
+/** Free a plan and its steps; NULL is allowed. */
+void plan_free(struct plan *plan);
+
+/**
+ * Check what one plan alone can tell: kinds, buffers, chunk, part, group, peer, lane and wait numbers all within
+ * bounds. WEFT_ERROR_PLAN with a sentence that names lane and step. A plan that passes can be walked without further
+ * checks of bounds.
+ */
+weft_status plan_check(const struct plan *plan, struct error *error);
+
+/** The collective's name ("allreduce") and back; collective_parse() names the nearest in its sentence. */
+const char *collective_name(enum collective collective);
+weft_status collective_parse(const char *name, enum collective *collective, struct error *error);
+
+/** Whether results are combined with an op, and whether one rank is special. */
+bool collective_reduces(enum collective collective);
+bool collective_is_rooted(enum collective collective);
+
+/** Whether blocks have sizes of their own (allgatherv, gatherv, alltoallv). */
+bool collective_is_vector(enum collective collective);
+
+/** Whether ranks know the sizes of their own blocks only (gatherv but for the root, alltoallv): see "Segments". */
+bool collective_hides_sizes(enum collective collective);
+
+/** Blocks that the fullest input of a rank has: `ranks` where every rank gives something else to each, else 1. */
+uint32_t collective_widest_input(enum collective collective, uint32_t ranks);
+
+/** The step kind's name ("receive-reduce"). */
+const char *step_kind_name(enum step_kind kind);
+
+/** How chunks lie in a buffer under a given count: shared by executor, verifier and simulator. All in bytes. */
+struct plan_range {
+    uint64_t offset, bytes;
+};
+
+/** Bytes from the beginning of one part to the next, of a block (or segment) of `bytes` bytes: a multiple of 64. */
+static inline uint64_t plan_width(uint64_t bytes, uint32_t parts)
+{
+    return ((bytes + parts - 1) / parts + 63) & ~(uint64_t)63;
+}
+
+/**
+ * Where `count` parts from `part` on, of `parts`, of a block (or segment) of `bytes` bytes lie, relative to its
+ * beginning; element boundaries are kept because 64 is a multiple of every element size.
+ */
+static inline struct plan_range plan_parts(uint64_t bytes, uint32_t parts, uint32_t part, uint32_t count)
+{
+    uint64_t width = plan_width(bytes, parts), first = (uint64_t)part * width, last = first + count * width;
+    if (first > bytes)
+        first = bytes;
+    if (last > bytes)
+        last = bytes;
+    return (struct plan_range){first, last - first};
+}
+
+/** Iterations that a plan takes over blocks of `block_bytes` bytes (the largest block, in the v-forms). At least 1. */
+static inline uint64_t plan_iterations(const struct plan *plan, uint64_t block_bytes)
+{
+    if (!plan->segment_bytes || block_bytes <= plan->segment_bytes)
+        return 1;
+    return (block_bytes + plan->segment_bytes - 1) / plan->segment_bytes;
+}
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Direct: near ranks read one another's input in place, each does its share of the work and stores it where it belongs.
+ *
+ * Every plan here has the same three acts, each published by one signal at most:
+ *
+ *     give   expose what others will read, and say so;
+ *     work   await that the others have, read and sum, and say so;
+ *     end    await that the others have worked: what was exposed is free again, what they spread is delivered.
+ *
+ * Over one segment the acts follow one another in one lane. Over several each has a lane of its own, so that the next
+ * segment is being given while this one is worked on; `give` waits until `end` of two segments ago has freed its
+ * staging, where there is any. That one wait guards all staging: who has given segment s has delivered s - 2, and work
+ * on s awaits all who give.
+ */
+#include "core/schedule/generators/internal/generators.h"
+
+/*
+ * Where all ranks give, work and end alike there is nothing to gain from short segments: everybody is busy all the
+ * time, and each segment costs two rounds of signals. They are as long as staging can be with so many ranks.
+ */
+static uint64_t segment_for_all(const struct builder *builder)
+{
+    uint64_t bytes = ((uint64_t)16 << 20) / builder->plan->ranks & ~(uint64_t)4095;
+    return bytes < NEAR_SEGMENT ? NEAR_SEGMENT : bytes > 4 * NEAR_SEGMENT ? 4 * NEAR_SEGMENT : bytes;
+}
+
+/*
+ * Where one gives what the others take, the shorter the segments, the more of the copy into staging and of the copies
+ * out of it run side by side; each costs the takers a signal. Measured in broadcasts of 256 KiB to 8 MiB, ordinary: 64
+ * to 128 KiB take two thirds of the time that 256 KiB take; registered ones lose a twentieth.
+ */
+#define ROOTED_SEGMENT (NEAR_SEGMENT / 2)
+
+/* The lanes of the three acts, and how their signals are counted. */
+struct acts {
+    struct builder *builder;
+    uint32_t give, work, end; /* lanes */
+    uint32_t all;             /* the group of all ranks */
+    uint16_t stride;          /* signals of a lane in one segment: 2 when give and work share one, else 1 */
+};
+
+static struct acts acts_begin(struct builder *builder, uint64_t segment)
+{
+    bool segmented = segment && builder_segment(builder, segment, 2);
+    return (struct acts){.builder = builder,
+                         .give = 0,
+                         .work = segmented ? 1 : 0,
+                         .end = segmented ? 2 : 0,
+                         .all = builder_group_of_all(builder),
+                         .stride = segmented ? 1 : 2};
+}
+
+/* A rank that gives or works only, in one group's view: it makes one signal a segment in lane 0. */
+static struct acts acts_rooted(struct builder *builder, uint64_t segment)
+{
+    struct acts acts = acts_begin(builder, segment);
+    acts.work = 0;
+    acts.end = acts.stride == 1 ? 1 : 0;
+    acts.stride = 1;
+    return acts;
+}
+
+static void expose(const struct acts *acts, uint32_t first, uint32_t chunks)
+{
+    if (chunks)
+        builder_add(acts->builder, acts->give,
+                    (struct step){.kind = STEP_EXPOSE,
+                                  .source = BUFFER_INPUT,
+                                  .source_chunk = first,
+                                  .chunks = (uint16_t)chunks,
+                                  .value = first % acts->builder->plan->parts});
+}
+
+/* Give all chunks but `own`, which nobody else reads (NOBODY: give all). */
+#define NONE UINT32_MAX
+static void give(const struct acts *acts, uint32_t chunks, uint32_t own)
+{
+    if (acts->end != acts->give)
+        builder_hold_staging(acts->builder, acts->give, builder_all(acts->end, acts->builder->plan->slots));
+    if (own == NONE) {
+        expose(acts, 0, chunks);
+    } else {
+        expose(acts, 0, own);
+        expose(acts, own + 1, chunks - own - 1);
+    }
+    builder_add(acts->builder, acts->give, (struct step){.kind = STEP_SIGNAL, .peer = acts->all});
+}
+
+static void await_lane(const struct acts *acts, uint32_t lane, uint32_t group, uint32_t awaited, uint32_t value)
+{
+    builder_add(
+        acts->builder, lane,
+        (struct step){
+            .kind = STEP_AWAIT, .peer = group, .operands = (uint16_t)awaited, .stride = acts->stride, .value = value});
+}
+
+/* All others have given. (Of this rank's own input nothing is needed: it reads that in place.) */
+static void await_given(const struct acts *acts)
+{
+    await_lane(acts, acts->work, acts->all, acts->give, 1);
+}
+
+static void worked(const struct acts *acts)
+{
+    builder_add(acts->builder, acts->work, (struct step){.kind = STEP_SIGNAL, .peer = acts->all});
+}
+
+/* All others have worked. */
+static void await_worked(const struct acts *acts)
+{
+    await_lane(acts, acts->end, acts->all, acts->work, acts->stride);
+}
+
+static void read_from(const struct acts *acts, uint32_t lane, uint32_t peer, uint32_t chunk, uint8_t target,
+                      uint32_t target_chunk)
+{
+    builder_add(acts->builder, lane,
+                (struct step){.kind = STEP_READ,
+                              .peer = peer,
+                              .source = BUFFER_INPUT,
+                              .source_chunk = chunk,
+                              .target = target,
+                              .target_chunk = target_chunk,
+                              .chunks = 1});
+}
+
+static void copy_own(const struct acts *acts, uint32_t lane, uint8_t source, uint32_t chunk, uint32_t target_chunk)
+{
+    builder_add(acts->builder, lane,
+                (struct step){.kind = STEP_COPY,
+                              .source = source,
+                              .source_chunk = chunk,
+                              .target = BUFFER_OUTPUT,
+                              .target_chunk = target_chunk,
+                              .chunks = 1});
+}
+
+/* Each rank sums one part of everybody's input, and stores it into the output of `group`. */
+static void reduce_spread(const struct acts *acts, uint32_t group)
+{
+    uint32_t me = acts->builder->plan->rank;
+    builder_add(acts->builder, acts->work,
+                (struct step){.kind = STEP_REDUCE_SPREAD,
+                              .flags = STEP_FINISHES,
+                              .peer = acts->all,
+                              .operands = (uint16_t)group,
+                              .source = BUFFER_INPUT,
+                              .source_chunk = me,
+                              .target = BUFFER_OUTPUT,
+                              .target_chunk = me,
+                              .chunks = 1,
+                              .value = me});
+}
+
+static void deliver_others(const struct acts *acts)
+{
+    uint32_t n = acts->builder->plan->ranks, me = acts->builder->plan->rank;
+    for (uint32_t k = 1; k < n; k++)
+        builder_add(acts->builder, acts->end,
+                    (struct step){.kind = STEP_DELIVER,
+                                  .peer = (me + k) % n,
+                                  .target = BUFFER_OUTPUT,
+                                  .target_chunk = (me + k) % n,
+                                  .chunks = 1,
+                                  .value = (me + k) % n});
+}
+
+void write_direct_allreduce(struct builder *builder)
+{
+    uint32_t n = builder->plan->ranks;
+    builder->plan->parts = n;
+    struct acts acts = acts_begin(builder, segment_for_all(builder));
+    give(&acts, n, builder->plan->rank);
+    await_given(&acts);
+    reduce_spread(&acts, acts.all);
+    worked(&acts);
+    await_worked(&acts);
+    deliver_others(&acts);
+}
+
+void write_direct_reduce(struct builder *builder)
+{
+    uint32_t n = builder->plan->ranks, root = builder->plan->root;
+    builder->plan->parts = n;
+    struct acts acts = acts_begin(builder, segment_for_all(builder));
+    give(&acts, n, builder->plan->rank);
+    await_given(&acts);
+    reduce_spread(&acts, builder_group(builder, &root, 1));
+    worked(&acts);
+    await_worked(&acts);
+    if (builder->plan->rank == root)
+        deliver_others(&acts);
+}
+
+void write_direct_reduce_scatter(struct builder *builder)
+{
+    uint32_t n = builder->plan->ranks, me = builder->plan->rank;
+    struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
+    give(&acts, n, me);
+    await_given(&acts);
+    builder_add(builder, acts.work,
+                (struct step){.kind = STEP_GATHER_REDUCE,
+                              .flags = STEP_FINISHES,
+                              .peer = acts.all,
+                              .source = BUFFER_INPUT,
+                              .source_chunk = me,
+                              .target = BUFFER_OUTPUT,
+                              .chunks = 1});
+    worked(&acts);
+    await_worked(&acts);
+}
+
+void write_direct_allgather(struct builder *builder)
+{
+    uint32_t n = builder->plan->ranks, me = builder->plan->rank;
+    struct acts acts = acts_begin(builder, segment_for_all(builder));
+    give(&acts, 1, NONE);
+    copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
+    await_given(&acts);
+    for (uint32_t k = 1; k < n; k++)
+        read_from(&acts, acts.work, (me + k) % n, 0, BUFFER_OUTPUT, (me + k) % n);
+    worked(&acts);
+    await_worked(&acts);
+}
+
+/* In place, others still read the input that is overwritten: what comes in waits in scratch until all have worked. */
+void write_direct_alltoall(struct builder *builder)
+{
+    uint32_t n = builder->plan->ranks, me = builder->plan->rank;
+    bool in_place = builder->shape->in_place;
+    struct acts acts = acts_begin(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
+    if (in_place)
+        builder_scratch(builder, n);
+    give(&acts, n, me);
+    if (!in_place)
+        copy_own(&acts, acts.work, BUFFER_INPUT, me, me);
+    if (in_place && acts.end != acts.work) /* scratch is copied from there */
+        builder_hold(builder, acts.work, builder_all(acts.end, builder->plan->slots));
+    await_given(&acts);
+    for (uint32_t k = 1; k < n; k++)
+        read_from(&acts, acts.work, (me + k) % n, me, in_place ? BUFFER_SCRATCH : BUFFER_OUTPUT, (me + k) % n);
+    worked(&acts);
+    await_worked(&acts);
+    if (!in_place)
+        return;
+    if (acts.end != acts.work)
+        builder_hold(builder, acts.end, builder_all(acts.work, 0));
+    for (uint32_t k = 1; k < n; k++)
+        copy_own(&acts, acts.end, BUFFER_SCRATCH, (me + k) % n, (me + k) % n);
+}
+
+/* Of the rooted ones, the root gives and the others work, or the other way round: one signal each. */
+
+void write_direct_broadcast(struct builder *builder)
+{
+    uint32_t root = builder->plan->root;
+    struct acts acts = acts_rooted(builder, ROOTED_SEGMENT);
+    if (builder->plan->rank == root) {
+        give(&acts, 1, NONE);
+        await_lane(&acts, acts.end, acts.all, 0, 1);
+        return;
+    }
+    await_lane(&acts, acts.work, builder_group(builder, &root, 1), 0, 1);
+    read_from(&acts, acts.work, root, 0, BUFFER_OUTPUT, 0);
+    worked(&acts);
+}
+
+void write_direct_scatter(struct builder *builder)
+{
+    uint32_t n = builder->plan->ranks, me = builder->plan->rank, root = builder->plan->root;
+    struct acts acts = acts_rooted(builder, segment_of_many(builder->plan->ranks, 4 * NEAR_SEGMENT));
+    if (me == root) {
+        give(&acts, n, me);
+        copy_own(&acts, acts.end, BUFFER_INPUT, me, 0);
+        await_lane(&acts, acts.end, acts.all, 0, 1);
+        return;
+    }
+    await_lane(&acts, acts.work, builder_group(builder, &root, 1), 0, 1);
+    read_from(&acts, acts.work, root, me, BUFFER_OUTPUT, 0);
+    worked(&acts);
+}
+
+void write_direct_gather(struct builder *builder)
+{
+    uint32_t n = builder->plan->ranks, me = builder->plan->rank, root = builder->plan->root;
+    struct acts acts = acts_rooted(builder, ROOTED_SEGMENT);
+    if (me != root) {
+        give(&acts, 1, NONE);
+        await_lane(&acts, acts.end, builder_group(builder, &root, 1), 0, 1);
+        return;
+    }
+    copy_own(&acts, acts.work, BUFFER_INPUT, 0, me);
+    await_lane(&acts, acts.work, acts.all, 0, 1);
+    for (uint32_t k = 1; k < n; k++)
+        read_from(&acts, acts.work, (me + k) % n, 0, BUFFER_OUTPUT, (me + k) % n);
+    worked(&acts);
+}
+
+void write_direct_barrier(struct builder *builder)
+{
+    struct acts acts = acts_rooted(builder, 0);
+    worked(&acts);
+    await_lane(&acts, 0, acts.all, 0, 1);
+}

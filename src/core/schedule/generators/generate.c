@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The algorithms there are, what each refuses, and the way from a shape to a plan. */
+#include "core/schedule/generators/generate.h"
+
+#include "base/text.h"
+#include "core/schedule/generators/internal/generators.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static bool all_near(const struct plan_shape *shape)
+{
+    for (uint32_t rank = 1; shape->nodes && rank < shape->ranks; rank++)
+        if (shape->nodes[rank] != shape->nodes[0])
+            return false;
+    return true;
+}
+
+static const char *refuses_nothing(const struct plan_shape *shape)
+{
+    return NULL;
+}
+
+static const char *refuses_far(const struct plan_shape *shape)
+{
+    return all_near(shape) ? NULL : "it needs all ranks on one node";
+}
+
+_Static_assert(PLAN_INLINE_BYTES == 4096, "the sentences here say so");
+
+static const char *refuses_long(const struct plan_shape *shape)
+{
+    uint64_t blocks = collective_widest_input(shape->collective, shape->ranks);
+    if (blocks > PLAN_INLINE_BYTES || shape->block_bytes > PLAN_INLINE_BYTES / blocks)
+        return "a rank's input must fit beside its flag: 4096 bytes in all, each block rounded up to a power of two";
+    return refuses_far(shape);
+}
+
+static const char *refuses_odd(const struct plan_shape *shape)
+{
+    return shape->ranks & (shape->ranks - 1) ? "the number of ranks must be a power of two" : NULL;
+}
+
+static const char *refuses_more_than_tiny(const struct plan_shape *shape)
+{
+    return shape->block_bytes > ONE_SHOT_BYTES ? "everything goes to everybody: messages of up to 16 KiB only" : NULL;
+}
+
+/* Steps count chunks in 16 bits. */
+static const char *refuses_many(const struct plan_shape *shape)
+{
+    return shape->ranks > 16384 ? "its plans have a step for every rank, and there are more than 16384" : NULL;
+}
+
+static const char *refuses_pairs_or_long(const struct plan_shape *shape)
+{
+    const char *reason = refuses_many(shape);
+    if (shape->ranks == 2)
+        return "two ranks need but one round of recursive doubling";
+    return reason ? reason : refuses_more_than_tiny(shape);
+}
+
+static const char *refuses_many_or_far(const struct plan_shape *shape)
+{
+    const char *reason = refuses_many(shape);
+    return reason ? reason : refuses_far(shape);
+}
+
+static bool canonical_always(const struct plan_shape *shape)
+{
+    return true;
+}
+
+static bool canonical_never(const struct plan_shape *shape)
+{
+    return false;
+}
+
+/* Ranks of each unit of a level lie together, as many as a power of two (the last unit may have fewer): subtrees of the
+ * canonical tree. A single unit is the whole tree. */
+static bool level_is_aligned(const struct plan_shape *shape, uint32_t level)
+{
+    uint32_t first = 0, units = shape_units(shape, level);
+    while (first < shape->ranks && shape_unit(shape, level, first) == shape_unit(shape, level, 0))
+        first++;
+    if (units > 1 && (first & (first - 1)))
+        return false;
+    for (uint32_t rank = 0; units > 1 && rank < shape->ranks; rank++)
+        if (shape_unit(shape, level, rank) != rank / first)
+            return false;
+    return true;
+}
+
+static bool canonical_if_aligned(const struct plan_shape *shape)
+{
+    return !shape->nodes || level_is_aligned(shape, 0);
+}
+
+static bool canonical_if_all_aligned(const struct plan_shape *shape)
+{
+    for (uint32_t level = 0; level < shape_levels(shape); level++)
+        if (!level_is_aligned(shape, level))
+            return false;
+    return true;
+}
+
+/* The fewest and the most ranks that a unit of a level has; false when memory ran out. */
+static bool unit_sizes(const struct plan_shape *shape, uint32_t level, uint32_t *fewest, uint32_t *most)
+{
+    uint32_t *sizes = calloc(shape->ranks, sizeof *sizes);
+    if (!sizes)
+        return false;
+    for (uint32_t rank = 0; rank < shape->ranks; rank++)
+        sizes[shape_unit(shape, level, rank)]++;
+    *fewest = shape->ranks;
+    *most = 0;
+    for (uint32_t unit = 0; unit < shape->ranks && sizes[unit]; unit++) {
+        *fewest = sizes[unit] < *fewest ? sizes[unit] : *fewest;
+        *most = sizes[unit] > *most ? sizes[unit] : *most;
+    }
+    free(sizes);
+    return true;
+}
+
+static const char *refuses_one_level(const struct plan_shape *shape)
+{
+    uint32_t fewest, most;
+    if (all_near(shape))
+        return "all ranks are on one node";
+    if (!unit_sizes(shape, 0, &fewest, &most))
+        return "there is no memory to look at the nodes";
+    return most == 1 ? "every node has one rank only" : refuses_many(shape);
+}
+
+static const char *refuses_one_level_or_long(const struct plan_shape *shape)
+{
+    const char *reason = refuses_one_level(shape);
+    return reason ? reason : refuses_more_than_tiny(shape);
+}
+
+static const char *refuses_uneven(const struct plan_shape *shape)
+{
+    uint32_t fewest, most;
+    const char *reason = refuses_one_level(shape);
+    if (reason)
+        return reason;
+    if (!unit_sizes(shape, 0, &fewest, &most))
+        return "there is no memory to look at the nodes";
+    return fewest == most ? NULL : "all nodes must have equally many ranks";
+}
+
+static const char *refuses_two_levels(const struct plan_shape *shape)
+{
+    uint32_t below = shape->nodes ? shape_units(shape, 0) : 1;
+    if (shape_levels(shape) < 2)
+        return "nothing is known of leaves above the nodes";
+    if (shape_units(shape, 1) == 1)
+        return "all nodes are under one leaf";
+    for (uint32_t level = 1; level < shape_levels(shape); level++) {
+        uint32_t units = shape_units(shape, level);
+        if (units > 1 && units < below)
+            return refuses_many(shape);
+        below = units;
+    }
+    return "every leaf has one node only";
+}
+
+static const char *refuses_uneven_levels(const struct plan_shape *shape)
+{
+    uint32_t fewest, most;
+    const char *reason = refuses_two_levels(shape);
+    if (reason)
+        return reason;
+    if (!unit_sizes(shape, 0, &fewest, &most))
+        return "there is no memory to look at the nodes";
+    return fewest == most && hierarchy_is_even(shape) ? NULL : "all nodes and all leaves must be of one size";
+}
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+#define EXCHANGE                                                                                                       \
+    {                                                                                                                  \
+        "exchange", "beside the flags of near ranks, in one step; inputs of up to 4096 bytes", canonical_always,       \
+            refuses_long, write_exchange                                                                               \
+    }
+#define DIRECT(write)                                                                                                  \
+    {                                                                                                                  \
+        "direct", "near ranks read and write one another's buffers in place", canonical_always, refuses_many_or_far,   \
+            write                                                                                                      \
+    }
+
+static const struct algorithm allreduce[] = {
+    EXCHANGE,
+    DIRECT(write_direct_allreduce),
+    {"recursive-doubling", "everything to a peer twice as far each round; few messages", canonical_always,
+     refuses_nothing, write_recursive_doubling},
+    {"one-shot", "everything straight to everybody, who sums it; one round, for tiny messages", canonical_always,
+     refuses_pairs_or_long, write_one_shot},
+    {"halving-doubling", "halves to ever farther peers, and back; few messages, few bytes; powers of two",
+     canonical_always, refuses_odd, write_halving_doubling},
+    {"pairwise-tree", "pieces straight to their owner, who sums them and hands them out; fewest bytes",
+     canonical_always, refuses_many, write_pairwise_allreduce},
+    {"binomial", "up the canonical tree to rank 0, and down again", canonical_always, refuses_nothing,
+     write_binomial_allreduce},
+    {"ring", "pieces go round to the next rank only; fewest bytes a link; sums in ring order", canonical_never,
+     refuses_many, write_ring_allreduce},
+    {"double-tree", "two binary trees, half of the data on each; sums in their order", canonical_never, refuses_nothing,
+     write_double_tree_allreduce},
+    {"two-level", "through memory inside nodes, pieces to their owners between them; fewest bytes",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce},
+    {"two-level-doubling", "through memory inside nodes, recursive doubling between them; few messages",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce_doubling},
+    {"two-level-one-shot", "through memory to one leader a node, everything straight between leaders; one round",
+     canonical_if_aligned, refuses_one_level_or_long, write_two_level_allreduce_one_shot},
+    {"two-level-leaders", "through memory to one leader a node, pieces to their owners among leaders; fewest bytes",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce_leaders},
+    {"two-level-leaders-doubling", "through memory to one leader a node, recursive doubling among leaders",
+     canonical_if_aligned, refuses_one_level, write_two_level_allreduce_leaders_doubling},
+    {"two-level-ring", "through memory inside nodes, a ring between them; sums in ring order", canonical_never,
+     refuses_one_level, write_two_level_allreduce_ring},
+    {"multi-level", "pieces to their owners level by level, leaves and pods too; fewest bytes on every level",
+     canonical_if_all_aligned, refuses_two_levels, write_multi_level_allreduce},
+};
+
+static const struct algorithm reduce_scatter[] = {
+    EXCHANGE,
+    DIRECT(write_direct_reduce_scatter),
+    {"pairwise", "blocks straight to their owner, who sums them", canonical_always, refuses_many,
+     write_pairwise_reduce_scatter},
+    {"ring", "blocks go round to the next rank only; sums in ring order", canonical_never, refuses_many,
+     write_ring_reduce_scatter},
+    {"two-level", "through memory inside nodes, blocks to their owners between them; fewest bytes",
+     canonical_if_aligned, refuses_uneven, write_two_level_reduce_scatter},
+    {"multi-level", "blocks to their owners level by level, leaves and pods too; fewest bytes on every level",
+     canonical_if_all_aligned, refuses_uneven_levels, write_multi_level_reduce_scatter},
+};
+
+static const struct algorithm allgather[] = {
+    EXCHANGE,
+    DIRECT(write_direct_allgather),
+    {"bruck", "all there is to ever farther peers; few messages", canonical_always, refuses_many, write_bruck},
+    {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
+    {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
+    {"two-level", "round a ring between nodes, through memory inside them; fewest bytes", canonical_always,
+     refuses_uneven, write_two_level_allgather},
+    {"multi-level", "across pods and leaves first, then handed on level by level; fewest bytes on every level",
+     canonical_always, refuses_uneven_levels, write_multi_level_allgather},
+};
+
+static const struct algorithm broadcast[] = {
+    EXCHANGE,
+    DIRECT(write_direct_broadcast),
+    {"binomial", "who has it sends it on, twice as many each round", canonical_always, refuses_nothing,
+     write_binomial_broadcast},
+    {"chain", "everybody sends it on to the next, segment by segment; for long messages", canonical_always,
+     refuses_nothing, write_chain_broadcast},
+    {"double-tree", "two binary trees, half of the data on each", canonical_always, refuses_nothing,
+     write_double_tree_broadcast},
+    {"two-level", "a binomial tree of one leader a node, through memory inside nodes", canonical_always,
+     refuses_one_level, write_two_level_broadcast},
+    {"two-level-chain", "a chain of one leader a node, through memory inside nodes; for long messages",
+     canonical_always, refuses_one_level, write_two_level_broadcast_chain},
+    {"multi-level", "binomial trees of one head a pod, a leaf, a node; once into each of them", canonical_always,
+     refuses_two_levels, write_multi_level_broadcast},
+    {"multi-level-chain", "chains of one head a pod, a leaf, a node; for long messages", canonical_always,
+     refuses_two_levels, write_multi_level_broadcast_chain},
+};
+
+static const struct algorithm reduce[] = {
+    EXCHANGE,
+    DIRECT(write_direct_reduce),
+    {"binomial", "up the canonical tree", canonical_always, refuses_nothing, write_binomial_reduce},
+    {"pairwise-tree", "pieces straight to their owner, who sums them, then to the root", canonical_always, refuses_many,
+     write_pairwise_reduce},
+    {"two-level", "through memory inside nodes, up the canonical tree between them", canonical_if_aligned,
+     refuses_one_level, write_two_level_reduce},
+    {"multi-level", "up the canonical tree inside leaves, then between them, then between pods",
+     canonical_if_all_aligned, refuses_two_levels, write_multi_level_reduce},
+};
+
+static const struct algorithm alltoall[] = {
+    EXCHANGE,
+    DIRECT(write_direct_alltoall),
+    {"pairwise", "with the rank one further each round", canonical_always, refuses_many, write_pairwise_alltoall},
+};
+
+static const struct algorithm gather[] = {
+    EXCHANGE,
+    DIRECT(write_direct_gather),
+    {"linear", "everybody to the root", canonical_always, refuses_many, write_linear_gather},
+};
+
+static const struct algorithm scatter[] = {
+    EXCHANGE,
+    DIRECT(write_direct_scatter),
+    {"linear", "the root to everybody", canonical_always, refuses_many, write_linear_scatter},
+};
+
+static const struct algorithm allgatherv[] = {
+    DIRECT(write_direct_allgather),
+    {"ring", "blocks go round to the next rank only", canonical_always, refuses_many, write_ring_allgather},
+    {"pairwise", "everybody's block straight to everybody", canonical_always, refuses_many, write_pairwise_allgather},
+};
+
+static const struct algorithm gatherv[] = {
+    {"linear", "everybody to the root", canonical_always, refuses_many, write_linear_gather},
+};
+
+static const struct algorithm alltoallv[] = {
+    {"pairwise", "with the rank one further each round", canonical_always, refuses_many, write_pairwise_alltoall},
+};
+
+static const struct algorithm barrier[] = {
+    EXCHANGE,
+    DIRECT(write_direct_barrier),
+    {"dissemination", "word to ever farther peers", canonical_always, refuses_nothing, write_dissemination},
+    {"two-level", "signals inside nodes, word to ever farther leaders between them", canonical_always,
+     refuses_one_level, write_two_level_barrier},
+};
+
+static const struct algorithm sendreceive[] = {
+    {"message", "one message", canonical_always, refuses_nothing, write_message},
+};
+
+#define LIST(algorithms)                                                                                               \
+    {                                                                                                                  \
+        algorithms, sizeof(algorithms) / sizeof *(algorithms)                                                          \
+    }
+static const struct {
+    const struct algorithm *algorithms;
+    size_t count;
+} table[COLLECTIVES] = {
+    [COLLECTIVE_ALLREDUCE] = LIST(allreduce),     [COLLECTIVE_REDUCE_SCATTER] = LIST(reduce_scatter),
+    [COLLECTIVE_ALLGATHER] = LIST(allgather),     [COLLECTIVE_BROADCAST] = LIST(broadcast),
+    [COLLECTIVE_REDUCE] = LIST(reduce),           [COLLECTIVE_ALLTOALL] = LIST(alltoall),
+    [COLLECTIVE_GATHER] = LIST(gather),           [COLLECTIVE_SCATTER] = LIST(scatter),
+    [COLLECTIVE_ALLGATHERV] = LIST(allgatherv),   [COLLECTIVE_GATHERV] = LIST(gatherv),
+    [COLLECTIVE_ALLTOALLV] = LIST(alltoallv),     [COLLECTIVE_BARRIER] = LIST(barrier),
+    [COLLECTIVE_SENDRECEIVE] = LIST(sendreceive),
+};
+
+const struct algorithm *algorithms_of(enum collective collective, size_t *count)
+{
+    *count = table[collective].count;
+    return table[collective].algorithms;
+}
+
+const struct algorithm *algorithm_find(enum collective collective, const char *name, struct error *error)
+{
+    size_t count;
+    const struct algorithm *algorithms = algorithms_of(collective, &count);
+    const char *names[32];
+    char list[512] = "";
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(algorithms[i].name, name) == 0)
+            return &algorithms[i];
+        names[i] = algorithms[i].name;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+    }
+    const char *nearest = text_nearest(name, names, count);
+    error_set(error, WEFT_ERROR_ARGUMENT, "%s has no algorithm '%s'; it has %s%s%s%s", collective_name(collective),
+              name, list, nearest ? " (did you mean '" : "", nearest ? nearest : "", nearest ? "'?)" : "");
+    return NULL;
+}
+
+/* ---- from shape to plan ------------------------------------------------------------------------------------------ */
+
+const char *algorithm_refuses(const struct algorithm *algorithm, const struct plan_shape *shape)
+{
+    if (shape->ranks == 1)
+        return NULL;
+    const char *reason = algorithm->refuses(shape);
+    if (!reason && shape->reproducible && !algorithm->canonical(shape))
+        reason = "the communicator is marked reproducible, and it does not keep the canonical order of sums";
+    return reason;
+}
+
+const char *algorithm_only_on_request(const struct algorithm *algorithm, const struct plan_shape *shape)
+{
+    if (shape->ranks == 1 || algorithm->canonical(shape))
+        return NULL;
+    bool uneven = false, levels = algorithm->canonical == canonical_if_all_aligned;
+    for (uint32_t level = 0; level < (levels ? shape_levels(shape) : shape->nodes != NULL); level++) {
+        uint32_t fewest = 1, most = 1;
+        bool several = unit_sizes(shape, level, &fewest, &most) && most < shape->ranks;
+        uneven |= several && (fewest != most || (most & (most - 1)));
+    }
+    return uneven && (levels || algorithm->canonical == canonical_if_aligned)
+               ? NULL
+               : "its sums are not in the canonical order: only on request";
+}
+
+/* One rank: its input is everything there is. */
+static void write_alone(struct builder *builder)
+{
+    struct stage stage = stage_whole(builder);
+    stage.finishes = collective_reduces(builder->plan->collective);
+    stage.receive_lane = 0;
+    bool in_place = builder->plan->collective == COLLECTIVE_BROADCAST ||
+                    (builder->plan->collective == COLLECTIVE_ALLTOALL && builder->shape->in_place);
+    if (builder->plan->input_blocks && !in_place)
+        stage_alone(&stage, 1);
+}
+
+weft_status plan_generate(const struct algorithm *algorithm, const struct plan_shape *shape, uint32_t rank,
+                          struct plan **plan, struct error *error)
+{
+    if (!shape->ranks || rank >= shape->ranks || shape->root >= shape->ranks || shape->peer >= shape->ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no plan for rank %u, root %u, peer %u of %u ranks", rank,
+                         shape->root, shape->peer, shape->ranks);
+    if (shape->collective == COLLECTIVE_SENDRECEIVE && shape->root == shape->peer)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "rank %u cannot send a message to itself; copy", shape->root);
+    const char *reason = algorithm_refuses(algorithm, shape);
+    if (reason)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%s cannot do this %s: %s", algorithm->name,
+                         collective_name(shape->collective), reason);
+    struct builder builder;
+    weft_status status = builder_open(&builder, shape, rank, algorithm->name, error);
+    if (status != WEFT_OK)
+        return status;
+    builder.plan->canonical = algorithm->canonical(shape);
+    if (shape->ranks == 1)
+        write_alone(&builder);
+    else
+        algorithm->write(&builder);
+    return builder_close(&builder, plan, error);
+}

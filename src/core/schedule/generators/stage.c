@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all stages are made of. */
+#include "core/schedule/generators/stage.h"
+
+struct stage stage_whole(struct builder *builder)
+{
+    return (struct stage){
+        .builder = builder,
+        .ranks = builder->plan->ranks,
+        .rank = builder->plan->rank,
+        .root = builder->plan->root,
+        .input = {.buffer = BUFFER_INPUT},
+        .output = {.buffer = BUFFER_OUTPUT},
+        .chunks = builder->plan->parts,
+        .send_lane = 0,
+        .receive_lane = 1,
+        .finishes = true,
+    };
+}
+
+uint32_t stage_chunk(const struct pieces *pieces, uint32_t piece)
+{
+    return pieces->first + (pieces->index ? pieces->index[piece] : piece);
+}
+
+static uint32_t rank_of(const struct stage *stage, uint32_t rank)
+{
+    return stage->members ? stage->members[rank] : rank;
+}
+
+uint32_t stage_part(const struct stage *stage, const struct pieces *pieces, uint32_t piece)
+{
+    return (pieces->part + piece) % stage->builder->plan->parts;
+}
+
+uint32_t tree_split(uint32_t n)
+{
+    uint32_t split = 1;
+    while (split * 2 < n)
+        split *= 2;
+    return split;
+}
+
+/* A message about `chunks` pieces from `piece` on, whose size `pieces` tells. */
+static struct step message(const struct stage *stage, enum step_kind kind, uint32_t peer, const struct pieces *pieces,
+                           uint32_t piece, uint32_t chunks)
+{
+    return (struct step){.kind = (uint8_t)kind,
+                         .chunks = (uint16_t)chunks,
+                         .value = stage_part(stage, pieces, piece),
+                         .channel = stage->channel,
+                         .peer = rank_of(stage, peer)};
+}
+
+struct moment stage_send(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *from,
+                         uint32_t piece, uint32_t chunks)
+{
+    struct step step = message(stage, STEP_SEND, peer, from, piece, chunks);
+    step.source = from->buffer;
+    step.source_chunk = stage_chunk(from, piece);
+    return builder_add_after(stage->builder, stage->send_lane, after, step);
+}
+
+struct moment stage_receive(const struct stage *stage, struct moment after, uint32_t peer, const struct pieces *into,
+                            uint32_t piece, uint32_t chunks)
+{
+    struct step step = message(stage, STEP_RECEIVE, peer, into, piece, chunks);
+    step.target = into->buffer;
+    step.target_chunk = stage_chunk(into, piece);
+    return builder_add_after(stage->builder, stage->receive_lane, after, step);
+}
+
+struct moment stage_receive_reduce(const struct stage *stage, struct moment after, uint32_t peer,
+                                   const struct pieces *from, const struct pieces *into, uint32_t piece,
+                                   uint32_t chunks, unsigned flags)
+{
+    struct step step = message(stage, STEP_RECEIVE_REDUCE, peer, into, piece, chunks);
+    step.flags = (uint8_t)flags;
+    step.source = from->buffer;
+    step.source_chunk = stage_chunk(from, piece);
+    step.target = into->buffer;
+    step.target_chunk = stage_chunk(into, piece);
+    return builder_add_after(stage->builder, stage->receive_lane, after, step);
+}
+
+struct moment stage_copy(const struct stage *stage, uint32_t lane, struct moment after, const struct pieces *from,
+                         uint32_t from_piece, const struct pieces *into, uint32_t into_piece, uint32_t chunks)
+{
+    return builder_add_after(stage->builder, lane, after,
+                             (struct step){.kind = STEP_COPY,
+                                           .source = from->buffer,
+                                           .source_chunk = stage_chunk(from, from_piece),
+                                           .target = into->buffer,
+                                           .target_chunk = stage_chunk(into, into_piece),
+                                           .chunks = (uint16_t)chunks,
+                                           .value = stage_part(stage, from, from_piece)});
+}
+
+void stage_alone(const struct stage *stage, uint32_t chunks)
+{
+    stage_copy(stage, stage->receive_lane, stage->ready, &stage->input, 0, &stage->output, 0, chunks);
+    if (stage->finishes)
+        builder_add(stage->builder, stage->receive_lane,
+                    (struct step){.kind = STEP_FINISH,
+                                  .target = stage->output.buffer,
+                                  .target_chunk = stage_chunk(&stage->output, 0),
+                                  .chunks = (uint16_t)chunks,
+                                  .value = stage_part(stage, &stage->output, 0)});
+}

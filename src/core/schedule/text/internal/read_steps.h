@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** One line of a written schedule, read as a step. Private to written*.c. */
+#ifndef WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READ_STEPS_H
+#define WEFT_CORE_SCHEDULE_TEXT_INTERNAL_READ_STEPS_H
+
+#include "core/schedule/generators/builder.h"
+#include "core/schedule/text/internal/scanner.h"
+
+/** Read the rest of the scanner's line as a step and add it to `lane`. */
+bool written_step(struct scanner *scanner, struct builder *builder, uint32_t lane);
+
+#endif

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verifier's machine: set up, run, and what must be true at the end. */
+#include "core/schedule/verify/internal/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+static bool has_input(const struct plan_shape *shape, uint32_t rank)
+{
+    return shape->collective != COLLECTIVE_BROADCAST || rank == shape->root;
+}
+
+/* What block `block` of rank's output must hold: a leaf, or (of a sum) a leaf in whose column all ranks' must be
+ * summed.
+ */
+static struct value expected(const struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration,
+                             uint32_t part)
+{
+    switch (machine->shape->collective) {
+    case COLLECTIVE_REDUCE_SCATTER:
+        return verify_leaf(machine, 0, rank, iteration, part);
+    case COLLECTIVE_ALLREDUCE:
+    case COLLECTIVE_REDUCE:
+        return verify_leaf(machine, 0, 0, iteration, part);
+    case COLLECTIVE_BROADCAST:
+    case COLLECTIVE_SENDRECEIVE:
+        return verify_leaf(machine, machine->shape->root, 0, iteration, part);
+    case COLLECTIVE_SCATTER:
+        return verify_leaf(machine, machine->shape->root, rank, iteration, part);
+    case COLLECTIVE_ALLTOALL:
+    case COLLECTIVE_ALLTOALLV:
+        return verify_leaf(machine, block, rank, iteration, part);
+    default:
+        return verify_leaf(machine, block, 0, iteration, part);
+    }
+}
+
+/* Whether a sum is the canonical one, or, where that is not promised, one of everybody's, each once. */
+static bool is_sum_of_all(struct machine *machine, symbol sum, bool canonical)
+{
+    if (canonical && machine->canonical)
+        return sum == machine->canonical;
+    for (uint32_t rank = 0; rank < machine->ranks; rank++)
+        machine->operands[rank] = 1 + rank;
+    if (!canonical)
+        return symbols_is_sum_of(machine->symbols, sum, machine->operands, machine->ranks, true);
+    machine->canonical =
+        symbols_finish(machine->symbols, symbols_tree(machine->symbols, machine->operands, machine->ranks));
+    return sum == machine->canonical;
+}
+
+/* " (step 3 of lane 1 of rank 0 wrote it)", or that nobody did. */
+static const char *writer_text(const struct machine *machine, const struct cell *cell, char *text, size_t size)
+{
+    const struct thread *writer = &machine->threads[cell->write_thread];
+    text[0] = '\0';
+    if (!cell->write_clock) {
+        snprintf(text, size, " (no step writes it)");
+        return text;
+    }
+    snprintf(text, size, " (step %u of lane %u of rank %u wrote it)", (cell->write_clock - 1) % writer->length,
+             writer->lane, writer->rank);
+    return text;
+}
+
+bool verify_check_value(struct machine *machine, uint32_t rank, uint32_t block, uint32_t iteration, uint32_t part)
+{
+    const struct cell *cell =
+        &machine->cells[verify_cell_at(machine, rank, REGION_OUTPUT, iteration, block * machine->parts + part)];
+    struct value value = cell->value;
+    struct value wanted = expected(machine, rank, block, iteration, part);
+    bool reduces = collective_reduces(machine->shape->collective), canonical = machine->plans[rank]->canonical;
+    if (machine->useful)
+        machine->useful[cell->writer] |= USE_READ;
+    if (reduces && !canonical && machine->shape->collective == COLLECTIVE_ALLREDUCE && rank > 0) {
+        /* the same as rank 0 has, whose value has been looked into */
+        if (verify_same(value, machine->cells[verify_cell_at(machine, 0, REGION_OUTPUT, iteration, part)].value))
+            return true;
+    } else if (reduces ? value.column == wanted.column && is_sum_of_all(machine, value.sum, canonical)
+                       : verify_same(value, wanted)) {
+        return true;
+    }
+    char has[200], should[200], writer[80];
+    if (reduces)
+        wanted.sum = canonical ? machine->canonical : SYMBOL_NONE;
+    symbols_text(machine->symbols, value.sum, machine->ranks, has, sizeof has);
+    symbols_text(machine->symbols, wanted.sum, machine->ranks, should, sizeof should);
+    return verify_complain(machine, NULL,
+                           "rank %u ends with %s%s in block %u, part %u, iteration %u, where %s belongs%s", rank, has,
+                           value.column == wanted.column ? "" : " of another block, part or segment", block, part,
+                           iteration, wanted.sum ? should : "the same sum of everybody's, each once,",
+                           writer_text(machine, cell, writer, sizeof writer));
+}
+
+/* Nobody may have a hand in a rank's buffers any more when that rank is done; in a barrier, all must have begun. */
+static bool check_end(struct machine *machine, uint32_t rank, tick *clock)
+{
+    const struct plan *plan = machine->plans[rank];
+    memset(clock, 0, machine->components * sizeof *clock); /* of this rank's scope */
+    for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
+        verify_join(clock, verify_clock_of(machine, &machine->threads[thread]), machine->components);
+    char text[96];
+    for (uint32_t iteration = 0; iteration < machine->iterations; iteration++) {
+        for (unsigned kind = REGION_INPUT; kind <= REGION_OUTPUT; kind++) {
+            uint32_t chunks = (kind == REGION_INPUT ? plan->input_blocks : plan->output_blocks) * plan->parts;
+            for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+                uint32_t index = verify_cell_at(machine, rank, (enum region_kind)kind, iteration, chunk);
+                const struct cell *cell = &machine->cells[index];
+                if (cell->write_clock &&
+                    !verify_clock_holds(machine, clock, rank, cell->write_thread, cell->write_clock))
+                    return (machine->doubt = true),
+                           verify_complain(machine, NULL, "rank %u may be done while rank %u still writes %s", rank,
+                                           machine->threads[cell->write_thread].rank,
+                                           verify_cell_text(machine, index, text, sizeof text));
+                for (uint32_t at = cell->reads; at != NOBODY; at = machine->accesses[at].next)
+                    if (!verify_clock_holds(machine, clock, rank, machine->accesses[at].thread,
+                                            machine->accesses[at].clock))
+                        return (machine->doubt = true),
+                               verify_complain(machine, NULL, "rank %u may be done while rank %u still reads %s", rank,
+                                               machine->threads[machine->accesses[at].thread].rank,
+                                               verify_cell_text(machine, index, text, sizeof text));
+            }
+        }
+        for (uint32_t chunk = 0; chunk < plan->output_blocks * plan->parts; chunk++)
+            if (!verify_check_value(machine, rank, chunk / plan->parts, iteration, chunk % plan->parts))
+                return false;
+    }
+    if (machine->shape->collective == COLLECTIVE_BARRIER)
+        for (uint32_t other = 0; other < machine->ranks; other++)
+            if (other != rank && !clock[machine->scopes.begun + other])
+                return verify_complain(machine, NULL, "rank %u may be through before rank %u has begun", rank, other);
+    return true;
+}
+
+static bool run(struct machine *machine)
+{
+    bool moved = true;
+    while (moved && machine->status == WEFT_OK) {
+        moved = false;
+        for (uint32_t i = 0; i < machine->thread_count && machine->status == WEFT_OK; i++)
+            while (verify_advance(machine, &machine->threads[i]) && machine->status == WEFT_OK)
+                moved = true;
+    }
+    if (machine->status != WEFT_OK)
+        return false;
+    uint32_t stuck = 0;
+    struct thread *first = NULL;
+    for (uint32_t i = 0; i < machine->thread_count; i++) {
+        if (machine->threads[i].iteration < machine->iterations) {
+            first = first ? first : &machine->threads[i];
+            stuck++;
+        }
+    }
+    if (first)
+        return verify_complain(machine, first,
+                               "waits for ever (deadlock), as do %u other lanes; it is about rank or group %u",
+                               stuck - 1, verify_step_of(first)->peer);
+    return true;
+}
+
+/* ---- setting up -------------------------------------------------------------------------------------------------- */
+
+/* Which steps another lane waits for, how many signals a lane makes: sizes of what must be kept. */
+static void count_snapshots(struct machine *machine)
+{
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        int32_t *kept = machine->snapshot_of + machine->step_base[rank];
+        for (uint32_t i = 0; i < plan->step_count; i++)
+            kept[i] = -1;
+        for (uint32_t i = 0; i < plan->step_count; i++)
+            if (plan->steps[i].wait_steps)
+                kept[plan->lane_first[plan->steps[i].wait_lane] + plan->steps[i].wait_steps - 1] = 0;
+        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+            uint32_t self = machine->first_thread[rank] + lane;
+            machine->signal_base[self] = machine->signal_count;
+            for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
+                if (kept[i] == 0)
+                    kept[i] = (int32_t)machine->kept[self]++;
+                if (plan->steps[i].kind != STEP_SIGNAL)
+                    continue;
+                machine->signal_groups[machine->signal_count++] =
+                    verify_group_number(machine, rank, plan->steps[i].peer);
+                machine->signalled[self]++;
+            }
+            machine->snapshot_base[self] = machine->snapshot_count;
+            machine->snapshot_count += (uint64_t)(machine->kept[self] + machine->signalled[self]) * machine->iterations;
+        }
+    }
+}
+
+static void begin_threads(struct machine *machine)
+{
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+            uint32_t self = machine->first_thread[rank] + lane;
+            uint32_t first = plan->lane_first[lane], length = plan->lane_first[lane + 1] - first;
+            machine->threads[self] = (struct thread){
+                .rank = rank,
+                .lane = lane,
+                .steps = plan->steps + first,
+                .length = length,
+                .first_step = machine->step_base[rank] + first,
+                .next = NOBODY,
+                .iteration = length ? 0 : machine->iterations, /* nothing to do in this lane */
+                .snapshot_slots = machine->snapshot_base[self],
+                .signal_slots = machine->snapshot_base[self] + machine->kept[self] * machine->iterations,
+            };
+        }
+    }
+}
+
+/* Lay the buffers of all ranks out as cells; in place (once there is a binding), output and input share them. */
+static void lay_out(struct machine *machine)
+{
+    uint64_t next = 0;
+    uint32_t parts = machine->parts;
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        struct region *regions = machine->regions + (size_t)rank * REGIONS;
+        uint32_t sizes[REGIONS] = {
+            [REGION_INPUT] = plan->input_blocks * parts,
+            [REGION_OUTPUT] = plan->output_blocks * parts,
+            [REGION_SCRATCH] = plan->scratch_chunks,
+        };
+        if (machine->scopes.near) {
+            sizes[REGION_EXPOSED] = sizes[REGION_INPUT];
+            /* A rank without output can spread to others' (reduce). */
+            sizes[REGION_SPREAD] = sizes[REGION_OUTPUT] ? sizes[REGION_OUTPUT]
+                                                        : machine->plans[machine->shape->root]->output_blocks * parts;
+        }
+        for (unsigned kind = 0; kind < REGIONS; kind++) {
+            regions[kind] = (struct region){(uint32_t)next, sizes[kind]};
+            next += (uint64_t)sizes[kind] * (kind >= REGION_SCRATCH ? plan->slots : machine->iterations);
+        }
+        if (!machine->binding || !verify_chosen(machine->binding->in_place, rank) || !plan->input_blocks ||
+            !plan->output_blocks)
+            continue;
+        switch (machine->shape->collective) {
+        case COLLECTIVE_REDUCE_SCATTER:
+        case COLLECTIVE_SCATTER:
+            regions[REGION_OUTPUT] =
+                (struct region){regions[REGION_INPUT].base + rank * parts, regions[REGION_INPUT].stride};
+            break;
+        case COLLECTIVE_ALLGATHER:
+        case COLLECTIVE_ALLGATHERV:
+        case COLLECTIVE_GATHER:
+        case COLLECTIVE_GATHERV:
+            regions[REGION_INPUT] =
+                (struct region){regions[REGION_OUTPUT].base + rank * parts, regions[REGION_OUTPUT].stride};
+            break;
+        default:
+            regions[REGION_OUTPUT] = regions[REGION_INPUT];
+            break;
+        }
+    }
+    machine->cell_count = (uint32_t)next;
+}
+
+void verify_fill_input(struct machine *machine, uint32_t rank)
+{
+    const struct plan *plan = machine->plans[rank];
+    for (uint32_t iteration = 0; has_input(machine->shape, rank) && iteration < machine->iterations; iteration++)
+        for (uint32_t chunk = 0; chunk < plan->input_blocks * machine->parts; chunk++)
+            verify_store(machine, verify_cell_at(machine, rank, REGION_INPUT, iteration, chunk),
+                         verify_size_name(machine, rank, REGION_INPUT, chunk),
+                         verify_leaf(machine, rank, chunk / machine->parts, iteration, chunk % machine->parts));
+}
+
+void verify_machine_close(struct machine *machine)
+{
+    void *arrays[] = {machine->first_thread,  machine->threads,      machine->clocks,        machine->snapshots,
+                      machine->snapshot_of,   machine->step_base,    machine->data_before,   machine->kept,
+                      machine->signalled,     machine->regions,      machine->cells,         machine->accesses,
+                      machine->channel_table, machine->operands,     machine->signal_groups, machine->signal_base,
+                      machine->snapshot_base, machine->clock_at_end, machine->useful,        machine->row_base};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        free(arrays[i]);
+    verify_order_close(machine);
+    symbols_close(machine->symbols);
+}
+
+/* What all ranks' plans must have in common before they are worth running. */
+static bool same_frame(struct machine *machine)
+{
+    const struct plan *first = machine->plans[0];
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        if (plan->hash != first->hash || plan->rank != rank || plan->ranks != machine->ranks ||
+            plan->parts != first->parts || plan->segment_bytes != first->segment_bytes ||
+            plan->canonical != first->canonical || plan->collective != machine->shape->collective)
+            return verify_complain(machine, NULL, "the plans of ranks 0 and %u are not of one kind", rank);
+    }
+    return true;
+}
+
+static bool complain_size(struct machine *machine, const char *what, uint64_t number)
+{
+    machine->status = error_set(
+        machine->error, WEFT_ERROR_PLAN, "%s by %s over %u ranks: %" PRIu64 " %s are too many to verify",
+        collective_name(machine->plans[0]->collective), machine->plans[0]->algorithm, machine->ranks, number, what);
+    return false;
+}
+
+/* Numbers that everything else is sized by. */
+static bool survey(struct machine *machine)
+{
+    uint32_t slots = 1;
+    uint64_t chunks = 0;
+    machine->parts = machine->plans[0]->parts;
+    machine->sized_blocks = collective_is_vector(machine->shape->collective);
+    machine->first_thread = calloc(machine->ranks + 1, sizeof *machine->first_thread);
+    machine->step_base = calloc(machine->ranks, sizeof *machine->step_base);
+    if (!machine->first_thread || !machine->step_base)
+        return false;
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        machine->first_thread[rank] = machine->thread_count;
+        machine->step_base[rank] = machine->step_count;
+        machine->thread_count += plan->lane_count;
+        machine->step_count += plan->step_count;
+        if (plan->slots > slots)
+            slots = plan->slots;
+        if (plan->step_count * (2 * PLAN_SLOTS + 1) > TICK_MOST)
+            return complain_size(machine, "steps of one rank", plan->step_count);
+        if (plan->input_blocks > machine->input_blocks_most)
+            machine->input_blocks_most = plan->input_blocks;
+        chunks += (uint64_t)(2 * plan->input_blocks + 2 * plan->output_blocks + 1) * plan->parts + plan->scratch_chunks;
+        for (uint32_t i = 0; i < plan->step_count; i++)
+            if (plan->steps[i].channel >= machine->channels)
+                machine->channels = plan->steps[i].channel + 1u;
+    }
+    machine->first_thread[machine->ranks] = machine->thread_count;
+    machine->iterations = machine->plans[0]->segment_bytes ? 2 * slots + 1 : 1;
+    uint64_t leaves = (uint64_t)machine->ranks * machine->input_blocks_most * machine->parts;
+    if (leaves > VERIFY_CHUNKS_MOST || chunks > VERIFY_CHUNKS_MOST)
+        return complain_size(machine, "chunks", leaves > chunks ? leaves : chunks);
+    return true;
+}
+
+bool verify_machine_open(struct machine *machine, bool narrow)
+{
+    if (!same_frame(machine) || !survey(machine) || !verify_scopes_open(machine, narrow) ||
+        !verify_groups_open(machine))
+        return false;
+    uint32_t threads = machine->thread_count ? machine->thread_count : 1, steps = machine->step_count + 1;
+    machine->threads = calloc(threads, sizeof *machine->threads);
+    machine->kept = calloc(threads, sizeof *machine->kept);
+    machine->signalled = calloc(threads, sizeof *machine->signalled);
+    machine->signal_base = calloc(threads, sizeof *machine->signal_base);
+    machine->snapshot_base = calloc(threads, sizeof *machine->snapshot_base);
+    machine->signal_groups = calloc(steps, sizeof *machine->signal_groups);
+    machine->snapshot_of = calloc(steps, sizeof *machine->snapshot_of);
+    machine->regions = calloc((size_t)machine->ranks * REGIONS, sizeof *machine->regions);
+    machine->operands = calloc(machine->ranks, sizeof *machine->operands);
+    machine->clock_at_end = calloc(machine->components + 1, sizeof *machine->clock_at_end);
+    if (!machine->threads || !machine->kept || !machine->signalled || !machine->signal_base ||
+        !machine->snapshot_base || !machine->signal_groups || !machine->snapshot_of || !machine->regions ||
+        !machine->operands || !machine->clock_at_end)
+        return false;
+    if (machine->flow) {
+        machine->data_before = calloc(steps, sizeof *machine->data_before);
+        machine->row_base = calloc(threads, sizeof *machine->row_base);
+        if (!machine->data_before || !machine->row_base || !verify_flow_prepare(machine))
+            return false;
+    }
+    count_snapshots(machine);
+    lay_out(machine);
+    /* Untouched memory costs nothing: tables may be larger than what is used of them. */
+    machine->clocks = calloc((size_t)threads * machine->components + 1, sizeof *machine->clocks);
+    machine->snapshots = malloc((machine->snapshot_count * machine->components + 1) * sizeof *machine->snapshots);
+    machine->cells = calloc((size_t)machine->cell_count + 1, sizeof *machine->cells);
+    machine->channel_table =
+        calloc((size_t)machine->ranks * machine->ranks * machine->channels + 1, sizeof *machine->channel_table);
+    machine->symbols = symbols_open(machine->ranks);
+    return machine->clocks && machine->snapshots && machine->cells && machine->channel_table && machine->symbols;
+}
+
+/* Everything as before the first step, under one binding. */
+void verify_machine_bind(struct machine *machine, const struct verify_binding *binding)
+{
+    machine->binding = binding;
+    machine->stepping = machine->step_count;
+    lay_out(machine);
+    begin_threads(machine);
+    machine->epoch++;
+    machine->access_count = 0;
+    machine->access_free = NOBODY;
+    for (uint32_t i = 0; i < VERIFY_JOINS; i++)
+        machine->joins[i].valid = false;
+    memset(machine->clocks, 0, (size_t)machine->thread_count * machine->components * sizeof *machine->clocks);
+    for (uint32_t i = 0; i < machine->cell_count; i++)
+        machine->cells[i] = (struct cell){.reads = NOBODY, .writer = machine->step_count};
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        verify_fill_input(machine, rank);
+        for (uint32_t thread = machine->first_thread[rank]; thread < machine->first_thread[rank + 1]; thread++)
+            verify_note_begun(machine, verify_clock_of(machine, &machine->threads[thread]), rank);
+    }
+}
+
+weft_status verify_machine_exhausted(struct machine *machine)
+{
+    if (machine->status == WEFT_OK)
+        machine->status = error_memory(machine->error, machine->cell_count * sizeof *machine->cells, "the verifier");
+    return machine->status;
+}
+
+/* Steps that write must have changed something, under one binding at least: else the plan is not what its author
+ * thinks. */
+static bool check_use(struct machine *machine)
+{
+    for (uint32_t rank = 0; rank < machine->ranks; rank++) {
+        const struct plan *plan = machine->plans[rank];
+        for (uint32_t lane = 0; lane < plan->lane_count; lane++) {
+            struct thread *thread = &machine->threads[machine->first_thread[rank] + lane];
+            for (uint32_t i = plan->lane_first[lane]; i < plan->lane_first[lane + 1]; i++) {
+                const struct step *step = &plan->steps[i];
+                bool writes = step->kind > STEP_RECEIVE_REDUCE && step->kind < STEP_EXCHANGE &&
+                              step->kind != STEP_SIGNAL && step->kind != STEP_AWAIT && step->chunks;
+                uint8_t use = machine->useful[machine->step_base[rank] + i];
+                if (!writes || use == (USE_CHANGED | USE_READ))
+                    continue;
+                thread->at = i - plan->lane_first[lane];
+                thread->iteration = 0;
+                return verify_complain(machine, thread, "is superfluous: %s, whatever the buffers",
+                                       use & USE_CHANGED ? "nobody reads what it writes"
+                                                         : "what it writes is there already");
+            }
+        }
+    }
+    return true;
+}
+
+/* Run under each of some bindings. `doubt`: the complaint is about order, which narrow clocks may have missed. */
+static weft_status prove(struct machine machine, bool narrow, const struct verify_binding *bindings, uint32_t count,
+                         bool complete, bool *doubt)
+{
+    if (!verify_machine_open(&machine, narrow) ||
+        (complete && !(machine.useful = calloc((size_t)machine.step_count + 1, sizeof *machine.useful))))
+        verify_machine_exhausted(&machine);
+    for (uint32_t i = 0; i < count && machine.status == WEFT_OK; i++) {
+        verify_machine_bind(&machine, &bindings[i]);
+        if (run(&machine))
+            for (uint32_t rank = 0; rank < machine.ranks && check_end(&machine, rank, machine.clock_at_end); rank++) {
+            }
+        if (machine.status == WEFT_OK && symbols_exhausted(machine.symbols))
+            verify_machine_exhausted(&machine);
+    }
+    if (machine.status == WEFT_OK && machine.useful)
+        check_use(&machine);
+    *doubt = machine.doubt && machine.scopes.narrow;
+    verify_machine_close(&machine);
+    return machine.status;
+}
+
+static weft_status run_under(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+                             const struct verify_binding *bindings, uint32_t count, bool complete,
+                             struct verify_flow *flow, struct error *error)
+{
+    struct error own = {0};
+    struct machine machine = {
+        .plans = plans, .shape = shape, .ranks = ranks, .flow = flow, .error = error ? error : &own};
+    bool doubt = false;
+    weft_status status = prove(machine, !flow, bindings, count, complete, &doubt);
+    if (!doubt)
+        return status;
+    error_clear(machine.error);
+    return prove(machine, false, bindings, count, complete, &doubt);
+}
+
+weft_status verify_run(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+                       const struct verify_binding *binding, struct verify_flow *flow, struct error *error)
+{
+    return run_under(plans, ranks, shape, binding, 1, false, flow, error);
+}
+
+weft_status verify_prove(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error)
+{
+    uint32_t count;
+    const struct verify_binding *bindings = verify_bindings(plans, ranks, shape, &count);
+    return run_under(plans, ranks, shape, bindings, count, true, NULL, error);
+}

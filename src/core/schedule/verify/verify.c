@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verifier asks of a set of plans, and under which bindings it runs them. */
+#include "core/schedule/verify/verify.h"
+
+#include "core/schedule/verify/internal/machine.h"
+
+/* Every choice with near memory; without it nobody can tell registered buffers. In place last. */
+static const struct verify_binding near_bindings[] = {
+    {CHOICE_ALL, CHOICE_NONE}, {CHOICE_NONE, CHOICE_NONE}, {CHOICE_ALTERNATING, CHOICE_NONE},
+    {CHOICE_ALL, CHOICE_ALL},  {CHOICE_NONE, CHOICE_ALL},  {CHOICE_ALTERNATING, CHOICE_ALTERNATING},
+};
+static const struct verify_binding message_bindings[] = {{CHOICE_NONE, CHOICE_NONE}, {CHOICE_NONE, CHOICE_ALL}};
+static const struct verify_binding in_place_bindings[] = {
+    {CHOICE_ALL, CHOICE_ALL}, {CHOICE_NONE, CHOICE_ALL}, {CHOICE_ALTERNATING, CHOICE_ALL}};
+
+bool plans_use_near(struct plan *const *plans, uint32_t ranks)
+{
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        for (uint32_t i = 0; i < plans[rank]->step_count; i++)
+            if (plans[rank]->steps[i].kind >= STEP_EXPOSE && plans[rank]->steps[i].kind != STEP_EXCHANGE)
+                return true;
+    return false;
+}
+
+const struct verify_binding *verify_bindings(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape,
+                                             uint32_t *count)
+{
+    bool near = plans_use_near(plans, ranks);
+    switch (shape->collective) {
+    case COLLECTIVE_ALLTOALLV: /* never in place */
+    case COLLECTIVE_SENDRECEIVE:
+    case COLLECTIVE_BARRIER:
+        *count = near ? 3 : 1;
+        return near ? near_bindings : message_bindings;
+    case COLLECTIVE_BROADCAST: /* always in place */
+        *count = near ? 3 : 1;
+        return in_place_bindings;
+    case COLLECTIVE_ALLTOALL: /* the plan says */
+        *count = near ? 3 : 1;
+        return shape->in_place ? in_place_bindings : near_bindings;
+    default:
+        *count = near ? 6 : 2;
+        return near ? near_bindings : message_bindings;
+    }
+}
+
+weft_status plan_verify(struct plan *const *plans, uint32_t ranks, const struct plan_shape *shape, struct error *error)
+{
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        weft_status status = plan_check(plans[rank], error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return verify_prove(plans, ranks, shape, error);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Cluster files: what joins the ranks of a cluster, level by level, in one format for all uses. A file says it of a
+ * machine that somebody else owns (share/clusters/), overrides what would be measured (WEFT_TOPOLOGY), or keeps what
+ * was measured of these very hosts. docs/cluster-files.md is the manual of the format.
+ *
+ * Levels go from the inside out: a *node* joins ranks, a *leaf* joins nodes, a *pod* joins leaves, the *core* joins
+ * pods. The outermost level joins everything, so it may have fewer levels: two for a flat network, one for a single
+ * machine. A level's cost is that of a message between units of the level below within one unit of this one; its
+ * bandwidth is what one of those units has in each direction: a rank's, a node's interfaces, a leaf's uplinks, a pod's.
+ */
+#ifndef WEFT_CORE_TOPOLOGY_CLUSTER_FILE_H
+#define WEFT_CORE_TOPOLOGY_CLUSTER_FILE_H
+
+#include "base/error.h"
+#include "core/topology/links.h"
+
+#include <stdint.h>
+
+#define CLUSTER_LEVELS     4
+#define CLUSTER_MAPS       (CLUSTER_LEVELS - 2) /**< leaves and pods */
+#define CLUSTER_NAME_BYTES 64
+#define CLUSTER_TEXT_BYTES 512
+#define CLUSTER_HOSTS_MOST 65536
+#define CLUSTER_UNITS_MOST 65536
+
+struct cluster_level {
+    char name[CLUSTER_NAME_BYTES]; /**< "node", "leaf", "pod", "core"; any word */
+    uint32_t size;                 /**< units of the level below in each; of the outermost, 0: not said */
+    struct link_cost cost;
+    char source[CLUSTER_TEXT_BYTES]; /**< where the numbers come from; "" if not said */
+};
+
+struct cluster_host {
+    char name[CLUSTER_NAME_BYTES];
+    uint32_t units[CLUSTER_MAPS]; /**< its leaf and its pod, numbered from 0 over the whole file */
+};
+
+struct cluster_file {
+    char name[CLUSTER_NAME_BYTES];
+    char source[CLUSTER_TEXT_BYTES];
+    uint32_t level_count; /**< at least 1 */
+    struct cluster_level levels[CLUSTER_LEVELS];
+    uint32_t cores;          /**< of a node; 0: not said, and so below */
+    uint64_t cache_bytes;    /**< of the last level, a node */
+    double copy_bandwidth;   /**< bytes/s that a rank copies within the cache */
+    double memory_bandwidth; /**< ... and beyond it */
+    struct cluster_host *hosts;
+    uint32_t host_count; /**< 0: any hosts, in order, filling leaf after leaf */
+    int64_t measured;    /**< seconds since 1970; 0: described, not measured */
+};
+
+/** Read a file; cluster_file_free() frees what it points to. Errors: SYSTEM, DATA, with the key and value at fault. */
+weft_status cluster_file_load(const char *path, struct cluster_file *cluster, struct error *error);
+
+/** The same from `size` bytes of text; `where` names them in sentences. */
+weft_status cluster_file_parse(const char *text, size_t size, const char *where, struct cluster_file *cluster,
+                               struct error *error);
+
+/** Write it to `path`, atomically, making its folder. */
+weft_status cluster_file_save(const struct cluster_file *cluster, const char *path, struct error *error);
+
+void cluster_file_free(struct cluster_file *cluster);
+
+/** How many levels of units lie above nodes: 0, 1 (leaves) or 2 (pods, too). */
+uint32_t cluster_file_maps(const struct cluster_file *cluster);
+
+/**
+ * The units of `nodes` nodes: units[k][n] is the leaf (k = 0) or pod (k = 1) of node n, for k below
+ * cluster_file_maps(); numbers are those of the file. `hosts[n]` is the node's host name; NULL: the nodes are the
+ * file's first ones. Errors: ARGUMENT when the file lists hosts and one of these is not among them.
+ */
+weft_status cluster_file_place(const struct cluster_file *cluster, const char *const *hosts, uint32_t nodes,
+                               uint32_t *const units[CLUSTER_MAPS], struct error *error);
+
+/** Ranks that the file describes in all; 0 when it leaves that open. */
+uint64_t cluster_file_ranks(const struct cluster_file *cluster);
+
+/** The file in which measurements of the cluster with this hash are kept: ~/.cache/weft/clusters/HASH.json. */
+weft_status cluster_file_cache_path(uint64_t hash, char path[FILE_PATH_BYTES], struct error *error);
+
+#endif

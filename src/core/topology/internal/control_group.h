@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the control groups of this process allow, version 1 (a tree a controller) and version 2 (one tree) alike.
+ *
+ * A limit may stand at any level between the process's group and the root, and each level counts the use of all below
+ * it; the tightest counts. The trees are looked for where every current system mounts them: /sys/fs/cgroup, or folders
+ * in it.
+ */
+#ifndef WEFT_CORE_TOPOLOGY_INTERNAL_CONTROL_GROUP_H
+#define WEFT_CORE_TOPOLOGY_INTERNAL_CONTROL_GROUP_H
+
+#include <stdint.h>
+
+struct control_group {
+    uint64_t memory_limit;     /**< bytes of the tightest level, or LIMITS_NONE */
+    uint64_t memory_available; /**< least that any level has left, reclaimable file cache not counted as used, or
+                                  LIMITS_NONE */
+    double processor_quota;    /**< processors' worth of time; 0: no limit */
+};
+
+/** Read them below `root` ("" for the real ones). A file that is missing or odd counts as no limit. Thread-safe. */
+void control_group_read(const char *root, struct control_group *group);
+
+#endif

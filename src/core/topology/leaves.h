@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Leaves: which nodes lie under one leaf switch, inferred from what every pair of nodes measured. Pure functions.
+ *
+ * Pairs are measured in rounds in which every node has one partner, all pairs at once: pairs under different leaves
+ * then share uplinks, so that a spine with less bandwidth than its nodes together shows, not only one that is slower
+ * for a single message. Over all rounds everybody meets everybody once; a node sends as many messages as there are
+ * nodes.
+ */
+#ifndef WEFT_CORE_TOPOLOGY_LEAVES_H
+#define WEFT_CORE_TOPOLOGY_LEAVES_H
+
+#include "core/topology/links.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** More nodes are not measured pair by pair: a cluster file says how they lie. */
+#define LEAVES_NODES_MOST 64
+
+/** How many rounds `nodes` nodes meet in. */
+uint32_t leaves_rounds(uint32_t nodes);
+
+/** The partner of `node` in a round; `node` itself when it sits out. */
+uint32_t leaves_partner(uint32_t nodes, uint32_t round, uint32_t node);
+
+/** What was measured: costs[a x nodes + b] for a < b; the rest is not looked at. */
+struct leaves_measured {
+    uint32_t nodes;
+    const struct link_cost *costs;
+};
+
+/**
+ * Group the nodes: leaf[n] is the leaf of node n, numbered in order of first appearance. Returns how many leaves there
+ * are; 1 when nothing tells nodes apart, or what was measured contradicts itself: a grouping is believed only if all
+ * pairs within groups are clearly faster than all pairs across. Bandwidth is looked at first, then latency. 0 when
+ * memory ran out.
+ */
+uint32_t leaves_infer(const struct leaves_measured *measured, uint32_t *leaf);
+
+/**
+ * What it costs within leaves (`within`; bandwidth of one node) and between them (`between`; bandwidth of a leaf's
+ * uplinks, as far as its nodes together could fill them), medians. `between` stays as it is with one leaf.
+ */
+void leaves_costs(const struct leaves_measured *measured, const uint32_t *leaf, uint32_t leaves,
+                  struct link_cost *within, struct link_cost *between);
+
+#endif

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the files of the fabric share. Not for anybody else: they read fabric.h.
+ *
+ *     fabric.c           open, close, connect; completions; the struct transport
+ *     core/transport/fabric/provider.c  which provider, which interfaces, and the sentence that says why
+ *     core/transport/fabric/rail.c      one interface: its domain, queue and endpoints
+ *     core/transport/fabric/path.c      from a rail here to one of a peer: probing, rates, which chunk takes which, what has died
+ *     core/transport/fabric/memory.c    registered regions and their keys
+ *     core/transport/fabric/channel.c   matching: channels, sequences, what came before it was expected
+ *     core/transport/fabric/message.c   messages into posted buffers: slots, credits, what waits to be posted
+ *     core/transport/fabric/bulk.c      large transfers: lanes, announcements, chunks
+ *
+ * ## The protocol
+ *
+ * Every message begins with a struct fabric_header. Message number n of a channel meets receive number n; both sides
+ * count.
+ *
+ *     sender                                     receiver
+ *     EAGER (at most FABRIC_EAGER_BYTES)  ─────► into a posted buffer, copied out when its receive begins
+ *
+ *     REQUEST (if no announcement comes soon)    ANNOUNCE as soon as a large receive begins: address, key, lane
+ *              ─────────────────────────────►
+ *              ◄─────────────────────────────
+ *     fi_writedata, chunk by chunk        ─────► counts the chunks of the lane
+ *
+ * Whoever can compare both tags and sizes first ends its own side with TRANSFER_MISMATCH and tells the other by REFUSE.
+ * The REQUEST is what lets a large send meet a small receive, which would announce nothing; there is no hurry about it,
+ * and most sends never need it.
+ *
+ * PROBE and its answer travel alone: they prove a path. All other messages may take any proven path, and so may every
+ * chunk: the announcement has the key of the memory on each of the receiver's rails, and how fast each has been seen to
+ * deliver, which is what the sender divides the next chunks by.
+ *
+ * ## Flow control
+ *
+ * Each peer has a fixed number of this rank's receive buffers: its credits. A message costs one; a buffer is given back
+ * as soon as it was read (an unexpected message keeps its buffer and another is posted in its place), and the number
+ * given back rides along in any header, or in a CREDIT message when half are owed. CREDIT, PROBE and its answer cost no
+ * credit: few can be under way, and some buffers more are posted for them. Each rail has as many buffers as if it were
+ * the only one. What one channel may have waiting unexpected is bounded
+ * apart: every FABRIC_PROOF-th eager message of a channel is answered by CONSUMED when its receive takes it, and no
+ * more than FABRIC_WINDOW are sent beyond the last one known to be taken. So a flood on one channel costs bounded
+ * memory and never holds up another.
+ */
+#ifndef WEFT_CORE_TRANSPORT_FABRIC_INTERNAL_STATE_H
+#define WEFT_CORE_TRANSPORT_FABRIC_INTERNAL_STATE_H
+
+#include "core/transport/fabric/fabric.h"
+#include "core/transport/fabric/internal/libfabric.h"
+
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#include <stddef.h>
+#include <string.h>
+
+#define FABRIC_WINDOW          128 /**< eager messages of a channel beyond the last one known to be taken */
+#define FABRIC_PROOF           32  /**< every so many of them the receiver says so */
+#define FABRIC_LANES           4096
+#define FABRIC_LANE_SHIFT      20 /**< the immediate: lane above, chunk below */
+#define FABRIC_CHUNK_BYTES     (512 * 1024)
+#define FABRIC_LEAST_CHUNK     (32 * 1024) /**< where several rails share a message */
+#define FABRIC_SHARES          64          /**< chunks that rails share a message in, unless they are too small */
+#define FABRIC_BYTES_IN_FLIGHT (4u << 20)  /**< on one path: a wire stays busy while a rank does not look */
+#define FABRIC_PATIENCE        4096        /**< rounds of progress that a large send waits before it asks */
+#define FABRIC_BATCH           16          /**< completions read at once */
+#define FABRIC_NO_LANE         UINT32_MAX
+
+enum message_kind {
+    MESSAGE_EAGER,
+    MESSAGE_REQUEST,        /**< a large send has waited for its announcement for a while */
+    MESSAGE_ANNOUNCE,       /**< a large receive has begun */
+    MESSAGE_REFUSE_SEND,    /**< the receiver found a mismatch: ends the send */
+    MESSAGE_REFUSE_RECEIVE, /**< the sender found a mismatch: ends the receive */
+    MESSAGE_CONSUMED,       /**< receives have taken everything up to `sequence` */
+    MESSAGE_CREDIT,         /**< nothing but its credits */
+    MESSAGE_PROBE,          /**< does this path lead to rank `sequence`? */
+    MESSAGE_PROBED,         /**< it does */
+};
+#define MESSAGE_KINDS 9
+
+/** The first bytes of every message; one byte order for all hosts of a job. */
+struct fabric_header {
+    uint8_t kind;
+    uint8_t channel;
+    uint16_t credits; /**< buffers of the sender of this that its reader may use again */
+    uint32_t source;  /**< world rank of who sends this */
+    uint32_t communicator;
+    uint32_t sequence;
+    uint64_t tag;
+    uint64_t bytes; /**< of the transfer, by the sender of this */
+};
+
+/** What follows the header of MESSAGE_ANNOUNCE: as many of `rail` as the receiver has. */
+struct fabric_announcement {
+    uint64_t address;
+    uint32_t lane, chunk_bytes;
+    struct {
+        uint64_t key;
+        double rate; /**< bytes a second that have come from the reader of this; 0: not known */
+    } rail[FABRIC_RAILS];
+};
+
+/** The bytes of an announcement of `rails` rails. */
+static inline size_t announcement_bytes(uint32_t rails)
+{
+    return offsetof(struct fabric_announcement, rail) + rails * sizeof((struct fabric_announcement *)0)->rail[0];
+}
+
+_Static_assert(sizeof(struct fabric_header) == 32, "crosses the wire");
+_Static_assert(sizeof(struct fabric_announcement) == 16 + 16 * FABRIC_RAILS, "crosses the wire");
+
+/** Memory the provider knows, on every rail. */
+struct region {
+    struct region *next;
+    char *base;
+    uint64_t bytes;
+    struct {
+        struct fid_mr *memory;
+        uint64_t key;
+        void *descriptor; /**< for local use; NULL where the provider asks for none */
+    } rail[FABRIC_RAILS];
+    bool temporary; /**< for one transfer: closed with it */
+};
+
+enum operation_kind {
+    OPERATION_SEND,    /**< of a slot */
+    OPERATION_RECEIVE, /**< into a slot */
+    OPERATION_WRITE,   /**< of a chunk */
+};
+
+/** What the provider hands back with a completion; its first bytes are the provider's own. */
+struct operation {
+    struct fi_context2 context;
+    struct operation *next;
+    struct transfer *transfer; /**< of a write, or of an eager message; else NULL */
+    enum operation_kind kind;
+    uint8_t rail;
+    bool is_probe; /**< of a send: it may fail, and then proves nothing */
+    uint32_t peer;
+    uint32_t bytes; /**< of a write */
+};
+
+/** A buffer for one message, to send it from or to receive it into. */
+struct slot {
+    struct operation operation;
+    struct slot *next;
+    const struct region *region; /**< that it lies in; NULL where the provider asks for none */
+    uint32_t bytes;              /**< of the message in it */
+    struct fabric_header header __attribute__((aligned(64)));
+    union {
+        uint8_t payload[FABRIC_EAGER_BYTES];
+        struct fabric_announcement announcement;
+    };
+};
+
+struct slot_list {
+    struct slot *first, **last;
+};
+
+struct transfer_list {
+    struct transfer *first, **last;
+};
+
+/** Of one peer's messages on one channel of one communicator, both ways. */
+struct channel {
+    uint32_t peer, communicator;
+    uint8_t number;
+    uint32_t send_next, receive_next; /**< sequence numbers to be given to the next transfer */
+    uint32_t send_consumed;           /**< the peer has taken the eager messages before this one */
+    struct transfer_list receives;    /**< begun, not complete */
+    struct transfer_list sends;       /**< large ones that wait for their announcement */
+    struct transfer_list held;        /**< small ones beyond the window */
+    struct slot *unexpected;          /**< EAGER and REQUEST before their receive */
+    struct slot *announced;           /**< ANNOUNCE before its send */
+};
+
+enum path_state {
+    PATH_NEW,
+    PATH_PROBING,
+    PATH_PROVEN,
+    PATH_DEAD, /**< was never reached, or is not any more */
+};
+
+/** From one rail of this rank to one of a peer. */
+struct path {
+    enum path_state state;
+    uint8_t rail, peer_rail;
+    bool probe_due, answer_due; /**< to be sent as soon as the provider has room */
+    fi_addr_t address, bulk_address;
+    uint64_t asked, answered; /**< clock_now() of the last unanswered probe (0: none) and of the last answer */
+    double rate;              /**< bytes a second that the peer has seen come this way, or the link says of itself */
+    double arrival_rate;      /**< that have come from it; 0: not known */
+    uint64_t seen_bytes, seen_time; /**< of which the next arrival_rate is made; ns */
+    uint64_t bytes_in_flight;
+    uint64_t bytes_received; /**< of chunks */
+    char peer_interface[32];
+};
+
+struct peer {
+    struct path *paths;
+    uint8_t path_count;
+    uint8_t message_path; /**< that messages take */
+    uint8_t rails;        /**< that it has */
+    bool connected;
+    bool contacted; /**< its paths have been probed */
+    bool busy;      /**< is in the fabric's list of peers with something to post */
+    struct peer *next_busy;
+    uint32_t credits;             /**< messages that may be sent to it */
+    uint32_t owed;                /**< its messages that were read and not yet told of */
+    uint32_t active;              /**< transfers begun and not ended */
+    uint32_t events, events_seen; /**< messages and chunks that have come or gone: now, and at the last look */
+    uint64_t moved;               /**< clock_now() of the last look that saw new ones */
+    struct slot_list control;     /**< composed messages that wait to be posted */
+    struct transfer_list waiting; /**< eager sends that wait to be posted */
+    struct transfer_list writing; /**< announced sends with chunks to write */
+};
+
+enum flight_phase {
+    FLIGHT_NOTHING,
+    FLIGHT_RECEIVE,   /**< in channel.receives */
+    FLIGHT_SEND,      /**< in channel.sends */
+    FLIGHT_HELD,      /**< in channel.held */
+    FLIGHT_WAITING,   /**< in peer.waiting */
+    FLIGHT_LEAVING,   /**< posted in a slot */
+    FLIGHT_WRITING,   /**< in peer.writing */
+    FLIGHT_COMPLETING /**< all chunks posted, not all complete */
+};
+
+/** What the fabric keeps in a transfer's private words. */
+struct flight {
+    struct channel *channel;
+    union {
+        struct region *region; /**< of a large one */
+        struct slot *slot;     /**< that an eager one leaves in */
+    };
+    struct transfer *next_waiting; /**< in fabric.laneless or fabric.unrequested */
+    struct slot *announced;        /**< the announcement to a large send */
+    uint32_t sequence;
+    uint32_t lane;
+    uint32_t chunk_bytes, chunks, posted, done;
+    uint32_t phase;
+};
+_Static_assert(sizeof(struct flight) <= sizeof(((struct transfer *)0)->private_words), "lives in the transfer");
+
+/** The receiving end of a large transfer. */
+struct lane {
+    struct transfer *transfer; /**< NULL: free */
+    struct arrivals {
+        uint64_t first, last;             /**< clock_now() of its chunks by a rail; 0: none */
+        uint64_t first_bytes, last_bytes; /**< path.bytes_received then */
+    } rail[FABRIC_RAILS];
+};
+
+/** What came out of a completion queue. */
+struct completion {
+    struct fi_cq_data_entry entry;
+    uint32_t rail;
+};
+
+/** One interface. */
+struct rail {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *addresses;
+    struct fid_cq *queue;
+    struct fid_ep *endpoint; /**< of messages; NULL after a cancel that had to close it */
+    struct fid_ep *bulk; /**< of large writes: where a connection is one stream of bytes, messages shall not stand in
+                            line behind megabytes; elsewhere it is `endpoint` */
+    int descriptor;      /**< of the queue; -1 where the provider cannot block */
+    uint32_t receive_want, receive_have; /**< receive buffers that must be posted, and are */
+    uint32_t receive_most;               /**< that are posted by who has nothing else to do */
+    uint64_t busy_until;                 /**< when it will have carried what it was given, by the rates known */
+    char interface[32];                  /**< or the device */
+};
+
+struct fabric {
+    struct transport transport;
+    struct fabric_card card;
+    struct libfabric library;
+    uint32_t rank, ranks;
+    struct rail rails[FABRIC_RAILS];
+    uint32_t rail_count;
+    bool open;      /**< false after a cancel that had to close the endpoints */
+    bool cancelled; /**< some transfer was: the job has failed */
+    bool closing;   /**< nothing is probed any more */
+    int descriptor; /**< of the queues; -1 where the provider cannot block */
+    int sleepers;   /**< the epoll descriptor over several queues; -1: there is one */
+    uint64_t mr_mode;
+    uint64_t watched; /**< clock_now() of the last look for silent paths */
+
+    struct peer *peers;
+    struct peer *busy_peers;
+    uint32_t credits; /**< buffers for each peer */
+
+    struct channel **channels; /**< open addressing, a power of two */
+    uint32_t channel_count, channel_size;
+    struct channel *channel_last; /**< the last one looked up */
+
+    uint32_t sends; /**< slots being sent */
+    struct slot *free_slots;
+    struct operation *free_writes;
+    struct slab *slabs;
+
+    struct lane lanes[FABRIC_LANES];
+    uint32_t free_lanes[FABRIC_LANES];
+    uint32_t free_lane_count;
+    struct transfer *laneless;    /**< receives that wait for a lane, by flight.next_waiting */
+    struct transfer *unrequested; /**< large sends that wait and have not sent a REQUEST, by flight.next_waiting */
+    uint32_t patience;            /**< rounds of progress until they do */
+
+    struct heap *heap;
+    struct region *regions; /**< kept: the heap's, and those of fabric_register() */
+    struct region *spare_regions;
+    uint64_t keys[32]; /**< random, not yet used */
+    uint32_t key_count;
+
+    struct error failure; /**< the first error of the transport, returned ever after */
+    struct transport_counters counters;
+    char name[40];
+    char description[1024];
+};
+
+static inline struct flight *flight_of(struct transfer *transfer)
+{
+    return (struct flight *)(void *)transfer->private_words;
+}
+
+static inline void transfer_list_append(struct transfer_list *list, struct transfer *transfer)
+{
+    transfer->next = NULL;
+    if (list->first)
+        *list->last = transfer;
+    else
+        list->first = transfer;
+    list->last = &transfer->next;
+}
+
+static inline void transfer_list_take_first(struct transfer_list *list)
+{
+    list->first = list->first->next;
+}
+
+/** Take `transfer` out of `list` if it is in it. */
+void transfer_list_remove(struct transfer_list *list, struct transfer *transfer);
+
+/* ---- core/transport/fabric/provider.c ------------------------------------------------------------------------------------------ */
+
+/** An interface that was chosen: what libfabric says of it (fi_freeinfo), and what travels in the card. */
+struct rail_choice {
+    struct fi_info *info;
+    uint8_t network[16];
+    uint64_t bytes_per_second;
+    char interface[32];
+};
+
+/** Choose provider and interfaces, the one to begin with first. `reason` says why, for the description. */
+weft_status fabric_choose(const struct libfabric *library, const struct fabric_config *config, uint64_t receives,
+                          struct rail_choice *choices, uint32_t *count, char *reason, size_t size, struct error *error);
+
+/* ---- core/transport/fabric/rail.c ---------------------------------------------------------------------------------------------- */
+
+/** Open `rail`, whose info is set; its addresses go into `card`. What was opened is closed by rail_close() in any
+ * case. */
+weft_status rail_open(struct fabric *fabric, struct rail *rail, struct fabric_rail_card *card, struct error *error);
+void rail_close(const struct fabric *fabric, struct rail *rail);
+
+/** Close its endpoints alone: nothing can land by them any more. */
+void rail_close_endpoints(struct rail *rail);
+
+/** Whether who sleeps on the rail's descriptor will be woken by what comes from now on. */
+bool rail_may_sleep(struct rail *rail);
+
+/* ---- core/transport/fabric/path.c ---------------------------------------------------------------------------------------------- */
+
+/** Find the paths to `rank`, whose card this is. */
+weft_status paths_open(struct fabric *fabric, uint32_t rank, const struct fabric_card *card, struct error *error);
+
+/** The first contact: probe what there is to choose from. */
+void paths_probe(struct fabric *fabric, struct peer *peer);
+
+/** Send the probes and answers that are due; false when the provider had no room: try again. */
+bool paths_flush(struct fabric *fabric, struct peer *peer);
+
+/** A probe of `peer`, or the answer to one of ours, has come by `rail`. */
+void path_take_probe(struct fabric *fabric, struct peer *peer, uint32_t rail, const struct fabric_header *header);
+
+/** A probe could not be sent by `rail`. */
+void path_refuse_probe(struct peer *peer, uint32_t rail);
+
+/** The path that messages take; NULL: none is proven yet. */
+struct path *path_of_messages(struct peer *peer);
+
+/** The path by which the next chunk of `bytes` would be complete first; NULL: it must wait for those before it. */
+struct path *path_for_chunk(struct fabric *fabric, struct peer *peer, uint64_t bytes);
+
+/** It was posted there. */
+void path_take_chunk(struct fabric *fabric, struct peer *peer, struct path *path, uint64_t bytes);
+
+/** The path of `peer` that begins at `rail` here; NULL if there is none. */
+struct path *path_by_rail(const struct peer *peer, uint32_t rail);
+
+/** The peer has told how fast it has been seen to deliver. */
+void paths_take_rates(struct peer *peer, const struct fabric_announcement *announcement);
+
+/** A large transfer is complete: learn what its rails have carried. */
+void paths_learn(struct peer *peer, const struct lane *lane);
+
+/** Fail if a path has fallen silent while others of its peer have not. Called by who has nothing to do. */
+void paths_watch(struct fabric *fabric);
+
+/* ---- core/transport/fabric/memory.c -------------------------------------------------------------------------------------------- */
+
+/** Register `base`; key and mode as the provider wants it. */
+weft_status region_open(struct fabric *fabric, void *base, uint64_t bytes, struct region **region, struct error *error);
+void region_close(struct fabric *fabric, struct region *region);
+
+/** A region that holds [pointer, pointer + bytes): a kept one, a new one of the heap, or a temporary one. */
+weft_status region_find(struct fabric *fabric, void *pointer, uint64_t bytes, struct region **region,
+                        struct error *error);
+
+/** The region's user is done: closes a temporary one. NULL is allowed. */
+void region_release(struct fabric *fabric, struct region *region);
+
+/** Register the heap as a whole where that touches nothing. */
+weft_status fabric_memory_open(struct fabric *fabric, struct error *error);
+void fabric_memory_close(struct fabric *fabric);
+
+/** What a peer must be told to write at `pointer`. */
+static inline uint64_t region_remote_address(const struct fabric *fabric, const struct region *region, void *pointer)
+{
+    return fabric->mr_mode & FI_MR_VIRT_ADDR ? (uint64_t)(uintptr_t)pointer
+                                             : (uint64_t)((char *)pointer - region->base);
+}
+
+/* ---- core/transport/fabric/channel.c ------------------------------------------------------------------------------------------- */
+
+/** The channel's state, made when it is first used; NULL when there is no memory. */
+struct channel *channel_get(struct fabric *fabric, uint32_t peer, uint32_t communicator, uint8_t number);
+
+/** Free what is kept for a communicator's channels: nothing of it is in flight. */
+void channels_forget(struct fabric *fabric, uint32_t communicator);
+void fabric_channels_close(struct fabric *fabric);
+
+weft_status channel_begin_send(struct fabric *fabric, struct transfer *transfer, struct error *error);
+weft_status channel_begin_receive(struct fabric *fabric, struct transfer *transfer, struct error *error);
+
+/** Handle a message; returns whether its slot is kept (else it may be posted again). */
+bool channel_take_message(struct fabric *fabric, struct slot *slot);
+
+/** Ask for what large sends still wait for. */
+void channel_request(struct fabric *fabric);
+
+/** Lists by flight.next_waiting: append, and take out if it is in it. */
+void waiting_append(struct transfer **list, struct transfer *transfer);
+void waiting_remove(struct transfer **list, struct transfer *transfer);
+
+/** End `transfer` because the peer's other half has another tag or size. */
+void channel_mismatch(struct fabric *fabric, struct transfer *transfer, uint64_t tag, uint64_t bytes);
+
+/* ---- core/transport/fabric/message.c ------------------------------------------------------------------------------------------- */
+
+struct slot *slot_take(struct fabric *fabric, struct error *error);
+void slot_give(struct fabric *fabric, struct slot *slot);
+struct operation *write_take(struct fabric *fabric, struct error *error);
+void write_give(struct fabric *fabric, struct operation *operation);
+void fabric_slabs_close(struct fabric *fabric);
+
+/** Post receive buffers until the rail has `wanted`. */
+weft_status message_post_receives(struct fabric *fabric, struct rail *rail, uint32_t wanted, struct error *error);
+
+/** Post a probe or the answer to one on `path`; false when the provider has no room now. */
+bool message_post_probe(struct fabric *fabric, struct peer *peer, const struct path *path,
+                        const struct fabric_header *header);
+
+/** Send an eager message, now or when those before it and the peer's credits allow. */
+void message_eager(struct fabric *fabric, struct transfer *transfer);
+
+/** A message has left its slot. */
+void message_sent(struct fabric *fabric, struct slot *slot);
+
+/** Send, at once or later, a message without payload (but an announcement) that answers or concerns `channel`. */
+void message_control(struct fabric *fabric, const struct channel *channel, enum message_kind kind, uint32_t sequence,
+                     uint64_t tag, uint64_t bytes, const struct fabric_announcement *announcement);
+
+/** A message of `peer` was read and its buffer is free again. */
+void message_read(struct fabric *fabric, struct peer *peer);
+
+/** Post what waits for `peer` and has credit; false when the provider had no room: try again. */
+bool message_flush(struct fabric *fabric, struct peer *peer);
+
+/** Have fabric_progress() look after `peer`. */
+void peer_is_busy(struct fabric *fabric, struct peer *peer);
+
+/* ---- core/transport/fabric/bulk.c ---------------------------------------------------------------------------------------------- */
+
+/** Announce a receive that has begun, or note that it waits for a lane. */
+void bulk_announce(struct fabric *fabric, struct transfer *transfer);
+
+/** An announced receive is over: its lane and region are free. */
+void bulk_retire(struct fabric *fabric, struct transfer *transfer);
+
+/** Begin to write to what the peer announced in `slot`, which is kept until the transfer ends. */
+void bulk_write(struct fabric *fabric, struct transfer *transfer, struct slot *slot);
+
+/** Whether what an announcement of `bytes` bytes says can be. */
+bool bulk_is_sound(const struct fabric_announcement *announcement, uint64_t bytes);
+
+/** Post chunks to `peer` while few enough are under way; false when the provider had no room: try again. */
+bool bulk_flush(struct fabric *fabric, struct peer *peer);
+
+/** A chunk has arrived by `rail`. */
+void bulk_take_chunk(struct fabric *fabric, uint32_t rail, uint32_t immediate);
+
+/** An announced send is over: its region and the announcement are free. */
+void bulk_forget(struct fabric *fabric, struct transfer *transfer);
+
+/** A chunk has left. */
+void bulk_chunk_written(struct fabric *fabric, struct operation *operation);
+
+/* ---- fabric.c --------------------------------------------------------------------------------------------------- */
+
+/** `transfer` is over. */
+void transfer_end(struct fabric *fabric, struct transfer *transfer, enum transfer_state state);
+
+/** Note the transport's failure: `number` is libfabric's (positive), `peer` UINT32_MAX when unknown. */
+void fabric_fail(struct fabric *fabric, const struct rail *rail, uint32_t peer, const char *doing, int number,
+                 const char *detail);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Which message belongs to which receive: for each peer a table of channels (communicator, channel), each with the
+ * receives that wait for messages and the messages that wait for receives, both in order; at most one of the two lists
+ * is not empty.
+ *
+ * Also the table of handles: numbers by which a peer names a transfer of ours. A handle that has been given back never
+ * names a later transfer, so what a peer says about a cancelled one is ignored.
+ *
+ * Memory is kept for the next use and grows with messages in flight only.
+ */
+#ifndef WEFT_CORE_TRANSPORT_SHM_INTERNAL_MATCH_H
+#define WEFT_CORE_TRANSPORT_SHM_INTERNAL_MATCH_H
+
+#include "core/transport/transport.h"
+
+/** A message that came before its receive was posted. */
+struct early {
+    struct early *next;
+    uint64_t tag, bytes;
+    bool eager;
+    uint64_t from, place; /**< of an offer */
+    uint64_t room;        /**< bytes that `payload` has room for */
+    char payload[];       /**< of an eager message */
+};
+
+struct early_pool {
+    struct early *small, *large;
+};
+
+struct channel {
+    struct channel *next; /**< in its bucket */
+    uint32_t communicator;
+    uint8_t number;
+    struct transfer *first_receive, *last_receive;
+    struct early *first_early, *last_early;
+};
+
+struct channel_table {
+    struct channel **buckets;
+    uint32_t size, count; /**< buckets (a power of two), channels */
+    struct channel *recent;
+};
+
+/** The channel, made if need be; NULL when memory is out. */
+struct channel *channel_find(struct channel_table *table, uint32_t communicator, uint8_t number);
+void channel_table_close(struct channel_table *table, struct early_pool *pool);
+
+void channel_push_receive(struct channel *channel, struct transfer *receive);
+struct transfer *channel_pop_receive(struct channel *channel);
+void channel_push_early(struct channel *channel, struct early *early);
+struct early *channel_pop_early(struct channel *channel);
+
+/** Take a transfer out of a list, wherever it is; false when it is not in it. */
+bool transfer_unlink(struct transfer **first, struct transfer **last, struct transfer *transfer);
+
+/** Room for a message with `payload` bytes; NULL when memory is out. */
+struct early *early_take(struct early_pool *pool, uint64_t payload);
+void early_give_back(struct early_pool *pool, struct early *early);
+void early_pool_close(struct early_pool *pool);
+
+struct handle_table {
+    struct handle_slot {
+        struct transfer *transfer; /**< NULL: free */
+        uint32_t generation, next_free;
+    } * slots;
+    uint32_t size, first_free;
+};
+
+/** A handle for a transfer; 0 when memory is out. */
+uint64_t handle_open(struct handle_table *table, struct transfer *transfer);
+
+/** The transfer, or NULL when the handle has been closed. */
+struct transfer *handle_find(const struct handle_table *table, uint64_t handle);
+void handle_close(struct handle_table *table, uint64_t handle);
+void handle_table_close(struct handle_table *table);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What the files of the near transport share: core/transport/shm/messages.c (the transport's functions), core/transport/shm/send.c (records and
+ * messages to a peer), core/transport/shm/move.c (data that takes more than one turn) and core/transport/shm/receive.c (records from a peer). How a
+ * message travels depends on its size and on where its two ends lie:
+ *
+ *   up to EAGER_BYTES     in the pipe itself (RECORD_EAGER); the send is complete at once
+ *   sender's in its heap  OFFER with its place; the receiver copies it from there, then TAKEN: one copy
+ *   only receiver's is    OFFER; PULL with the receiver's place; the sender copies it there; WRITTEN: one copy
+ *   neither               OFFER; PULL; STAGED; through a stage of a few chunks in the sender's heap: two copies that
+ *                         overlap
+ *
+ * Ranks of one process read each other's memory wherever it lies. A sender whose eager messages find no receive for
+ * long offers even small ones, so what a receiver must keep is bounded by EAGER_CREDIT lines and, beyond that, by what
+ * its peers have in flight.
+ *
+ * No resource that is limited (stages) is taken before the receive is known, so no channel can block another: whoever
+ * holds a stage has a receiver that empties it. Records that find no room in the pipe wait in a list here.
+ */
+#ifndef WEFT_CORE_TRANSPORT_SHM_INTERNAL_MESSAGES_H
+#define WEFT_CORE_TRANSPORT_SHM_INTERNAL_MESSAGES_H
+
+#include "core/transport/shm/internal/match.h"
+#include "core/transport/shm/internal/pipe.h"
+#include "core/transport/shm/internal/state.h"
+
+#define EAGER_BYTES  2048u
+#define STAGES       8u
+#define STAGE_CHUNKS 4u
+#define STAGE_CHUNK  (UINT64_C(64) << 10)
+
+/** In the sender's heap. Counts only grow, from one message to the next. */
+struct stage_area {
+    _Alignas(64) _Atomic uint64_t filled; /**< chunks, by the sender */
+    _Alignas(64) _Atomic uint64_t taken;  /**< chunks, by the receiver */
+    _Alignas(64) char chunks[STAGE_CHUNKS][STAGE_CHUNK];
+};
+
+struct stage {
+    struct stage_area *area;
+    struct transfer *user;
+    uint64_t filled;
+};
+
+enum phase {
+    PHASE_NONE,
+    PHASE_WAITING,  /**< send: for room in the pipe */
+    PHASE_OFFERED,  /**< send: for the receiver's answer */
+    PHASE_PULLED,   /**< send: for a stage */
+    PHASE_FILLING,  /**< send: into a stage */
+    PHASE_WRITING,  /**< send: into the receiver's buffer */
+    PHASE_POSTED,   /**< receive: for a message */
+    PHASE_ASKED,    /**< receive: for the sender's WRITTEN or STAGED */
+    PHASE_READING,  /**< receive: from the sender's buffer */
+    PHASE_DRAINING, /**< receive: from a stage */
+};
+
+/** What the transport keeps in a transfer's private words. */
+struct __attribute__((may_alias)) traffic {
+    uint64_t handle;      /**< ours; 0: none */
+    uint64_t peer_handle; /**< the other side's */
+    char *place;          /**< the other side's data, or the stage's area, here */
+    struct stage *stage;  /**< PHASE_FILLING */
+    uint64_t done;        /**< bytes moved */
+    uint64_t first_chunk; /**< PHASE_DRAINING: the stage's count at the message's beginning */
+    enum phase phase;
+};
+_Static_assert(sizeof(struct traffic) <= sizeof((struct transfer *)0)->private_words, "must fit");
+
+/** A record that waits for room in the pipe. */
+struct notice {
+    struct notice *next;
+    struct record record;
+};
+
+struct near_dialogue {
+    struct near_peer *peer;
+    struct pipe_writer out;
+    struct pipe_reader in;
+    struct channel_table channels;
+    struct notice *first_notice, *last_notice;
+    struct transfer *first_waiting, *last_waiting; /**< sends */
+    uint64_t eager_sent, eager_seen;               /**< lines sent, and known to have been delivered */
+    uint64_t eager_delivered;                      /**< lines received */
+    bool wake;                                     /**< something was stored that the peer may wait for */
+};
+
+struct near_messages {
+    struct transport transport; /**< first */
+    struct near *near;
+    struct transport_counters counters;
+    struct handle_table handles;
+    struct early_pool early;
+    struct notice *spare_notices;
+    struct transfer *first_moving, *last_moving;
+    struct transfer *first_pulled, *last_pulled;
+    struct stage stages[STAGES];
+    uint64_t streaming_from;
+};
+
+static inline struct traffic *traffic_of(struct transfer *transfer)
+{
+    return (struct traffic *)transfer->private_words;
+}
+
+static inline struct near_dialogue *dialogue_of(const struct near_messages *messages, const struct transfer *transfer)
+{
+    return messages->near->peers[transfer->peer]->dialogue;
+}
+
+/** Append to a list of transfers. */
+static inline void list_push(struct transfer **first, struct transfer **last, struct transfer *transfer)
+{
+    transfer->next = NULL;
+    if (*last)
+        (*last)->next = transfer;
+    else
+        *first = transfer;
+    *last = transfer;
+}
+
+/** The transfer is done with, well or (mismatch) not. */
+static inline void complete(struct near_messages *messages, struct transfer *transfer)
+{
+    struct transport_counters *counters = &messages->counters;
+    traffic_of(transfer)->phase = PHASE_NONE;
+    if (transfer->is_send) {
+        counters->messages_sent++;
+        counters->bytes_sent += transfer->bytes;
+    } else {
+        counters->messages_received++;
+        counters->bytes_received += transfer->bytes;
+    }
+    transfer->state = TRANSFER_COMPLETE;
+}
+
+static inline void mismatch(struct transfer *transfer, uint64_t peer_tag, uint64_t peer_bytes)
+{
+    traffic_of(transfer)->phase = PHASE_NONE;
+    transfer->peer_tag = peer_tag;
+    transfer->peer_bytes = peer_bytes;
+    transfer->state = TRANSFER_MISMATCH;
+}
+
+static inline void drop_handle(struct near_messages *messages, struct transfer *transfer)
+{
+    struct traffic *traffic = traffic_of(transfer);
+    if (traffic->handle)
+        handle_close(&messages->handles, traffic->handle);
+    traffic->handle = 0;
+}
+
+static inline weft_status no_memory(struct error *error)
+{
+    return error_memory(error, 4096, "messages between ranks of this machine");
+}
+
+/** A transfer that nothing has been done for yet. */
+static inline void make_active(struct transfer *transfer)
+{
+    *traffic_of(transfer) = (struct traffic){0};
+    transfer->state = TRANSFER_ACTIVE;
+}
+
+/** Wake the peer if something was stored for it. */
+static inline void wake_one(struct near_dialogue *dialogue)
+{
+    if (!dialogue->wake)
+        return;
+    dialogue->wake = false;
+    near_fence();
+    near_wake(dialogue->peer);
+}
+
+/** Where the peer can read or write this transfer's data: an offset in this rank's heap, or HEAP_NOWHERE. */
+static inline uint64_t place_of(const struct near *near, const struct near_peer *peer, const struct transfer *transfer)
+{
+    if (peer->same_process)
+        return (uint64_t)((uintptr_t)transfer->data - (uintptr_t)peer->base);
+    return heap_offset(near->heap, transfer->data, transfer->bytes);
+}
+
+/* ---- core/transport/shm/send.c: to a peer ---- */
+
+/** Tell the peer of `transfer` something about it, in one record: now, or when there is room in the pipe. */
+weft_status near_answer(struct near_messages *messages, const struct transfer *transfer, enum record_kind kind,
+                        uint64_t to, uint64_t place, uint64_t count, struct error *error);
+
+/** Begin a send: its first record goes into the pipe, or it waits for room. */
+weft_status near_begin_send(struct near_messages *messages, struct transfer *send, struct error *error);
+
+/** Send what has waited for room, in order. */
+weft_status near_flush(struct near_messages *messages, struct near_dialogue *dialogue, struct error *error);
+
+/* ---- core/transport/shm/move.c: data that takes more than one turn ---- */
+
+/** From now on the transfer has its turns: PHASE_READING, WRITING or DRAINING. */
+void near_begin_moving(struct near_messages *messages, struct transfer *transfer, enum phase phase);
+
+/** Give free stages to sends whose receivers wait for them. */
+weft_status near_begin_staging(struct near_messages *messages, struct error *error);
+
+/** A turn for each transfer that moves. */
+weft_status near_move_all(struct near_messages *messages, struct error *error);
+
+/** Whether a turn would move something now. */
+bool near_can_move(struct near_messages *messages);
+
+/** Nobody may store into buffers of this rank any more: a receive that `peer` may be storing into is being cancelled.
+ */
+void near_revoke(const struct near_peer *peer);
+
+/** Give the stages that nobody reads back to the heap. */
+void near_stages_close(struct near_messages *messages);
+
+/* ---- core/transport/shm/receive.c: from a peer ---- */
+
+/** Begin a receive: its message may be here already. */
+weft_status near_begin_receive(struct near_messages *messages, struct transfer *receive, struct error *error);
+
+/** Take the records that have come, from `record` on. WEFT_ERROR_DATA if one makes no sense. */
+weft_status near_take_records(struct near_messages *messages, struct near_dialogue *dialogue,
+                              const struct record *record, struct error *error);
+
+#endif

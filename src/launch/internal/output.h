@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The ranks' output on its way to the terminal or to files: whole lines, each with its rank in front, so that lines of
+ * different ranks never mix. What has no newline yet waits for it, or for the end.
+ *
+ * On a terminal that can go back to the beginning of a line, what a rank has written behind a carriage return (a line
+ * of progress, which it will write over) is shown at once, until anything else is to be printed. It is cut to the
+ * terminal's width, and does not remain on the screen.
+ */
+#ifndef WEFT_LAUNCH_INTERNAL_OUTPUT_H
+#define WEFT_LAUNCH_INTERNAL_OUTPUT_H
+
+#include "base/error.h"
+#include "core/control/wire/frame.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/** One of our own two streams, with what it has not taken yet. */
+struct output_sink {
+    int descriptor;
+    struct buffer waiting;
+    uint32_t columns; /**< of the terminal that it is; 0: it is none, or one that cannot go back */
+    bool broken;      /**< its reader is gone */
+};
+
+struct output {
+    struct output_sink sinks[2]; /**< standard output, standard error */
+    struct buffer *partial;      /**< a line without its end: ranks x 2 */
+    char **prefixes;             /**< by rank; NULL: none */
+    int *files;                  /**< ranks x 2 descriptors; NULL: to the sinks */
+    uint32_t ranks;
+    bool live; /**< a line stands on the terminal that is to be taken away */
+};
+
+/**
+ * For `ranks` ranks. With `folder`, their output goes to the files rank-N.out and rank-N.err there (made if it is
+ * missing) and nothing to the terminal; otherwise with `prefix` each line begins with "[rank N] " or, if hosts is not
+ * NULL, "[rank N hosts[N]] ".
+ */
+weft_status output_open(struct output *output, uint32_t ranks, const char *folder, bool prefix,
+                        const char *const *hosts, struct error *error);
+
+/** Columns that a line of progress from any rank may have on standard output; 0: none is shown there. */
+uint32_t output_live_columns(const struct output *output);
+
+/** Bytes that rank `rank` wrote to `stream` (1 or 2). */
+void output_take(struct output *output, uint32_t rank, uint32_t stream, const uint8_t *bytes, size_t size);
+
+/** A line of the launcher itself, to standard error. */
+void output_say(struct output *output, const char *line);
+
+/** Whether so much waits that the ranks should not be read for now. */
+bool output_is_full(const struct output *output);
+
+/** Write what can be written without blocking, where `ready` (by sink) says that there is room. */
+void output_write(struct output *output, const bool ready[2]);
+
+/** Write everything, lines without an end included, and free. Gives up on a reader that takes nothing for 5 s. */
+void output_close(struct output *output);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checks across hosts: a far end on each (observe/doctor/node.c), asked by lines. */
+#include "observe/doctor/doctor.h"
+
+#include "base/clock.h"
+#include "base/format/json.h"
+#include "launch/agent.h"
+#include "observe/doctor/internal/node.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLOCK_TRIES     3
+#define CLOCK_APART     1.0 /* seconds of the hosts' clocks, beyond which is said */
+#define ADDRESSES_BYTES 2048
+#define TEXT_BYTES      65536
+
+/* A host, and what it has said. */
+struct station {
+    const struct host *host;
+    struct agent_process agent;
+    bool started, tells;
+    char name[64]; /* as it calls itself */
+    char version[32], libfabric[32], addresses[ADDRESSES_BYTES];
+    char text[TEXT_BYTES]; /* read and not handled yet */
+    size_t used;
+};
+
+static weft_status start(struct station *station, const struct doctor_hosts *config, struct error *error)
+{
+    char own[PATH_MAX] = "";
+    bool local = agent_is_local(station->host->name, config->agent != NULL);
+    const char *agent = config->agent ? config->agent : AGENT_DEFAULT;
+    if (readlink("/proc/self/exe", own, sizeof own - 1) < 0)
+        return error_system(error, "cannot tell where weft is");
+    weft_status status =
+        agent_start(local ? NULL : agent, station->host->name, local || !config->executable ? own : config->executable,
+                    "doctor", &station->agent, error);
+    if (status == WEFT_OK) {
+        station->started = true;
+        fcntl(station->agent.input, F_SETFL, 0);
+    }
+    return status;
+}
+
+static bool say(const struct station *station, const char *line)
+{
+    return write(station->agent.input, line, strlen(line)) == (ssize_t)strlen(line);
+}
+
+/* What the remote shell itself has complained of. */
+static void read_complaint(const struct station *station, char *text, size_t size)
+{
+    struct pollfd wait = {station->agent.errors, POLLIN, 0};
+    ssize_t got =
+        station->agent.errors >= 0 && poll(&wait, 1, 200) > 0 ? read(station->agent.errors, text, size - 1) : 0;
+    text[got > 0 ? got : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+/* The next line, without its end, in `line`; false when the host says no more or `deadline` has come. */
+static bool next_line(struct station *station, uint64_t deadline, char *line, size_t size)
+{
+    for (;;) {
+        char *end = memchr(station->text, '\n', station->used);
+        if (end) {
+            size_t length = (size_t)(end - station->text);
+            snprintf(line, size, "%.*s", (int)length, station->text);
+            station->used -= length + 1;
+            memmove(station->text, end + 1, station->used);
+            return true;
+        }
+        uint64_t now = clock_now();
+        struct pollfd wait = {station->agent.output, POLLIN, 0};
+        if (now >= deadline || station->used == sizeof station->text ||
+            poll(&wait, 1, (int)((deadline - now) / 1000000) + 1) <= 0)
+            return false;
+        ssize_t got = read(station->agent.output, station->text + station->used, sizeof station->text - station->used);
+        if (got <= 0)
+            return false;
+        station->used += (size_t)got;
+    }
+}
+
+/* The next line as JSON; NULL if there is none. */
+static cJSON *next_answer(struct station *station, double seconds)
+{
+    char *line = malloc(TEXT_BYTES);
+    cJSON *answer = line && next_line(station, clock_after(seconds), line, TEXT_BYTES) ? cJSON_Parse(line) : NULL;
+    free(line);
+    return answer;
+}
+
+static const char *text_of(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsString(value) ? value->valuestring : "";
+}
+
+static void import_findings(struct doctor_report *report, const cJSON *findings)
+{
+    const cJSON *finding;
+    cJSON_ArrayForEach(finding, findings)
+    {
+        const cJSON *level = cJSON_GetObjectItemCaseSensitive(finding, "level");
+        int number = cJSON_IsNumber(level) ? level->valueint : DOCTOR_PROBLEM;
+        doctor_find(report,
+                    number >= DOCTOR_OK && number <= DOCTOR_PROBLEM ? (enum doctor_level)number : DOCTOR_PROBLEM,
+                    text_of(finding, "check"), "%s", text_of(finding, "text"));
+    }
+}
+
+/* Wait for a host's greeting and its own findings. */
+static void hear(struct doctor_report *report, struct station *station, double limit)
+{
+    char line[DOCTOR_LINE_BYTES], complaint[256];
+    uint64_t deadline = clock_after(limit);
+    bool greeted = false;
+    snprintf(report->host, sizeof report->host, "%.63s", station->host->name);
+    while (station->started && !greeted && next_line(station, deadline, line, sizeof line))
+        greeted = strncmp(line, DOCTOR_GREETING, strlen(DOCTOR_GREETING)) == 0;
+    cJSON *answer = greeted ? next_answer(station, limit) : NULL;
+    if (!answer) {
+        read_complaint(station, complaint, sizeof complaint);
+        if (station->started)
+            doctor_find(report, DOCTOR_PROBLEM, "host",
+                        "weft does not answer there%s%s: the remote shell must log in without a question, and weft be "
+                        "at the same path (--remote-weft)",
+                        *complaint ? ": " : "", complaint);
+        return;
+    }
+    station->tells = true;
+    snprintf(station->name, sizeof station->name, "%.63s", text_of(answer, "host"));
+    snprintf(station->version, sizeof station->version, "%.31s", text_of(answer, "version"));
+    snprintf(station->libfabric, sizeof station->libfabric, "%.31s", text_of(answer, "libfabric"));
+    snprintf(station->addresses, sizeof station->addresses, "%s", text_of(answer, "addresses"));
+    import_findings(report, cJSON_GetObjectItemCaseSensitive(answer, "findings"));
+    cJSON_Delete(answer);
+}
+
+static void check_versions(struct doctor_report *report, const struct station *station, const struct station *first)
+{
+    if (strcmp(station->version, weft_version()) != 0)
+        doctor_find(report, DOCTOR_PROBLEM, "version", "it has Weft %s, this host %s: install the same on all hosts",
+                    station->version, weft_version());
+    else if (strcmp(station->libfabric, first->libfabric) != 0)
+        doctor_find(report, DOCTOR_WARNING, "version",
+                    "it has libfabric %s, %s has %s: providers may differ; install the same on all hosts",
+                    station->libfabric, first->host->name, first->libfabric);
+    else
+        doctor_find(report, DOCTOR_OK, "version", "Weft %s, libfabric %s", station->version, station->libfabric);
+}
+
+/* How far its clock is from this host's: of several answers, the quickest. */
+static void check_clock(struct doctor_report *report, struct station *station, double limit)
+{
+    double best = 1e9, offset = 0;
+    for (int i = 0; i < CLOCK_TRIES && say(station, "clock\n"); i++) {
+        struct timespec before, end;
+        clock_gettime(CLOCK_REALTIME, &before);
+        cJSON *answer = next_answer(station, limit);
+        clock_gettime(CLOCK_REALTIME, &end);
+        const cJSON *now = cJSON_GetObjectItemCaseSensitive(answer, "now");
+        double asked = (double)before.tv_sec + (double)before.tv_nsec * 1e-9;
+        double took = (double)end.tv_sec + (double)end.tv_nsec * 1e-9 - asked;
+        if (cJSON_IsNumber(now) && took < best) {
+            best = took;
+            offset = now->valuedouble - asked - took / 2;
+        }
+        cJSON_Delete(answer);
+    }
+    if (best == 1e9)
+        doctor_find(report, DOCTOR_WARNING, "clocks", "it does not tell its time");
+    else if (offset > CLOCK_APART || offset < -CLOCK_APART)
+        doctor_find(report, DOCTOR_WARNING, "clocks",
+                    "its clock is %.3g s %s this host's; logs and checkpoints will confuse: let chrony or ntpd set all",
+                    offset > 0 ? offset : -offset, offset > 0 ? "ahead of" : "behind");
+    else
+        doctor_find(report, DOCTOR_OK, "clocks", "its clock agrees with this host's to %.0f ms",
+                    ((offset > 0 ? offset : -offset) + best / 2) * 1e3);
+}
+
+/* One host connects to all addresses of another. */
+static void check_reach(struct doctor_report *report, struct station *from, const struct station *to)
+{
+    char addresses[ADDRESSES_BYTES], line[DOCTOR_LINE_BYTES], reached[400] = "", why[300] = "", *rest = NULL;
+    snprintf(addresses, sizeof addresses, "%s", to->addresses);
+    for (char *address = strtok_r(addresses, ",", &rest); address; address = strtok_r(NULL, ",", &rest)) {
+        snprintf(line, sizeof line, "reach %s %s\n", to->name, address);
+        cJSON *answer = say(from, line) ? next_answer(from, 3 * DOCTOR_REACH_WAIT) : NULL;
+        size_t used = strlen(reached);
+        if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(answer, "reached"))) {
+            char *port = strrchr(address, ':');
+            if (port)
+                *port = '\0';
+            snprintf(reached + used, sizeof reached - used, "%s%s", used ? ", " : "", address);
+        } else if (!*why) {
+            snprintf(why, sizeof why, "%s", answer ? text_of(answer, "why") : "it does not say why");
+        }
+        cJSON_Delete(answer);
+    }
+    if (*reached)
+        doctor_find(report, DOCTOR_OK, "reachability", "it reaches %s at %s", to->host->name, reached);
+    else
+        doctor_find(report, DOCTOR_PROBLEM, "reachability",
+                    "it cannot connect to %s%s%s: look at the link between them, routes and firewalls (Weft uses any "
+                    "TCP port from the kernel's range, see net.ipv4.ip_local_port_range)",
+                    to->host->name, *why ? ": " : ", which has no address", why);
+}
+
+static void end_station(struct station *station)
+{
+    if (!station->started)
+        return;
+    close(station->agent.input);
+    for (int i = 0; i < 50 && waitpid(station->agent.process, NULL, WNOHANG) == 0; i++) {
+        if (i == 20)
+            kill(station->agent.process, SIGTERM);
+        if (i == 40)
+            kill(station->agent.process, SIGKILL);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    close(station->agent.output);
+    if (station->agent.errors >= 0)
+        close(station->agent.errors);
+}
+
+void doctor_check_hosts(struct doctor_report *report, const struct doctor_hosts *config)
+{
+    uint32_t count = config->hosts->count;
+    struct station *stations = calloc(count, sizeof *stations), *first = NULL;
+    if (!stations) {
+        report->exhausted = true;
+        return;
+    }
+    signal(SIGPIPE, SIG_IGN);
+    for (uint32_t i = 0; i < count; i++) {
+        struct error error;
+        error_clear(&error);
+        stations[i].host = &config->hosts->hosts[i];
+        snprintf(report->host, sizeof report->host, "%.63s", stations[i].host->name);
+        uint32_t listed = stations[i].host->ranks > 1 ? stations[i].host->ranks : 0;
+        char line[32];
+        snprintf(line, sizeof line, "check %u\n", config->ranks ? config->ranks : listed);
+        if (start(&stations[i], config, &error) != WEFT_OK)
+            doctor_find(report, DOCTOR_PROBLEM, "host", "%s", error.text);
+        else
+            say(&stations[i], line);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        hear(report, &stations[i], config->limit);
+    for (uint32_t i = 0; i < count; i++) {
+        struct station *station = &stations[i];
+        if (!station->tells)
+            continue;
+        first = first ? first : station;
+        snprintf(report->host, sizeof report->host, "%.63s", station->host->name);
+        check_versions(report, station, first);
+        check_clock(report, station, config->limit);
+        for (uint32_t j = 0; j < count; j++)
+            if (j != i && stations[j].tells)
+                check_reach(report, station, &stations[j]);
+    }
+    for (uint32_t i = 0; i < count; i++)
+        end_station(&stations[i]);
+    free(stations);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "observe/telemetry/internal/measured_values.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void measured_values_clear(struct measured_values *list)
+{
+    list->count = 0;
+}
+
+void measured_values_free(struct measured_values *list)
+{
+    free(list->values);
+    *list = (struct measured_values){0};
+}
+
+weft_status measured_values_add(struct measured_values *list, double value, struct error *error, const char *format,
+                                ...)
+{
+    va_list arguments;
+    if (!isfinite(value))
+        return WEFT_OK;
+    if (list->count == list->room) {
+        const uint32_t room = list->room ? 2 * list->room : 32;
+        struct measured_value *larger = realloc(list->values, room * sizeof *larger);
+        if (!larger)
+            return error_memory(error, room * sizeof *larger, "measured values");
+        list->values = larger;
+        list->room = room;
+    }
+    struct measured_value *added = &list->values[list->count++];
+    va_start(arguments, format);
+    vsnprintf(added->name, sizeof added->name, format, arguments);
+    va_end(arguments);
+    added->value = value;
+    return WEFT_OK;
+}
+
+double measured_values_find(const struct measured_values *list, const char *name)
+{
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->values[i].name, name) == 0)
+            return list->values[i].value;
+    return NAN;
+}
+
+static bool belongs_in_name(char letter)
+{
+    return (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9') ||
+           (letter && strchr(".:_-", letter));
+}
+
+char *measured_name_part(const char *text, char part[MEASURED_PART_BYTES])
+{
+    size_t length = 0;
+    for (; text[length] && length < MEASURED_PART_BYTES - 1; length++)
+        part[length] = belongs_in_name(text[length]) ? text[length] : '_';
+    part[length] = '\0';
+    return part;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/access/access.h"
+
+#include <string.h>
+
+#define APPLICATION 0x57464143 /* "WFAC" */
+
+static const char *const migrations[] = {
+    "CREATE TABLE tokens ("
+    " id TEXT PRIMARY KEY, hash BLOB NOT NULL CHECK (length(hash) = 32), user TEXT NOT NULL, project TEXT NOT NULL,"
+    " role TEXT NOT NULL CHECK (role IN ('viewer', 'member', 'manager')),"
+    " administrator INTEGER NOT NULL CHECK (administrator IN (0, 1)),"
+    " created INTEGER NOT NULL, ends INTEGER NOT NULL, revoked INTEGER NOT NULL, note TEXT NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX tokens_by_user ON tokens (user, created);"
+    "CREATE TABLE audit ("
+    " number INTEGER PRIMARY KEY AUTOINCREMENT, time_ms INTEGER NOT NULL, user TEXT NOT NULL, token TEXT NOT NULL,"
+    " address TEXT NOT NULL, project TEXT NOT NULL, what TEXT NOT NULL, target TEXT NOT NULL, status INTEGER NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX audit_by_user ON audit (user, number);"
+    "CREATE INDEX audit_by_project ON audit (project, number);"
+    "CREATE INDEX audit_by_time ON audit (time_ms);",
+    "CREATE TABLE sessions ("
+    " id TEXT PRIMARY KEY, hash BLOB NOT NULL CHECK (length(hash) = 32), token TEXT NOT NULL, peer INTEGER NOT NULL,"
+    " ends INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX sessions_by_token ON sessions (token, ends);",
+};
+
+weft_status access_open(struct page_cache *cache, const char *path, struct database **database, struct error *error)
+{
+    static const struct database_schema schema = {.what = "tokens and the audit log",
+                                                  .application = APPLICATION,
+                                                  .migrations = migrations,
+                                                  .version = sizeof migrations / sizeof *migrations};
+    return database_open_cached(cache, path, &schema, DATABASE_WRITER, database, error);
+}
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+#define IN_FORCE "(revoked = 0 AND (ends = 0 OR ends > ?2))"
+
+/* Whether a user may have one more; of their tokens that are over, the last ones are kept. */
+static weft_status make_room(struct database *database, const struct token_record *record, struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT count(*) FROM tokens WHERE user = ?1 AND " IN_FORCE);
+    statement_bind_text(select, record->user);
+    statement_bind_integer(select, record->created);
+    const bool full = statement_next(select) && statement_integer(select, 0) >= ACCESS_TOKENS_MOST;
+    weft_status status = statement_end(select, error);
+    if (status == WEFT_OK && full)
+        status = error_set(error, WEFT_ERROR_STATE,
+                           "'%s' has %d tokens that have not ended, the most that a user may have: revoke those that "
+                           "are not needed ('weft token list' names them)",
+                           record->user, ACCESS_TOKENS_MOST);
+    if (status != WEFT_OK)
+        return status;
+    struct statement *forget = database_prepare(
+        database, "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE user = ?1 AND NOT " IN_FORCE
+                  " ORDER BY created DESC, id LIMIT -1 OFFSET ?3)");
+    statement_bind_text(forget, record->user);
+    statement_bind_integer(forget, record->created);
+    statement_bind_integer(forget, ACCESS_TOKENS_MOST);
+    return statement_run(forget, error);
+}
+
+static weft_status insert(void *context, const struct token_record *record, struct error *error)
+{
+    struct database *database = context;
+    weft_status status = database_begin(database, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = make_room(database, record, error);
+    if (status != WEFT_OK)
+        return database_end(database, status, error);
+    struct statement *insert = database_prepare(
+        database, "INSERT INTO tokens (id, hash, user, project, role, administrator, created, ends, revoked, note)"
+                  " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    statement_bind_text(insert, record->id);
+    statement_bind_blob(insert, record->hash, sizeof record->hash);
+    statement_bind_text(insert, record->user);
+    statement_bind_text(insert, record->project);
+    statement_bind_text(insert, role_name(record->most));
+    statement_bind_integer(insert, record->administrator);
+    statement_bind_integer(insert, record->created);
+    statement_bind_integer(insert, record->ends);
+    statement_bind_integer(insert, record->revoked);
+    statement_bind_text(insert, record->note);
+    return database_end(database, statement_run(insert, error), error);
+}
+
+#define TOKEN_COLUMNS "id, user, project, role, administrator, created, ends, revoked, note, hash"
+
+static void read_token(struct statement *row, struct token_record *record)
+{
+    size_t size = 0;
+    char role[16];
+    statement_copy_text(row, 0, record->id, sizeof record->id);
+    statement_copy_text(row, 1, record->user, sizeof record->user);
+    statement_copy_text(row, 2, record->project, sizeof record->project);
+    if (!role_find(statement_copy_text(row, 3, role, sizeof role), &record->most))
+        record->most = ROLE_NONE;
+    record->administrator = statement_integer(row, 4) != 0;
+    record->created = statement_integer(row, 5);
+    record->ends = statement_integer(row, 6);
+    record->revoked = statement_integer(row, 7);
+    statement_copy_text(row, 8, record->note, sizeof record->note);
+    const void *hash = statement_blob(row, 9, &size);
+    if (hash && size == sizeof record->hash)
+        memcpy(record->hash, hash, size);
+    else
+        record->revoked = 1; /* nobody's */
+}
+
+static bool find(void *context, const char *id, struct token_record *record)
+{
+    struct statement *select = database_prepare(context, "SELECT " TOKEN_COLUMNS " FROM tokens WHERE id = ?");
+    statement_bind_text(select, id);
+    bool found = statement_next(select);
+    if (found)
+        read_token(select, record);
+    return statement_end(select, NULL) == WEFT_OK && found;
+}
+
+static weft_status end_token(void *context, const char *id, int64_t now, struct error *error)
+{
+    struct database *database = context;
+    weft_status status = database_begin(database, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    /* Who revokes it twice has done so the first time. */
+    struct statement *update = database_prepare(
+        database, "UPDATE tokens SET revoked = CASE WHEN revoked = 0 THEN ? ELSE revoked END WHERE id = ?");
+    statement_bind_integer(update, now);
+    statement_bind_text(update, id);
+    status = statement_run(update, error);
+    if (status == WEFT_OK && database_changes(database) == 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no token '%s'", id);
+    return database_end(database, status, error);
+}
+
+struct token_store access_tokens(struct database *database)
+{
+    return (struct token_store){.insert = insert, .find = find, .revoke = end_token, .context = database};
+}
+
+weft_status access_list_tokens(struct database *database, const char *user,
+                               bool (*each)(void *context, const struct token_record *record), void *context,
+                               struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT " TOKEN_COLUMNS " FROM tokens"
+                                                          " WHERE ?1 IS NULL OR user = ?1 ORDER BY created DESC, id");
+    bool more = true;
+    statement_bind_text(select, user);
+    while (more && statement_next(select)) {
+        struct token_record record = {0};
+        read_token(select, &record);
+        memset(record.hash, 0, sizeof record.hash);
+        more = each(context, &record);
+    }
+    return statement_end(select, error);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/agent/cgroup/cgroup.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEXT_MOST  ((size_t)1 << 20)
+#define RUNS       "weft-runs"
+#define PERIOD     100000 /* microseconds in which a quota of processor time is counted */
+#define SHARES     1024   /* cpu.shares of weight 1 */
+#define SHARES_TOP 262144
+#define WEIGHT     100 /* cpu.weight of weight 1 */
+#define WEIGHT_TOP 10000
+#define MAKE_TRIES 5 /* another node's end may remove an empty parent at the same time */
+
+/* ---- files of a group ------------------------------------------------------------------------------------------- */
+
+static bool write_value(const char *folder, const char *name, const char *value)
+{
+    char path[FILE_PATH_BYTES];
+    if (!*folder || file_join(path, folder, name, NULL) != WEFT_OK)
+        return false;
+    int file = open(path, O_WRONLY | O_CLOEXEC);
+    bool written = file >= 0 && write(file, value, strlen(value)) > 0;
+    if (file >= 0)
+        close(file);
+    return written;
+}
+
+static bool write_number(const char *folder, const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return write_value(folder, name, text);
+}
+
+/* The text of a small file, to be freed; NULL: it cannot be read. */
+static char *read_value(const char *folder, const char *name)
+{
+    char path[FILE_PATH_BYTES], *text = NULL;
+    size_t size;
+    if (!*folder || file_join(path, folder, name, NULL) != WEFT_OK ||
+        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return NULL;
+    return text;
+}
+
+/* The number after `key` at the beginning of a line; with "" the file's first number. */
+static uint64_t read_number(const char *folder, const char *name, const char *key)
+{
+    char *text = read_value(folder, name), *rest = NULL;
+    uint64_t number = 0;
+    const size_t length = strlen(key);
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+        if (!length || (strncmp(line, key, length) == 0 && line[length] == ' ')) {
+            number = strtoull(line + length, NULL, 10);
+            break;
+        }
+    free(text);
+    return number;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char path[FILE_PATH_BYTES];
+    return *folder && file_join(path, folder, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
+}
+
+/* ---- limits ----------------------------------------------------------------------------------------------------- */
+
+static bool limit_memory(const char *folder, bool version_2, uint64_t bytes)
+{
+    if (version_2) {
+        const bool limited = write_number(folder, "memory.max", bytes);
+        if (has_file(folder, "memory.swap.max"))
+            write_value(folder, "memory.swap.max", "0");
+        return limited;
+    }
+    /* Swap may never be less than memory: whichever way the limit moves, one of the two orders works. */
+    const bool swap = has_file(folder, "memory.memsw.limit_in_bytes");
+    bool limited = write_number(folder, "memory.limit_in_bytes", bytes);
+    if (swap && !write_number(folder, "memory.memsw.limit_in_bytes", bytes))
+        limited = false;
+    if (!limited)
+        limited = write_number(folder, "memory.limit_in_bytes", bytes) &&
+                  (!swap || write_number(folder, "memory.memsw.limit_in_bytes", bytes));
+    return limited;
+}
+
+static bool limit_time(const char *folder, bool version_2, uint32_t quota, uint32_t weight)
+{
+    char text[48];
+    const uint64_t times = weight ? weight : 1;
+    bool limited;
+    if (version_2) {
+        limited = write_number(folder, "cpu.weight", times * WEIGHT < WEIGHT_TOP ? times * WEIGHT : WEIGHT_TOP);
+        snprintf(text, sizeof text, "%" PRIu64 " %d", (uint64_t)quota * PERIOD, PERIOD);
+        return (!quota || write_value(folder, "cpu.max", text)) && limited;
+    }
+    limited = write_number(folder, "cpu.shares", times * SHARES < SHARES_TOP ? times * SHARES : SHARES_TOP);
+    if (quota)
+        limited = write_number(folder, "cpu.cfs_period_us", PERIOD) &&
+                  write_number(folder, "cpu.cfs_quota_us", (uint64_t)quota * PERIOD) && limited;
+    return limited;
+}
+
+/* A group of version 1 has no processors and no memory nodes until it is given some. */
+static bool limit_processors(const char *folder, const char *parent, bool version_2, const char *processors)
+{
+    static const char *const names[] = {"cpuset.mems", "cpuset.cpus"};
+    for (int i = 0; i < 2 && !version_2; i++) {
+        char *value = read_value(parent, names[i]);
+        const bool copied = value && write_value(folder, names[i], value);
+        free(value);
+        if (!copied)
+            return false;
+    }
+    return !processors || !*processors || write_value(folder, "cpuset.cpus", processors);
+}
+
+static bool limit(const char *folder, const char *parent, enum cgroup_controller controller, bool version_2,
+                  const struct cgroup_limits *limits)
+{
+    if (controller == CGROUP_CPU)
+        return limit_time(folder, version_2, limits->quota, limits->weight);
+    if (controller == CGROUP_CPUSET)
+        return limit_processors(folder, parent, version_2, limits->processors);
+    if (controller == CGROUP_MEMORY)
+        return !limits->memory || limit_memory(folder, version_2, limits->memory);
+    return !limits->processes || write_number(folder, "pids.max", limits->processes);
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------------- */
+
+/* The group of all runs in one tree, which is shared with other servers of this machine. */
+static bool make_parent(const char *own, char folder[FILE_PATH_BYTES])
+{
+    return file_join(folder, own, RUNS, NULL) == WEFT_OK && (mkdir(folder, 0755) == 0 || errno == EEXIST);
+}
+
+static void prepare_parent(const struct cgroup_place *place, int tree, const char *parent,
+                           const struct cgroup_limits *limits)
+{
+    static const char *const controllers[] = {"+cpu", "+cpuset", "+memory", "+pids"};
+    const char *own = place->folders[tree];
+    if (tree == CGROUP_UNIFIED) {
+        for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+            if (place->version_2[i])
+                write_value(parent, "cgroup.subtree_control", controllers[i]);
+        if (place->version_2[CGROUP_MEMORY] && limits->memory_of_all)
+            write_number(parent, "memory.max", limits->memory_of_all);
+        return;
+    }
+    if (tree == CGROUP_CPUSET)
+        limit_processors(parent, own, false, NULL);
+    if (tree == CGROUP_MEMORY) {
+        write_value(parent, "memory.use_hierarchy", "1");
+        if (limits->memory_of_all)
+            limit_memory(parent, false, limits->memory_of_all);
+    }
+}
+
+/* Make the node's group in one tree; false, and "": it cannot be had. */
+static bool make_in_tree(const struct cgroup_place *place, int tree, const char *name,
+                         const struct cgroup_limits *limits, char folder[FILE_PATH_BYTES], char parent[FILE_PATH_BYTES])
+{
+    for (int i = 0; i < MAKE_TRIES && *place->folders[tree]; i++) {
+        if (!make_parent(place->folders[tree], parent) || file_join(folder, parent, name, NULL) != WEFT_OK)
+            break;
+        prepare_parent(place, tree, parent, limits);
+        if ((mkdir(folder, 0755) == 0 || errno == EEXIST) && has_file(folder, "cgroup.procs"))
+            return true;
+        if (errno != ENOENT)
+            break;
+    }
+    folder[0] = '\0';
+    return false;
+}
+
+void cgroup_make(const struct cgroup_place *place, const char *name, const struct cgroup_limits *limits,
+                 struct cgroup *group)
+{
+    char parent[FILE_PATH_BYTES];
+    *group = (struct cgroup){0};
+    make_in_tree(place, CGROUP_UNIFIED, name, limits, group->folders[CGROUP_UNIFIED], parent);
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        group->version_2[i] = place->version_2[i];
+        if (place->version_2[i])
+            memcpy(group->folders[i], group->folders[CGROUP_UNIFIED], FILE_PATH_BYTES);
+        else
+            make_in_tree(place, i, name, limits, group->folders[i], parent);
+        if (!*group->folders[i])
+            continue;
+        group->limits[i] = limit(group->folders[i], parent, (enum cgroup_controller)i, place->version_2[i], limits);
+        if (!group->limits[i] && !place->version_2[i]) { /* nothing could enter a cpuset that has no processors */
+            rmdir(group->folders[i]);
+            rmdir(parent);
+            group->folders[i][0] = '\0';
+        }
+    }
+}
+
+/* Each folder of the group once. */
+static bool is_apart(const struct cgroup *group, int tree)
+{
+    return *group->folders[tree] && (tree == CGROUP_UNIFIED || !group->version_2[tree]);
+}
+
+bool cgroup_enter(const struct cgroup *group)
+{
+    bool entered = true;
+    for (int i = 0; i <= CGROUP_UNIFIED; i++)
+        if (is_apart(group, i))
+            entered = write_value(group->folders[i], "cgroup.procs", "0") && entered;
+    return entered;
+}
+
+/* ---- what happens in it ----------------------------------------------------------------------------------------- */
+
+void cgroup_events_read(const struct cgroup *group, struct cgroup_events *events)
+{
+    const char *memory = group->folders[CGROUP_MEMORY], *pids = group->folders[CGROUP_PIDS];
+    const bool version_2 = group->version_2[CGROUP_MEMORY];
+    *events = (struct cgroup_events){
+        .memory_kills = read_number(memory, version_2 ? "memory.events" : "memory.oom_control", "oom_kill"),
+        .memory_peak = read_number(memory, version_2 ? "memory.peak" : "memory.max_usage_in_bytes", ""),
+        .forks_denied = read_number(pids, "pids.events", "max"),
+    };
+}
+
+/* ---- ending ----------------------------------------------------------------------------------------------------- */
+
+/* Kill each process by its number; how many there were. */
+static int kill_each(const char *folder)
+{
+    char *text = read_value(folder, "cgroup.procs"), *rest = NULL;
+    int count = 0;
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest), count++) {
+        int process = atoi(line);
+        if (process > 1)
+            kill(process, SIGKILL);
+    }
+    free(text);
+    return count;
+}
+
+bool cgroup_kill(const struct cgroup *group, double seconds)
+{
+    uint64_t end = clock_after(seconds);
+    write_value(group->folders[CGROUP_PIDS], "pids.max", "0");       /* nothing new while what is there is killed */
+    write_value(group->folders[CGROUP_UNIFIED], "cgroup.kill", "1"); /* Linux 5.14 */
+    for (;;) {
+        int left = 0;
+        for (int i = 0; i <= CGROUP_UNIFIED; i++)
+            left += is_apart(group, i) ? kill_each(group->folders[i]) : 0;
+        if (left == 0)
+            return true;
+        if (clock_now() > end)
+            return false;
+        poll(NULL, 0, 2);
+    }
+}
+
+void cgroup_remove(const struct cgroup *group)
+{
+    for (int i = 0; i <= CGROUP_UNIFIED; i++) {
+        char parent[FILE_PATH_BYTES];
+        if (!is_apart(group, i))
+            continue;
+        rmdir(group->folders[i]);
+        memcpy(parent, group->folders[i], sizeof parent);
+        *strrchr(parent, '/') = '\0';
+        rmdir(parent); /* refused while another node's group is in it */
+    }
+}

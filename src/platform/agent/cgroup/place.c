@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where this process may make control groups: its own groups in the trees that are mounted, and what they have. */
+#include "platform/agent/cgroup/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TEXT_MOST ((size_t)1 << 20)
+#define MOUNT     "/sys/fs/cgroup"
+#define SERVER    "weft-server"
+
+static const char *const controllers[CGROUP_CONTROLLERS] = {"cpu", "cpuset", "memory", "pids"};
+
+static bool can_write(const char *folder, const char *name)
+{
+    char path[FILE_PATH_BYTES];
+    return file_join(path, folder, name, NULL) == WEFT_OK && access(path, W_OK) == 0;
+}
+
+/* Whether `word` is one of the words of a text that `separators` divide. */
+static bool has_word(const char *text, const char *word, const char *separators)
+{
+    const size_t length = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)); at += length)
+        if ((at == text || strchr(separators, at[-1])) && strchr(separators, at[length]))
+            return true;
+    return false;
+}
+
+static bool file_has_word(const char *folder, const char *name, const char *word)
+{
+    char path[FILE_PATH_BYTES], *text;
+    size_t size;
+    if (file_join(path, folder, name, NULL) != WEFT_OK || file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return false;
+    const bool found = has_word(text, word, " \n");
+    free(text);
+    return found;
+}
+
+/* MOUNT/TREE/GROUP if groups can be made in it; a container may see a path that is not below its mount. */
+static bool own_folder(const char *root, const char *tree, const char *group, char folder[FILE_PATH_BYTES])
+{
+    const char *const groups[] = {group, ""};
+    for (int i = 0; i < 2; i++) {
+        const int length = snprintf(folder, FILE_PATH_BYTES, "%s" MOUNT "%s%s", root, tree, groups[i]);
+        if (length >= FILE_PATH_BYTES)
+            continue;
+        for (char *end = folder + length; end > folder + 1 && end[-1] == '/';)
+            *--end = '\0';
+        if (can_write(folder, "cgroup.procs") && access(folder, W_OK) == 0)
+            return true;
+    }
+    folder[0] = '\0';
+    return false;
+}
+
+/* "5:cpu,cpuacct:/a" and "0::/a" of /proc/self/cgroup. */
+static void take_line(const char *root, char *line, struct cgroup_place *place)
+{
+    char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL, tree[64];
+    if (!group)
+        return;
+    *group++ = '\0';
+    names++;
+    if (!*names) {
+        if (!own_folder(root, "", group, place->folders[CGROUP_UNIFIED]))
+            own_folder(root, "/unified", group, place->folders[CGROUP_UNIFIED]);
+        return;
+    }
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++)
+        if (has_word(names, controllers[i], ",")) {
+            snprintf(tree, sizeof tree, "/%s", controllers[i]);
+            own_folder(root, tree, group, place->folders[i]);
+        }
+}
+
+/* Fill in the folders; that of version 2's tree is the parent where this process is in SERVER. */
+static void find_folders(const char *root, struct cgroup_place *place, bool *in_server)
+{
+    char path[FILE_PATH_BYTES], *text, *rest = NULL;
+    size_t size;
+    *place = (struct cgroup_place){0};
+    *in_server = false;
+    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path ||
+        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+        take_line(root, line, place);
+    free(text);
+    char *last = strrchr(place->folders[CGROUP_UNIFIED], '/');
+    *in_server = last && strcmp(last + 1, SERVER) == 0;
+    if (*in_server)
+        *last = '\0';
+}
+
+void cgroup_find(const char *root, struct cgroup_place *place)
+{
+    bool in_server;
+    find_folders(root, place, &in_server);
+    const char *unified = place->folders[CGROUP_UNIFIED];
+    for (int i = 0; *unified && i < CGROUP_CONTROLLERS; i++)
+        if (!*place->folders[i] && file_has_word(unified, "cgroup.subtree_control", controllers[i])) {
+            place->version_2[i] = true;
+            memcpy(place->folders[i], unified, FILE_PATH_BYTES);
+        }
+}
+
+bool cgroup_kills_read(struct cgroup_kills *kills)
+{
+    char *text;
+    size_t size;
+    if (!*kills->file || file_read(kills->file, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return false;
+    const char *found = strstr(text, "oom_kill ");
+    if (found)
+        kills->count = strtoull(found + strlen("oom_kill "), NULL, 10);
+    free(text);
+    return found != NULL;
+}
+
+bool cgroup_kills_find(const char *root, struct cgroup_kills *kills)
+{
+    char path[FILE_PATH_BYTES], *text, *rest = NULL;
+    size_t size;
+    bool found = false;
+    *kills = (struct cgroup_kills){0};
+    if (snprintf(path, sizeof path, "%s/proc/self/cgroup", root) >= (int)sizeof path ||
+        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return false;
+    for (char *line = strtok_r(text, "\n", &rest); line && !found; line = strtok_r(NULL, "\n", &rest)) {
+        char *names = strchr(line, ':'), *group = names ? strchr(names + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = '\0';
+        const bool unified = !names[1];
+        if (unified || has_word(names + 1, "memory", ","))
+            found = snprintf(kills->file, sizeof kills->file, "%s" MOUNT "%s%s/%s", root, unified ? "" : "/memory",
+                             group, unified ? "memory.events.local" : "memory.oom_control") < FILE_PATH_BYTES &&
+                    cgroup_kills_read(kills);
+    }
+    free(text);
+    return found;
+}
+
+static bool write_word(const char *folder, const char *name, const char *word)
+{
+    char path[FILE_PATH_BYTES];
+    if (file_join(path, folder, name, NULL) != WEFT_OK)
+        return false;
+    const int file = open(path, O_WRONLY | O_CLOEXEC);
+    const bool written = file >= 0 && write(file, word, strlen(word)) > 0;
+    const int failure = errno;
+    if (file >= 0)
+        close(file);
+    errno = failure;
+    return written;
+}
+
+/* Give what controllers there are to the groups below; false: this needs a group without processes. */
+static bool give_controllers(const char *folder)
+{
+    bool given = true;
+    for (int i = 0; i < CGROUP_CONTROLLERS; i++) {
+        char word[16];
+        snprintf(word, sizeof word, "+%s", controllers[i]);
+        if (file_has_word(folder, "cgroup.controllers", controllers[i]) &&
+            !file_has_word(folder, "cgroup.subtree_control", controllers[i]) &&
+            !write_word(folder, "cgroup.subtree_control", word) && errno == EBUSY)
+            given = false;
+    }
+    return given;
+}
+
+static bool is_alone(const char *folder)
+{
+    char path[FILE_PATH_BYTES], *text;
+    size_t size;
+    if (file_join(path, folder, "cgroup.procs", NULL) != WEFT_OK ||
+        file_read(path, TEXT_MOST, &text, &size, NULL) != WEFT_OK)
+        return false;
+    char *end;
+    const bool alone = strtol(text, &end, 10) == (long)getpid() && (!*end || !end[1]);
+    free(text);
+    return alone;
+}
+
+void cgroup_prepare(const char *root)
+{
+    struct cgroup_place place;
+    char server[FILE_PATH_BYTES];
+    bool in_server;
+    find_folders(root, &place, &in_server);
+    const char *own = place.folders[CGROUP_UNIFIED];
+    if (!*own || give_controllers(own) || in_server || !is_alone(own) ||
+        file_join(server, own, SERVER, NULL) != WEFT_OK || (mkdir(server, 0755) != 0 && errno != EEXIST))
+        return;
+    if (write_word(server, "cgroup.procs", "0"))
+        give_controllers(own);
+}
+
+const char *cgroup_in_tree(const struct cgroup *group)
+{
+    static const char *const mounts[] = {MOUNT "/unified", MOUNT};
+    const char *path = group->folders[CGROUP_UNIFIED];
+    for (int i = 0; i < 2; i++)
+        if (strncmp(path, mounts[i], strlen(mounts[i])) == 0 && path[strlen(mounts[i])] == '/')
+            return path + strlen(mounts[i]);
+    return NULL;
+}

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The lock that an agent holds, and what is done when it has died. */
+#include "platform/agent/internal/life.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "platform/agent/agent.h"
+#include "platform/agent/internal/process.h"
+#include "platform/agent/journal/file.h"
+#include "platform/agent/limits.h"
+#include "platform/agent/link.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OLDER_SECONDS 5.0 /* for an older attempt's agent to end what it has, before it is killed itself */
+#define KILL_SECONDS  5.0
+
+/* The process number in a lock; 0 if it is empty. */
+static int64_t read_number(int lock)
+{
+    char text[24] = "";
+    ssize_t n = pread(lock, text, sizeof text - 1, 0);
+    return n > 0 ? atoll(text) : 0;
+}
+
+static weft_status read_life(const char *folder, enum node_life *life, int64_t *process, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = file_join(path, folder, "lock", error);
+    if (status != WEFT_OK)
+        return status;
+    int lock = open(path, O_RDONLY | O_CLOEXEC);
+    if (lock < 0) {
+        *life = NODE_NOT_BEGUN;
+        return errno == ENOENT || errno == ENOTDIR ? WEFT_OK : error_system(error, "cannot open '%s'", path);
+    }
+    *life = NODE_LIVES;
+    if (flock(lock, LOCK_SH | LOCK_NB) == 0) { /* shared: who looks does not keep others from looking */
+        char ended[8] = "";
+        ssize_t n = pread(lock, ended, sizeof ended - 1, 0);
+        *life = n <= 0 ? NODE_NOT_BEGUN : strncmp(ended, "ended", 5) == 0 ? NODE_HAS_ENDED : NODE_IS_DEAD;
+    }
+    *process = read_number(lock);
+    close(lock);
+    return WEFT_OK;
+}
+
+enum node_life node_agent_life(const char *folder, int64_t *process)
+{
+    enum node_life life;
+    int64_t number = 0;
+    weft_status status = read_life(folder, &life, &number, NULL);
+    if (process)
+        *process = number;
+    return status == WEFT_OK ? life : NODE_NOT_BEGUN;
+}
+
+weft_status node_lock_take(const char *folder, int *lock, bool *taken, bool *begun, struct error *error)
+{
+    char path[FILE_PATH_BYTES], text[8] = "";
+    *taken = *begun = false;
+    weft_status status = file_join(path, folder, "lock", error);
+    if (status != WEFT_OK)
+        return status;
+    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (file < 0)
+        return error_system(error, "cannot create '%s'", path);
+    /* Those who only look hold it for some microseconds. */
+    for (int attempt = 0; attempt < 200 && !*taken; attempt++) {
+        *taken = flock(file, LOCK_EX | LOCK_NB) == 0;
+        if (!*taken && read_number(file) > 0 && attempt > 20)
+            break;
+        if (!*taken)
+            poll(NULL, 0, 1);
+    }
+    if (!*taken) {
+        close(file);
+        return WEFT_OK;
+    }
+    *begun = pread(file, text, sizeof text - 1, 0) > 0;
+    *lock = file;
+    return WEFT_OK;
+}
+
+void node_lock_write(int lock, const char *text)
+{
+    const size_t length = strlen(text);
+    (void)!pwrite(lock, text, length,
+                  0); /* first: one that is killed in between must not look as if it had not begun */
+    (void)!ftruncate(lock, (off_t)length);
+}
+
+void node_cgroup_name(const struct attempt *attempt, uint32_t node, const char *folder, char *name, size_t room)
+{
+    snprintf(name, room, "weft-%s-%" PRIu64 "-%" PRIu32 "-%08" PRIx32, attempt->run, attempt->epoch, node,
+             (uint32_t)hash_text(folder, 0));
+}
+
+/* Kill what a node has left. */
+static void kill_rest(const char *folder)
+{
+    struct node_order order;
+    node_process_sweep(folder);
+    if (node_order_load(folder, &order, NULL) != WEFT_OK)
+        return;
+    struct cgroup group;
+    node_limits_find(&order, folder, &group);
+    cgroup_kill(&group, KILL_SECONDS);
+    cgroup_remove(&group);
+    node_order_free(&order);
+}
+
+/* End the journal, if it has no end: with JOURNAL_LOST, or, with the order of a run that has killed its agent, with the
+ * end of its command. */
+static weft_status write_end(const char *folder, const struct node_order *order, const char *sentence,
+                             struct error *error)
+{
+    char path[FILE_PATH_BYTES], killed[256];
+    struct journal_writer journal;
+    weft_status status = file_join(path, folder, "journal", error);
+    if (status == WEFT_OK)
+        status = journal_writer_open(&journal, path, NULL, error);
+    if (status == WEFT_OK) {
+        struct journal_record end = {.kind = JOURNAL_LOST, .text = sentence, .size = (uint32_t)strlen(sentence)};
+        if (order) {
+            const int length =
+                snprintf(killed, sizeof killed,
+                         "the run's agent on host %.100s was killed, by the run itself or its user", order->host);
+            end = (struct journal_record){.kind = JOURNAL_EXITED, .text = killed};
+            if (journal.time) /* nobody may have looked for long; the run has not used its slots meanwhile */
+                end.time = journal.time + order->heartbeat * 1000;
+            end.size = (uint32_t)length;
+            end.exited.signal = SIGKILL;
+            end.exited.cause = JOURNAL_AGENT_KILLED;
+        }
+        if (!journal.ended)
+            status = journal_append(&journal, &end, error);
+        if (status == WEFT_OK)
+            status = journal_sync(&journal, error);
+        journal_writer_close(&journal);
+    }
+    return status;
+}
+
+/* Whether the agent of this order, which is dead, was killed by its run or by the run's user. */
+static bool run_has_killed(const char *folder, const struct node_order *order)
+{
+    const struct node_place place = {.order = order, .folder = folder};
+    char path[FILE_PATH_BYTES], text[FILE_PATH_BYTES + 32] = "";
+    struct cgroup_kills before = {0}, now;
+    if (node_process_user(&place) != geteuid())
+        return false;
+    if (file_join(path, folder, "kills", NULL) != WEFT_OK || file_read_small(AT_FDCWD, path, text, sizeof text) <= 0)
+        return false; /* nothing of the run had begun */
+    char *end;
+    before.count = strtoull(text, &end, 10);
+    snprintf(before.file, sizeof before.file, "%s", *end == ' ' ? end + 1 : "");
+    now = before;
+    return !cgroup_kills_read(&now) || now.count == before.count;
+}
+
+void node_kills_note(const char *folder)
+{
+    char path[FILE_PATH_BYTES];
+    struct cgroup_kills kills;
+    if (!cgroup_kills_find("", &kills))
+        kills = (struct cgroup_kills){0};
+    const int file =
+        file_join(path, folder, "kills", NULL) == WEFT_OK ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (file < 0)
+        return;
+    dprintf(file, "%" PRIu64 " %s", kills.count, kills.file); /* not synced: it is of no use after a crash */
+    close(file);
+}
+
+static weft_status bury(const char *folder, const struct node_order *killed, const char *sentence, struct error *error)
+{
+    bool taken, begun;
+    int lock;
+    weft_status status = node_lock_take(folder, &lock, &taken, &begun, error);
+    if (status != WEFT_OK || !taken)
+        return status;
+    kill_rest(folder);
+    status = write_end(folder, killed, sentence, error);
+    if (status == WEFT_OK)
+        node_lock_write(lock, "ended\n");
+    close(lock);
+    return status;
+}
+
+weft_status node_agent_bury(const char *folder, const char *sentence, struct error *error)
+{
+    return bury(folder, NULL, sentence, error);
+}
+
+weft_status node_agent_bury_killed(const char *folder, struct error *error)
+{
+    struct node_order order;
+    const bool known = node_order_load(folder, &order, NULL) == WEFT_OK;
+    const weft_status status = bury(folder, known && run_has_killed(folder, &order) ? &order : NULL,
+                                    "its agent was killed, and everything with it", error);
+    if (known)
+        node_order_free(&order);
+    return status;
+}
+
+weft_status node_agent_gone(const char *folder, bool kill_it, bool *gone, struct error *error)
+{
+    enum node_life life;
+    int64_t process = 0;
+    bool taken, begun;
+    int lock;
+    weft_status status = read_life(folder, &life, &process, error);
+    if (status != WEFT_OK)
+        return status;
+    *gone = life == NODE_HAS_ENDED || (life == NODE_NOT_BEGUN && !file_is_folder(folder));
+    if (*gone || (life == NODE_NOT_BEGUN && !kill_it))
+        return WEFT_OK;
+    if (life == NODE_LIVES) {
+        if (kill_it && process > 1 && kill((pid_t)process, SIGKILL) != 0 && errno != ESRCH)
+            return error_system(error, "cannot kill the agent of '%s'", folder);
+        return WEFT_OK;
+    }
+    status = node_lock_take(folder, &lock, &taken, &begun, error);
+    if (status != WEFT_OK || !taken)
+        return status;
+    kill_rest(folder);
+    if (kill_it) { /* whether its journal takes it or not */
+        (void)write_end(folder, NULL, "it was killed, as nothing could be heard of it", NULL);
+        node_lock_write(lock, "ended\n");
+    }
+    close(lock);
+    *gone = true;
+    return WEFT_OK;
+}
+
+/* ---- older attempts --------------------------------------------------------------------------------------------- */
+
+/* See that the node in `folder`, of an older attempt, has ended. */
+static void end_older_node(const char *folder)
+{
+    uint64_t end = clock_after(OLDER_SECONDS);
+    int64_t process = 0;
+    enum node_life life;
+    (void)node_wake(folder, NULL);
+    while ((life = node_agent_life(folder, &process)) == NODE_LIVES && clock_now() < end)
+        poll(NULL, 0, 5);
+    if (life == NODE_LIVES && process > 1) {
+        kill((pid_t)process, SIGKILL); /* stopped, or stuck: it has had its time */
+        end = clock_after(OLDER_SECONDS);
+        while ((life = node_agent_life(folder, NULL)) == NODE_LIVES && clock_now() < end)
+            poll(NULL, 0, 5);
+    }
+    if (life == NODE_IS_DEAD)
+        node_agent_bury(folder, "its agent had to be killed, as a newer attempt of the run was started", NULL);
+}
+
+/* Each entry of a folder whose name is a number below `bound`. */
+static void each_number(const char *folder, uint64_t bound, void (*visit)(const char *path))
+{
+    DIR *listing = opendir(folder);
+    for (struct dirent *entry; listing && (entry = readdir(listing));) {
+        char path[FILE_PATH_BYTES], *end;
+        uint64_t number = strtoull(entry->d_name, &end, 10);
+        if (end != entry->d_name && !*end && number < bound && file_join(path, folder, entry->d_name, NULL) == WEFT_OK)
+            visit(path);
+    }
+    if (listing)
+        closedir(listing);
+}
+
+static void end_older_attempt(const char *folder)
+{
+    each_number(folder, UINT64_MAX, end_older_node);
+}
+
+void node_life_end_older(const char *root, const struct attempt *attempt)
+{
+    struct attempt run = *attempt;
+    char folder[FILE_PATH_BYTES];
+    run.epoch = 0;
+    if (node_folder(folder, root, &run, 0, NULL) == WEFT_OK)
+        each_number(folder, attempt->epoch, end_older_attempt);
+}

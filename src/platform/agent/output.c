@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/agent/output.h"
+
+#include "base/clock.h"
+#include "platform/metrics/read/lines.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE_BYTES     ((size_t)64 << 10)
+#define LINE_MOST       ((size_t)64 << 10)
+#define WAIT_SECONDS    0.5
+#define METRICS_SECONDS 0.5
+#define METRICS_TURN    ((uint64_t)1 << 20) /* bytes of the file of metrics in a turn; also a hole worth skipping */
+#define METRICS_LAST    10.0                /* seconds for what is left of it in the end */
+
+uint32_t node_output_rank(const char *line, size_t size, size_t *prefix)
+{
+    static const char begin[] = "[rank ";
+    size_t at = sizeof begin - 1, digits = 0;
+    uint32_t rank = 0;
+    *prefix = 0;
+    if (size <= at || memcmp(line, begin, at) != 0)
+        return JOURNAL_NO_RANK;
+    for (; at < size && line[at] >= '0' && line[at] <= '9' && digits < 8; at++, digits++)
+        rank = rank * 10 + (uint32_t)(line[at] - '0');
+    const char *end = at < size ? memchr(line + at, ']', size - at) : NULL;
+    if (digits == 0 || !end || (line[at] != ' ' && line[at] != ']'))
+        return JOURNAL_NO_RANK;
+    *prefix = (size_t)(end - line) + 1;
+    if (*prefix < size && line[*prefix] == ' ')
+        ++*prefix;
+    return rank;
+}
+
+/* ---- records ---------------------------------------------------------------------------------------------------- */
+
+static bool append_record(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank,
+                          const char *text, size_t size)
+{
+    struct journal_record record = {.kind = kind, .output = {stream, rank}, .text = text, .size = (uint32_t)size};
+    if (size == 0)
+        return false;
+    if (journal_append(output->journal, &record, NULL) != WEFT_OK) {
+        output->refused += size;
+        return false;
+    }
+    if (output->refused > 0) {
+        char sentence[128];
+        int length = snprintf(sentence, sizeof sentence,
+                              "%" PRIu64 " bytes of output are lost: the disk did not take them", output->refused);
+        struct journal_record note = {.kind = JOURNAL_NOTE, .text = sentence, .size = (uint32_t)length};
+        if (journal_append(output->journal, &note, NULL) == WEFT_OK)
+            output->refused = 0;
+    }
+    return true;
+}
+
+/* What comes from a stream is redacted as it is read; lines of the file of metrics are here. */
+static bool append(struct node_output *output, enum journal_kind kind, uint32_t stream, uint32_t rank, const char *text,
+                   size_t size)
+{
+    struct buffer redacted = {0};
+    bool any = false;
+    if (stream != JOURNAL_FILE || !output->redactor.count)
+        return append_record(output, kind, stream, rank, text, size);
+    redactor_take(&output->redactor, text, size, true, &redacted);
+    if (!redacted.failed)
+        any = append_record(output, kind, stream, rank, (const char *)buffer_begin(&redacted), buffer_size(&redacted));
+    buffer_free(&redacted);
+    return any;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+/* Blanks that a line begins with. */
+static size_t blanks_of(const char *line, size_t size)
+{
+    size_t blanks = 0;
+    while (blanks < size && is_blank(line[blanks]))
+        blanks++;
+    return blanks;
+}
+
+/* Whether a line without its rank, and what it begins with, is metrics that a program may report; `size` loses blanks
+ * at its end. */
+static bool is_metrics(struct metric_line *metrics, const char *line, size_t *size)
+{
+    while (*size > 0 && is_blank(line[*size - 1]))
+        --*size;
+    if (*size < 2 || line[0] != '{' || line[*size - 1] != '}' || !metric_line_read(line, *size, metrics))
+        return false;
+    if (metrics->progress.known)
+        return true;
+    for (size_t i = 0; i < metrics->count; i++)
+        if (strncmp(metrics->values[i].name, METRIC_SYSTEM, sizeof METRIC_SYSTEM - 1) != 0)
+            return true;
+    return false;
+}
+
+/* Whether a line of standard output whose end is yet to come may be metrics: whatever its rank is, it goes on with
+ * blanks and a brace, or may do so. Only that rank's beginning may be there. */
+static bool may_be_metrics(const char *text, size_t size)
+{
+    static const char begin[] = "[rank ";
+    const size_t known = size < sizeof begin - 1 ? size : sizeof begin - 1;
+    size_t prefix;
+    node_output_rank(text, size, &prefix);
+    if (prefix == 0 && memcmp(text, begin, known) == 0 && !memchr(text, ']', size))
+        return true;
+    const size_t at = prefix + blanks_of(text + prefix, size - prefix);
+    return at == size || text[at] == '{';
+}
+
+/* Take the whole lines of a stream. */
+static bool take_lines(struct node_output *output, int index)
+{
+    struct node_stream *stream = &output->streams[index];
+    const char *text = (const char *)buffer_begin(&stream->line), *end;
+    size_t size = buffer_size(&stream->line), at = 0, group = 0; /* [group, at): lines of one rank, to be written */
+    uint32_t rank = JOURNAL_NO_RANK;
+    bool any = false;
+    while (at < size && (end = memchr(text + at, '\n', size - at))) {
+        size_t length = (size_t)(end - (text + at)) + 1, prefix = 0;
+        uint32_t own = stream->continued ? stream->rank : node_output_rank(text + at, length, &prefix);
+        prefix += blanks_of(text + at + prefix, length - prefix);
+        size_t inner = length - prefix;
+        bool metrics = index == 0 && !stream->continued && is_metrics(&output->line, text + at + prefix, &inner);
+        stream->continued = false;
+        if (at > group && (metrics || own != rank || at - group + length > PIECE_BYTES)) {
+            any |= append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
+            group = at;
+        }
+        if (metrics) {
+            any |= append(output, JOURNAL_METRICS, (uint32_t)index + 1, own, text + at + prefix, inner);
+            group = at + length;
+        }
+        rank = own;
+        at += length;
+    }
+    any |= append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, rank, text + group, at - group);
+    buffer_consume(&stream->line, at);
+    if (at > 0)
+        stream->flush_at = 0; /* what is left is another line, which has not waited yet */
+    return any;
+}
+
+/* Take a line that has no end yet. */
+static bool take_rest(struct node_output *output, int index)
+{
+    struct node_stream *stream = &output->streams[index];
+    const char *text = (const char *)buffer_begin(&stream->line);
+    size_t size = buffer_size(&stream->line), prefix;
+    stream->flush_at = 0;
+    if (size == 0)
+        return false;
+    if (!stream->continued)
+        stream->rank = node_output_rank(text, size, &prefix);
+    stream->continued = true;
+    bool any = append(output, JOURNAL_OUTPUT, (uint32_t)index + 1, stream->rank, text, size);
+    buffer_consume(&stream->line, size);
+    return any;
+}
+
+/* The stream has ended: what is left is a whole line, though nothing ends it. */
+static bool take_last(struct node_output *output, int index)
+{
+    struct node_stream *stream = &output->streams[index];
+    const char *text = (const char *)buffer_begin(&stream->line);
+    size_t size = buffer_size(&stream->line), prefix;
+    if (index != 0 || stream->continued || size == 0)
+        return take_rest(output, index);
+    const uint32_t rank = node_output_rank(text, size, &prefix);
+    prefix += blanks_of(text + prefix, size - prefix);
+    size_t inner = size - prefix;
+    if (!is_metrics(&output->line, text + prefix, &inner))
+        return take_rest(output, index);
+    bool any = append(output, JOURNAL_METRICS, (uint32_t)index + 1, rank, text + prefix, inner);
+    buffer_consume(&stream->line, size);
+    return any;
+}
+
+/* ---- the rate --------------------------------------------------------------------------------------------------- */
+
+static uint64_t time_of(uint64_t bytes)
+{
+    return bytes * 1000 / (NODE_OUTPUT_RATE / 1000000);
+}
+
+/* When there may be more, given that NODE_OUTPUT_BURST bytes may always be ahead of the rate. */
+static uint64_t due_at(const struct node_output *output)
+{
+    const uint64_t burst = time_of(NODE_OUTPUT_BURST);
+    return output->hurried || output->read_until < burst ? 0 : output->read_until - burst;
+}
+
+bool node_output_is_due(const struct node_output *output)
+{
+    return due_at(output) <= clock_now();
+}
+
+void node_output_hurry(struct node_output *output)
+{
+    output->hurried = true;
+}
+
+static void count_read(struct node_output *output, uint64_t bytes)
+{
+    const uint64_t now = clock_now();
+    output->read_until = (output->read_until > now ? output->read_until : now) + time_of(bytes);
+}
+
+/* ---- streams ---------------------------------------------------------------------------------------------------- */
+
+/* Hand on what was read, redacted; the `last` of the stream waits for nothing. */
+static void redact(struct node_output *output, struct node_stream *stream, bool last)
+{
+    if (output->redactor.count)
+        buffer_consume(&stream->raw, redactor_take(&output->redactor, buffer_begin(&stream->raw),
+                                                   buffer_size(&stream->raw), last, &stream->line));
+}
+
+bool node_output_read(struct node_output *output, int index)
+{
+    struct node_stream *stream = &output->streams[index];
+    struct buffer *into = output->redactor.count ? &stream->raw : &stream->line;
+    uint8_t *place = buffer_reserve(into, PIECE_BYTES);
+    if (!place)
+        return take_rest(output, index);
+    ssize_t n = read(stream->descriptor, place, PIECE_BYTES);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (n <= 0) {
+        close(stream->descriptor);
+        stream->descriptor = -1;
+        redact(output, stream, true);
+        const bool lines = take_lines(output, index);
+        return take_last(output, index) || lines;
+    }
+    into->end += (size_t)n;
+    redact(output, stream, false);
+    count_read(output, (uint64_t)n);
+    bool any = take_lines(output, index);
+    if (buffer_size(&stream->line) >= LINE_MOST)
+        any |= take_rest(output, index);
+    const size_t rest = buffer_size(&stream->line);
+    if (rest == 0 ||
+        (index == 0 && !stream->continued && may_be_metrics((const char *)buffer_begin(&stream->line), rest)))
+        stream->flush_at = 0; /* half a point is none: it waits for its end, however late that is */
+    else if (stream->flush_at == 0)
+        stream->flush_at = clock_after(WAIT_SECONDS);
+    return any;
+}
+
+/* ---- the file of metrics ---------------------------------------------------------------------------------------- */
+
+/* Take the whole lines of what was read. */
+static bool take_metric_lines(struct node_output *output)
+{
+    struct buffer *held = &output->metrics_line;
+    const char *text, *end;
+    size_t size;
+    bool any = false;
+    while ((text = (const char *)buffer_begin(held)),
+           (size = buffer_size(held)) > 0 && (end = memchr(text, '\n', size))) {
+        size_t length = (size_t)(end - text), hole = 0, prefix;
+        while (hole < length && text[hole] == '\0') /* of the block that the line begins in */
+            hole++;
+        uint32_t rank = node_output_rank(text + hole, length - hole, &prefix);
+        prefix += hole;
+        any |= append(output, JOURNAL_METRICS, JOURNAL_FILE, rank, text + prefix, length - prefix);
+        buffer_consume(held, length + 1);
+    }
+    if (buffer_size(held) >= LINE_MOST) /* no line */
+        buffer_consume(held, buffer_size(held));
+    return any;
+}
+
+/* Move on to where the file has bytes: a program can make it as long as it likes at no cost of its own. False if there
+ * are none by now. */
+static bool skip_hole(struct node_output *output)
+{
+    off_t data = lseek(output->metrics, (off_t)output->metrics_read, SEEK_DATA);
+    if (data < 0)
+        return errno != ENXIO; /* a file system that knows no holes */
+    if ((uint64_t)data > output->metrics_read + METRICS_TURN) {
+        output->metrics_read = (uint64_t)data;
+        buffer_consume(&output->metrics_line, buffer_size(&output->metrics_line));
+    }
+    return true;
+}
+
+/* What was read is in the journal: the disk can have it back. */
+static void punch(struct node_output *output)
+{
+    if (output->metrics_read - output->metrics_punched < METRICS_TURN)
+        return;
+    const uint64_t from = output->metrics_punched, to = output->metrics_read & ~(uint64_t)4095;
+    fallocate(output->metrics, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from, (off_t)(to - from));
+    output->metrics_punched = to;
+}
+
+/* A turn: what has come, METRICS_TURN of it at most, so that the agent hears what else there is. */
+static bool take_metrics(struct node_output *output)
+{
+    bool any = false;
+    uint64_t taken = 0;
+    output->metrics_more = false;
+    while (output->metrics >= 0 && taken < METRICS_TURN && skip_hole(output)) {
+        uint8_t *place = buffer_reserve(&output->metrics_line, PIECE_BYTES);
+        ssize_t n = place ? pread(output->metrics, place, PIECE_BYTES, (off_t)output->metrics_read) : 0;
+        if (n <= 0)
+            return any;
+        output->metrics_line.end += (size_t)n;
+        output->metrics_read += (uint64_t)n;
+        taken += (uint64_t)n;
+        count_read(output, (uint64_t)n);
+        any |= take_metric_lines(output);
+        punch(output);
+    }
+    output->metrics_more = taken >= METRICS_TURN;
+    return any;
+}
+
+/* Nothing more comes, but a file can have more in it than anybody wants to wait for. */
+static void take_last_metrics(struct node_output *output)
+{
+    static const char sentence[] = "the last of its file of metrics is lost: there was too much to read";
+    const uint64_t end = clock_after(METRICS_LAST);
+    do
+        take_metrics(output);
+    while (output->metrics_more && clock_now() < end);
+    if (output->metrics_more)
+        journal_append(output->journal,
+                       &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = sizeof sentence - 1},
+                       NULL);
+}
+
+/* ---- the whole -------------------------------------------------------------------------------------------------- */
+
+void node_output_open(struct node_output *output, struct journal_writer *journal, const char *folder, const char *user)
+{
+    char path[FILE_PATH_BYTES];
+    *output =
+        (struct node_output){.journal = journal, .streams = {{.descriptor = -1}, {.descriptor = -1}}, .metrics = -1};
+    if (file_join(path, folder, "metrics", NULL) == WEFT_OK)
+        output->metrics = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    const struct passwd *owner = user && *user ? getpwnam(user) : NULL;
+    if (output->metrics >= 0 && owner)
+        (void)!fchown(output->metrics, owner->pw_uid, owner->pw_gid);
+}
+
+bool node_output_tick(struct node_output *output)
+{
+    uint64_t now = clock_now();
+    bool any = node_output_is_due(output) && take_metrics(output);
+    for (int i = 0; i < 2; i++)
+        if (output->streams[i].flush_at && now >= output->streams[i].flush_at)
+            any |= take_rest(output, i);
+    return any;
+}
+
+uint64_t node_output_next(const struct node_output *output)
+{
+    const uint64_t due = due_at(output), now = clock_now();
+    uint64_t next = due > now ? due : output->metrics_more ? now : clock_after(METRICS_SECONDS);
+    for (int i = 0; i < 2; i++)
+        if (output->streams[i].flush_at && output->streams[i].flush_at < next)
+            next = output->streams[i].flush_at;
+    return next;
+}
+
+void node_output_close(struct node_output *output)
+{
+    take_last_metrics(output);
+    for (int i = 0; i < 2; i++) {
+        redact(output, &output->streams[i], true);
+        take_lines(output, i);
+        take_last(output, i);
+        if (output->streams[i].descriptor >= 0)
+            close(output->streams[i].descriptor);
+        output->streams[i].descriptor = -1;
+        buffer_free(&output->streams[i].line);
+        buffer_free(&output->streams[i].raw);
+    }
+    /* All of it is in the journal, where it is redacted. */
+    if (output->metrics >= 0 && output->redactor.count && !output->metrics_more)
+        (void)!ftruncate(output->metrics, 0);
+    if (output->metrics >= 0)
+        close(output->metrics);
+    output->metrics = -1;
+    buffer_free(&output->metrics_line);
+    redactor_free(&output->redactor);
+}

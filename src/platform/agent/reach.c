@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/agent/reach.h"
+
+#include "base/clock.h"
+#include "platform/agent/agent.h"
+#include "platform/agent/link.h"
+#include "platform/agent/order.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FAILED        255  /* as ssh */
+#define BEGIN_SECONDS 30.0 /* for the agent of the other node to begin; the engine starts one again and again */
+#define LOOK_MS       10
+
+/* The number of the node on `host` in "a:8,b:8", which names the hosts of the nodes in their order; -1: none. */
+static int find_host(const char *hosts, const char *host)
+{
+    size_t length = strlen(host);
+    for (int node = 0; *hosts; node++) {
+        size_t entry = strcspn(hosts, ",");
+        if (entry > length && strncmp(hosts, host, length) == 0 && hosts[length] == ':')
+            return node;
+        hosts += entry + (hosts[entry] == ',');
+    }
+    return -1;
+}
+
+/*
+ * The folder of the node on `host`, beside `folder`. The hosts are in the order there, or in the environment where this
+ * process is another user's, who cannot read orders.
+ */
+static weft_status find_node(const char *folder, const char *host, char found[FILE_PATH_BYTES], struct error *error)
+{
+    struct node_order own = {0};
+    char attempt[FILE_PATH_BYTES], name[16];
+    const char *hosts = getenv("WEFT_NODE_HOSTS");
+    weft_status status = node_order_load(folder, &own, error);
+    if (status != WEFT_OK && !hosts)
+        return status;
+    int node = find_host(status == WEFT_OK ? own.hosts : hosts, host);
+    node_order_free(&own);
+    if (node < 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "no node of this attempt is on host '%.80s'", host);
+    snprintf(attempt, sizeof attempt, "%s", folder);
+    char *slash = strrchr(attempt, '/');
+    if (slash)
+        *slash = '\0';
+    snprintf(name, sizeof name, "%d", node);
+    return file_join(found, attempt, name, error);
+}
+
+static char *join(char *const *words)
+{
+    size_t size = 1;
+    for (char *const *word = words; *word; word++)
+        size += strlen(*word) + 1;
+    char *line = calloc(1, size);
+    for (char *const *word = words; line && *word; word++) {
+        strcat(line, *word);
+        if (word[1])
+            strcat(line, " ");
+    }
+    return line;
+}
+
+/* Whether the agent of a node is still to come, or has its lock and does not listen yet. (To another user all are.) */
+static bool is_to_begin(const char *folder)
+{
+    int64_t process;
+    const enum node_life life = node_agent_life(folder, &process);
+    return life == NODE_NOT_BEGUN || (life == NODE_LIVES && process == 0);
+}
+
+/*
+ * All nodes of an attempt are started at once, so the other one's agent may not be there yet. Whether it has begun is
+ * looked at first: one that begins in between is found by the next look.
+ */
+static weft_status begin(const char *folder, const struct node_exec_order *order, struct node_exec *exec,
+                         struct error *error)
+{
+    const uint64_t end = clock_after(BEGIN_SECONDS);
+    for (;;) {
+        const bool soon = is_to_begin(folder) && clock_now() < end;
+        const weft_status status = node_exec_begin(folder, order, exec, error);
+        if (status != WEFT_ERROR_SYSTEM || !soon)
+            return status;
+        error_clear(error);
+        poll(NULL, 0, LOOK_MS);
+    }
+}
+
+int node_reach_main(const char *folder, const char *host, char *const *words)
+{
+    char found[FILE_PATH_BYTES], *line = join(words);
+    struct error error = {0};
+    struct node_exec exec = {.descriptor = -1};
+    char *command[] = {"sh", "-c", line, NULL};
+    const struct node_exec_order order = {.command = command,
+                                          .descriptors = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}};
+    weft_status status = line ? WEFT_OK : error_memory(&error, 1, "a command");
+    if (status == WEFT_OK)
+        status = find_node(folder, host, found, &error);
+    if (status == WEFT_OK) {
+        error_clear(&error); /* of an order that could not be read */
+        status = begin(found, &order, &exec, &error);
+    }
+    while (status == WEFT_OK && !exec.ended)
+        status = node_exec_hear(&exec, true, &error);
+    node_exec_close(&exec);
+    free(line);
+    if (status != WEFT_OK)
+        return fprintf(stderr, "weft: cannot reach host %s: %s\n", host, error.text), FAILED;
+    return exec.signal ? 128 + exec.signal : exec.code;
+}

@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/agent/internal/sampler.h"
+
+#include "base/clock.h"
+#include "observe/telemetry/cpu_power.h"
+#include "observe/telemetry/energy.h"
+#include "observe/telemetry/gpu_metrics.h"
+#include "observe/telemetry/machine_metrics.h"
+#include "platform/metrics/read/events_directory.h"
+#include "platform/metrics/read/text.h"
+#include "platform/registry/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define QUEUED_MOST  ((size_t)4 << 20) /* bytes of records; then the thread waits for the agent */
+#define NODE         1                 /* its number for machine_metrics.h */
+#define GPUS_MOST    64                /* slots of a node */
+#define ENERGY_GAP   60.0              /* seconds between two readings of power whose mean counts */
+#define WAIT_SECONDS 0.05
+#define SAME_MOMENT  1000000 /* microseconds: scalars of one step within it share a line */
+#define STACK_BYTES  ((size_t)1 << 20)
+
+struct gpu_meter {
+    uint32_t slot;
+    struct energy energy;
+    double counted; /* joules of its counter when it was read last; NaN: not read */
+    uint64_t at;
+};
+
+struct node_sampler {
+    struct node_sampler_config config;
+    pthread_t thread;
+    int bell;
+
+    /* Shared, by `mutex`: */
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    struct buffer queue; /* records, as journal_put() writes them */
+    bool stopping, abandoned, ended;
+
+    /* The thread's own: */
+    struct machine_metrics *machine;
+    struct gpu_metrics *gpus; /* NULL: the slots are no GPUs */
+    struct cpu_power *power;
+    struct events_folder *events; /* NULL: another node looks */
+    struct measured_values power_values;
+    struct gpu_meter meters[GPUS_MOST];
+    uint32_t meter_count;
+    struct energy processors;
+    double machine_seconds, node_seconds; /* when they were read last */
+    struct metric_text line, scalars;
+    int64_t scalar_step, scalar_time;
+    char told[2][256]; /* troubles that were noted: of GPUs, of event files */
+    bool has_gpus;
+    bool has_owner; /* event files are another user's: */
+    struct run_owner owner;
+};
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+static void ring(const struct node_sampler *sampler)
+{
+    const uint64_t one = 1;
+    (void)!write(sampler->bell, &one, sizeof one); /* it is readable already if this does not go through */
+}
+
+/* Queue a record; waits while the agent has too many. False: nobody wants it any more. */
+static bool queue(struct node_sampler *sampler, struct journal_record *record)
+{
+    record->sequence = 1; /* the journal gives it another one */
+    pthread_mutex_lock(&sampler->mutex);
+    while (buffer_size(&sampler->queue) > QUEUED_MOST && !sampler->abandoned)
+        pthread_cond_wait(&sampler->changed, &sampler->mutex);
+    const bool wanted = !sampler->abandoned;
+    const bool first = buffer_size(&sampler->queue) == 0;
+    if (wanted)
+        journal_put(&sampler->queue, record);
+    if (wanted && first)
+        pthread_cond_broadcast(&sampler->changed); /* for who stops it */
+    pthread_mutex_unlock(&sampler->mutex);
+    if (wanted && first)
+        ring(sampler);
+    return wanted;
+}
+
+static bool queue_line(struct node_sampler *sampler, struct metric_text *text, uint32_t stream)
+{
+    if (text->count == 0)
+        return true;
+    metric_text_end(text);
+    text->count = 0;
+    if (text->bytes.failed)
+        return true;
+    return queue(sampler, &(struct journal_record){.kind = JOURNAL_METRICS,
+                                                   .output = {stream, JOURNAL_NO_RANK},
+                                                   .text = (const char *)buffer_begin(&text->bytes),
+                                                   .size = (uint32_t)buffer_size(&text->bytes)});
+}
+
+static void note(struct node_sampler *sampler, char told[256], const char *sentence)
+{
+    if (!*sentence || strcmp(told, sentence) == 0)
+        return;
+    snprintf(told, 256, "%s", sentence);
+    queue(sampler,
+          &(struct journal_record){.kind = JOURNAL_NOTE, .text = sentence, .size = (uint32_t)strlen(sentence)});
+}
+
+static void put_exactly(struct node_sampler *sampler, const char *name, double value)
+{
+    char whole[MEASURED_NAME_BYTES + 16];
+    snprintf(whole, sizeof whole, "system/%s", name);
+    if (isfinite(value))
+        metric_text_put(&sampler->line, whole, value);
+}
+
+/* To six digits: a journal is kept for as long as its run, and gets this every few seconds. */
+static void put(struct node_sampler *sampler, const char *name, double value)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.6g", value);
+    put_exactly(sampler, name, strtod(digits, NULL));
+}
+
+/* ---- energy ------------------------------------------------------------------------------------------------------ */
+
+/* By its counter, where it has one, or else by its power. */
+static void meter_gpu(struct gpu_meter *meter, const struct gpu_reading *reading, uint64_t now)
+{
+    const double since = (double)(now - meter->at) * 1e-9;
+    if (isfinite(reading->energy)) {
+        if (isfinite(meter->counted))
+            energy_add(&meter->energy, reading->energy >= meter->counted ? reading->energy - meter->counted : NAN,
+                       since);
+    } else {
+        energy_add_power(&meter->energy, reading->power, now, ENERGY_GAP);
+    }
+    meter->counted = reading->energy;
+    meter->at = now;
+}
+
+/* The node's part of what the processors have taken since the last sample. */
+static void meter_processors(struct node_sampler *sampler, const struct cpu_energy *energy, double machine, double node)
+{
+    const double all = machine - sampler->machine_seconds, used = node - sampler->node_seconds;
+    double part;
+    sampler->machine_seconds = machine;
+    sampler->node_seconds = node;
+    if (energy->seconds <= 0)
+        return;
+    energy_divide(energy->joules, all, &used, &part, 1);
+    energy_add(&sampler->processors, all > 0 || used > 0 ? part : 0, energy->seconds);
+}
+
+/* NaN: nothing is known of it. */
+static double energy_of(const struct node_sampler *sampler)
+{
+    double joules = sampler->processors.joules, seconds = sampler->processors.seconds;
+    for (uint32_t i = 0; i < sampler->meter_count; i++) {
+        joules += sampler->meters[i].energy.joules;
+        seconds += sampler->meters[i].energy.seconds;
+    }
+    return seconds > 0 ? joules : NAN;
+}
+
+/* ---- a sample ---------------------------------------------------------------------------------------------------- */
+
+static void sample_gpus(struct node_sampler *sampler, uint64_t now)
+{
+    uint32_t count = 0;
+    if (!sampler->gpus)
+        return;
+    gpu_metrics_sample(sampler->gpus);
+    const struct gpu_reading *readings = gpu_metrics_gpus(sampler->gpus, &count);
+    for (uint32_t i = 0; i < sampler->meter_count; i++) {
+        struct gpu_meter *meter = &sampler->meters[i];
+        char name[64];
+        if (meter->slot >= count)
+            continue;
+        const struct gpu_reading *reading = &readings[meter->slot];
+        const struct {
+            const char *name;
+            double value;
+        } values[] = {{"used", reading->used},
+                      {"memory/used", reading->memory_used},
+                      {"memory/total", reading->memory_total},
+                      {"power", reading->power},
+                      {"temperature", reading->temperature}};
+        meter_gpu(meter, reading, now);
+        for (size_t j = 0; j < sizeof values / sizeof *values && !reading->lost; j++) {
+            snprintf(name, sizeof name, "gpu/%u/%s", meter->slot, values[j].name);
+            put(sampler, name, values[j].value);
+        }
+    }
+    note(sampler, sampler->told[0], gpu_metrics_trouble(sampler->gpus));
+}
+
+static void put_values(struct node_sampler *sampler, const struct measured_values *values)
+{
+    for (uint32_t i = 0; i < values->count; i++)
+        put(sampler, values->values[i].name, values->values[i].value);
+}
+
+/* Those that JOURNAL_USAGE tells of are not told twice. */
+static void put_node(struct node_sampler *sampler, const struct machine_use *use)
+{
+    for (uint32_t i = 0; i < use->values.count; i++) {
+        const struct measured_value *value = &use->values.values[i];
+        if (strcmp(value->name, "node/memory/resident") != 0 && strcmp(value->name, "node/processes") != 0)
+            put(sampler, value->name, value->value);
+    }
+}
+
+/* Bytes of memory of this process. */
+static double own_memory(void)
+{
+    char text[128];
+    unsigned long all, resident = 0;
+    if (file_read_small(AT_FDCWD, "/proc/self/statm", text, sizeof text) > 0 &&
+        sscanf(text, "%lu %lu", &all, &resident) != 2)
+        resident = 0;
+    return (double)resident * (double)sysconf(_SC_PAGESIZE);
+}
+
+static void tell_usage(struct node_sampler *sampler, const struct machine_use *use)
+{
+    const bool own = sampler->config.ancestor == getpid();
+    const double resident = measured_values_find(&use->values, "node/memory/resident") - (own ? own_memory() : 0);
+    const double processes = measured_values_find(&use->values, "node/processes") - own;
+    struct journal_record record = {.kind = JOURNAL_USAGE};
+    record.usage.processor_time = (uint64_t)(use->seconds * 1e6);
+    record.usage.memory = resident > 0 ? (uint64_t)resident : 0;
+    record.usage.processes = processes > 0 ? (uint32_t)processes : 0;
+    queue(sampler, &record);
+}
+
+/* `told`: what it finds is told; the first sample only is what later ones are compared with. */
+static void sample(struct node_sampler *sampler, bool told)
+{
+    const uint64_t now = clock_now();
+    struct cpu_energy energy = {0};
+    metric_text_begin(&sampler->line, (int64_t)time(NULL), -1);
+    machine_metrics_sample(sampler->machine, now, false, NULL);
+    measured_values_clear(&sampler->power_values);
+    cpu_power_sample(sampler->power, now, &sampler->power_values, &energy, NULL);
+    const struct machine_use *machine = machine_metrics_machine(sampler->machine);
+    const struct machine_use *node = machine_metrics_node(sampler->machine, NODE);
+    meter_processors(sampler, &energy, machine->seconds, node->seconds);
+    put_node(sampler, node);
+    sample_gpus(sampler, now);
+    put_exactly(sampler, "node/energy", energy_of(sampler));
+    put_values(sampler, &machine->values);
+    put_values(sampler, &sampler->power_values);
+    if (!told)
+        return;
+    tell_usage(sampler, node);
+    queue_line(sampler, &sampler->line, JOURNAL_MEASURED);
+}
+
+/* ---- event files ------------------------------------------------------------------------------------------------- */
+
+static weft_status take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
+{
+    struct node_sampler *sampler = state;
+    struct metric_text *text = &sampler->scalars;
+    const bool same = text->count > 0 && scalar->step == sampler->scalar_step &&
+                      llabs(scalar->time - sampler->scalar_time) < SAME_MOMENT;
+    if (same && metric_text_put(text, scalar->name, scalar->value))
+        return WEFT_OK;
+    if (!queue_line(sampler, text, JOURNAL_EVENTS))
+        return error_set(error, WEFT_ERROR_STATE, "nobody reads event files any more");
+    sampler->scalar_step = scalar->step;
+    sampler->scalar_time = scalar->time;
+    metric_text_begin(text, scalar->step, scalar->time > 0 ? scalar->time : -1);
+    metric_text_put(text, scalar->name, scalar->value);
+    return WEFT_OK;
+}
+
+/*
+ * What the program writes to event files is read as its user, where this process is root: links, and the folder that
+ * the run names, may lead anywhere. False, and told once: nothing can be read.
+ */
+static bool become_reader(struct node_sampler *sampler, struct run_owner_before *before)
+{
+    if (!sampler->has_owner || run_owner_enter(&sampler->owner, before, NULL) == WEFT_OK)
+        return true;
+    note(sampler, sampler->told[1], "its event files are not read, as the agent cannot act as the run's account");
+    return false;
+}
+
+static void become_agent(struct node_sampler *sampler, const struct run_owner_before *before)
+{
+    if (sampler->has_owner)
+        run_owner_leave(before);
+}
+
+static void look(struct node_sampler *sampler)
+{
+    struct run_owner_before before;
+    if (!sampler->events || !become_reader(sampler, &before))
+        return;
+    events_folder_look(sampler->events, take_scalar, sampler, NULL);
+    become_agent(sampler, &before);
+    queue_line(sampler, &sampler->scalars, JOURNAL_EVENTS);
+    note(sampler, sampler->told[1], events_folder_trouble(sampler->events));
+}
+
+/* ---- the thread -------------------------------------------------------------------------------------------------- */
+
+static void release(struct node_sampler *sampler)
+{
+    machine_metrics_close(sampler->machine);
+    gpu_metrics_close(sampler->gpus);
+    cpu_power_close(sampler->power);
+    events_folder_close(sampler->events);
+    measured_values_free(&sampler->power_values);
+    metric_text_free(&sampler->line);
+    metric_text_free(&sampler->scalars);
+    buffer_free(&sampler->queue);
+    if (sampler->bell >= 0)
+        close(sampler->bell);
+    pthread_cond_destroy(&sampler->changed);
+    pthread_mutex_destroy(&sampler->mutex);
+    free(sampler);
+}
+
+/* False: it is to end. */
+static bool pause_thread(struct node_sampler *sampler, uint64_t until)
+{
+    struct timespec at = {(time_t)(until / 1000000000u), (long)(until % 1000000000u)};
+    pthread_mutex_lock(&sampler->mutex);
+    while (!sampler->stopping && clock_now() < until)
+        pthread_cond_timedwait(&sampler->changed, &sampler->mutex, &at);
+    const bool go_on = !sampler->stopping;
+    pthread_mutex_unlock(&sampler->mutex);
+    return go_on;
+}
+
+/* From 0 to 1: neighbouring numbers of processes are far from each other (the golden ratio's multiples). */
+static double phase(void)
+{
+    return fmod((double)getpid() * 0.6180339887498949, 1.0);
+}
+
+static void *run(void *context)
+{
+    struct node_sampler *sampler = context;
+    /* These take their time, which the start of a run has not. */
+    sample(sampler, false);
+    if (sampler->has_gpus)
+        gpu_metrics_open(sampler->config.nvml, &sampler->gpus, NULL);
+    bool go_on = true;
+    const double first = sampler->config.seconds * (0.5 + 0.5 * phase());
+    for (uint64_t next = clock_after(first); go_on;) {
+        go_on = pause_thread(sampler, next);
+        next = clock_after(sampler->config.seconds);
+        sample(sampler, true);
+        look(sampler);
+    }
+    pthread_mutex_lock(&sampler->mutex);
+    sampler->ended = true;
+    pthread_cond_broadcast(&sampler->changed);
+    pthread_mutex_unlock(&sampler->mutex);
+    return NULL;
+}
+
+/* The numbers in "0,2,3" are GPUs. */
+static void read_slots(struct node_sampler *sampler)
+{
+    const struct node_order *order = sampler->config.order;
+    const char *at = order->gpus && order->slots ? order->slots : "";
+    while (*at && sampler->meter_count < GPUS_MOST) {
+        char *end;
+        const unsigned long slot = strtoul(at, &end, 10);
+        if (end == at)
+            break;
+        sampler->meters[sampler->meter_count++] = (struct gpu_meter){.slot = (uint32_t)slot, .counted = NAN};
+        at = *end == ',' ? end + 1 : end;
+    }
+}
+
+static weft_status open_events(struct node_sampler *sampler, struct error *error)
+{
+    static const char variable[] = "WEFT_TENSORBOARD_DIR=";
+    const struct node_order *order = sampler->config.order;
+    const char *chosen = NULL;
+    if (order->node != 0 || !order->folder)
+        return WEFT_OK;
+    for (uint32_t i = 0; i < order->environment.count; i++)
+        if (strncmp(order->environment.items[i], variable, sizeof variable - 1) == 0 &&
+            order->environment.items[i][sizeof variable - 1])
+            chosen = order->environment.items[i] + sizeof variable - 1;
+    sampler->has_owner = order->user && *order->user && geteuid() == 0;
+    struct run_owner_before before;
+    weft_status status = sampler->has_owner ? run_owner_find(order->user, &sampler->owner, error) : WEFT_OK;
+    if (status == WEFT_OK && sampler->has_owner)
+        status = run_owner_enter(&sampler->owner, &before, error);
+    if (status != WEFT_OK)
+        return status;
+    status = events_folder_open(order->folder, chosen, &sampler->events, error);
+    become_agent(sampler, &before);
+    return status;
+}
+
+static weft_status watch(struct node_sampler *sampler, struct error *error)
+{
+    const struct machine_node node = {NODE, 0, sampler->config.ancestor, sampler->config.cgroup};
+    return machine_metrics_watch(sampler->machine, &node, error);
+}
+
+static weft_status start_thread(struct node_sampler *sampler, struct error *error)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    const int failure = pthread_create(&sampler->thread, &attributes, run, sampler);
+    pthread_attr_destroy(&attributes);
+    errno = failure;
+    return failure ? error_system(error, "cannot start the thread that measures a node") : WEFT_OK;
+}
+
+weft_status node_sampler_start(const struct node_sampler_config *config, struct node_sampler **sampler,
+                               struct error *error)
+{
+    struct node_sampler *made = calloc(1, sizeof *made);
+    pthread_condattr_t attributes;
+    if (!made)
+        return error_memory(error, sizeof *made, "the sampler of a node");
+    made->config = *config;
+    made->config.table = NULL;
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    made->has_gpus = config->order->gpus;
+    read_slots(made);
+    const char *root = config->root ? config->root : "/";
+    made->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    weft_status status = made->bell < 0 ? error_system(error, "cannot make an event descriptor") : WEFT_OK;
+    if (status == WEFT_OK)
+        status = machine_metrics_open(root, &made->machine, error);
+    if (status == WEFT_OK && config->table)
+        status = machine_metrics_share(made->machine, config->table, config->seconds, error);
+    if (status == WEFT_OK)
+        status = watch(made, error);
+    if (status == WEFT_OK)
+        status = cpu_power_open(root, &made->power, error);
+    if (status == WEFT_OK)
+        status = open_events(made, error);
+    if (status == WEFT_OK)
+        status = start_thread(made, error);
+    if (status != WEFT_OK) {
+        release(made);
+        return status;
+    }
+    *sampler = made;
+    return WEFT_OK;
+}
+
+/* ---- the agent's side -------------------------------------------------------------------------------------------- */
+
+int node_sampler_descriptor(const struct node_sampler *sampler)
+{
+    return sampler->bell;
+}
+
+void node_sampler_take(struct node_sampler *sampler, node_sampler_record *take, void *context)
+{
+    uint64_t rung;
+    struct journal_record record;
+    size_t used;
+    (void)!read(sampler->bell, &rung, sizeof rung);
+    pthread_mutex_lock(&sampler->mutex);
+    struct buffer taken = sampler->queue;
+    sampler->queue = (struct buffer){0};
+    pthread_cond_broadcast(&sampler->changed);
+    pthread_mutex_unlock(&sampler->mutex);
+    while (journal_get(buffer_begin(&taken), buffer_size(&taken), &record, &used) == JOURNAL_FOUND) {
+        take(context, &record);
+        buffer_consume(&taken, used);
+    }
+    buffer_free(&taken);
+}
+
+void node_sampler_stop(struct node_sampler *sampler, double seconds, node_sampler_record *take, void *context)
+{
+    bool ended = false;
+    if (!sampler)
+        return;
+    pthread_mutex_lock(&sampler->mutex);
+    sampler->stopping = true;
+    pthread_cond_broadcast(&sampler->changed);
+    pthread_mutex_unlock(&sampler->mutex);
+    for (const uint64_t until = clock_after(seconds); !ended && clock_now() < until;) {
+        const uint64_t wait = clock_after(WAIT_SECONDS);
+        struct timespec at = {(time_t)(wait / 1000000000u), (long)(wait % 1000000000u)};
+        pthread_mutex_lock(&sampler->mutex);
+        if (!sampler->ended && buffer_size(&sampler->queue) == 0)
+            pthread_cond_timedwait(&sampler->changed, &sampler->mutex, &at);
+        ended = sampler->ended;
+        pthread_mutex_unlock(&sampler->mutex);
+        node_sampler_take(sampler, take, context);
+    }
+    if (ended) {
+        pthread_join(sampler->thread, NULL);
+        release(sampler);
+        return;
+    }
+    pthread_mutex_lock(&sampler->mutex); /* its memory is its own now */
+    sampler->abandoned = true;
+    pthread_cond_broadcast(&sampler->changed);
+    pthread_mutex_unlock(&sampler->mutex);
+    pthread_detach(sampler->thread);
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/engine/local/local.h"
+
+#include "base/clock.h"
+#include "base/file/file.h"
+#include "base/text.h"
+#include "launch/spawn.h"
+#include "platform/agent/agent.h"
+#include "platform/agent/journal/file.h"
+#include "platform/engine/local/internal/state.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BEGIN_SECONDS 5.0 /* for an agent to take its lock, before another one is started */
+#define STARTS_MOST   4   /* agents for a node, none of which has begun */
+
+static struct engine_local *local_of(struct engine *engine)
+{
+    return (struct engine_local *)engine;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+
+static weft_status unknown(const struct attempt *attempt, struct error *error)
+{
+    return error_set(error, WEFT_ERROR_STATE, "there is no attempt %" PRIu64 " of run %.63s on this machine",
+                     attempt->epoch, attempt->run);
+}
+
+/* The node as this engine knows it; it is made if it is in the folder. */
+static weft_status find_node(struct engine_local *local, const struct attempt *attempt, uint32_t number,
+                             struct local_node **found, struct error *error)
+{
+    char order[FILE_PATH_BYTES];
+    *found = local_nodes_find(&local->nodes, attempt, number);
+    if (*found)
+        return WEFT_OK;
+    if (!attempt_is_valid(attempt) || number >= ATTEMPT_NODES_MOST)
+        return unknown(attempt, error);
+    struct local_node *node = calloc(1, sizeof *node);
+    if (!node)
+        return error_memory(error, sizeof *node, "a node");
+    *node = (struct local_node){.attempt = *attempt, .node = number, .reader = {.file = -1}, .watch = -1, .notice = -1};
+    weft_status status = node_folder(node->folder, local->folder, attempt, number, error);
+    if (status == WEFT_OK)
+        status = file_join(order, node->folder, "order", error);
+    if (status == WEFT_OK && (!file_exists(order) || !local_order_is_own(local, node->folder)))
+        status = unknown(attempt, error);
+    if (status == WEFT_OK)
+        status = local_nodes_add(&local->nodes, node, error);
+    if (status != WEFT_OK) {
+        free(node);
+        return status;
+    }
+    *found = node;
+    return WEFT_OK;
+}
+
+static void free_node(struct engine_local *local, struct local_node *node)
+{
+    local_agent_wait(node, 0);
+    local_watch_stop(local, node);
+    local_notice_stop(local, node);
+    journal_reader_close(&node->reader);
+    free(node);
+}
+
+static void remove_node(struct engine_local *local, struct local_node *node)
+{
+    local_nodes_take_out(&local->nodes, node);
+    free_node(local, node);
+}
+
+/* ---- starting --------------------------------------------------------------------------------------------------- */
+
+static weft_status local_start(struct engine *engine, const struct engine_order *order, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    weft_status status = local_order_check(local, order, error);
+    if (status == WEFT_OK)
+        status = local_order_make_room(local, &order->attempt, error);
+    if (status == WEFT_OK)
+        status = node_fence_raise(local->folder, &order->attempt, error);
+    if (status == WEFT_OK) /* all orders before the first agent: what is complete is started whole */
+        status = local_order_write(local, order, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++) {
+        struct local_node *node;
+        status = find_node(local, &order->attempt, i, &node, error);
+        if (status == WEFT_OK && node->starts == 0 && node_agent_life(node->folder, NULL) == NODE_NOT_BEGUN) {
+            local_notice_start(local, node);
+            status = local_agent_start(local, node, error);
+        }
+    }
+    return status;
+}
+
+/* ---- stopping --------------------------------------------------------------------------------------------------- */
+
+/* How many nodes an attempt has, by the order of any of them. */
+static weft_status count_nodes(struct engine_local *local, const struct attempt *attempt, uint32_t *nodes,
+                               struct error *error)
+{
+    struct node_order order;
+    char folder[FILE_PATH_BYTES];
+    for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && attempt_is_valid(attempt); i++) {
+        weft_status status = node_folder(folder, local->folder, attempt, i, error);
+        if (status != WEFT_OK)
+            return status;
+        if (!file_is_folder(folder))
+            break;
+        if (node_order_load(folder, &order, NULL) != WEFT_OK)
+            continue;
+        *nodes = order.nodes;
+        node_order_free(&order);
+        return WEFT_OK;
+    }
+    return unknown(attempt, error);
+}
+
+/* The folder of a node that was ordered, whichever platform's it is. */
+static bool find_order(const struct engine_local *local, const struct attempt *attempt, uint32_t number,
+                       char folder[FILE_PATH_BYTES])
+{
+    char order[FILE_PATH_BYTES];
+    return node_folder(folder, local->folder, attempt, number, NULL) == WEFT_OK &&
+           file_join(order, folder, "order", NULL) == WEFT_OK && file_exists(order);
+}
+
+static weft_status stop_node(const char *folder, enum engine_end how, uint64_t grace, struct error *error)
+{
+    struct node_order order;
+    weft_status status = node_order_load(folder, &order, error);
+    if (status != WEFT_OK)
+        return status;
+    struct node_stop stop = {how == ENGINE_STOP         ? SIGTERM
+                             : how == ENGINE_CHECKPOINT ? SIGUSR1
+                                                        : SIGKILL,
+                             grace ? grace : order.grace};
+    node_order_free(&order);
+    status = node_stop_save(&stop, folder, error);
+    if (status == WEFT_OK && node_agent_life(folder, NULL) == NODE_LIVES)
+        (void)node_wake(folder, NULL); /* or it finds the order by itself */
+    return status;
+}
+
+static weft_status local_stop(struct engine *engine, const struct attempt *attempt, enum engine_end how, uint64_t grace,
+                              struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    uint32_t nodes;
+    weft_status status = count_nodes(local, attempt, &nodes, error), first = status;
+    for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
+        char folder[FILE_PATH_BYTES];
+        if (!find_order(local, attempt, i, folder))
+            continue; /* it was never ordered, and by this one's epoch never will be */
+        weft_status told = stop_node(folder, how, grace, first == WEFT_OK ? error : NULL);
+        first = first == WEFT_OK ? told : first; /* the others are told nevertheless */
+    }
+    return first;
+}
+
+static weft_status local_remark(struct engine *engine, const struct attempt *attempt, const char *sentence,
+                                struct error *error)
+{
+    struct local_node *node;
+    weft_status status = find_node(local_of(engine), attempt, 0, &node, error);
+    if (status == WEFT_OK)
+        status = node_remark_save(sentence, node->folder, error);
+    if (status == WEFT_OK && node_agent_life(node->folder, NULL) == NODE_LIVES)
+        (void)node_wake(node->folder, NULL); /* or it finds it by itself */
+    return status;
+}
+
+/* ---- polling ---------------------------------------------------------------------------------------------------- */
+
+/* The boot at which a node was ordered is over: whatever it was, it does not run. */
+static bool machine_was_down(const struct engine_local *local, const struct local_node *node)
+{
+    struct node_order order;
+    if (node_order_load(node->folder, &order, NULL) != WEFT_OK)
+        return false;
+    bool down = *order.boot && *local->boot && strcmp(order.boot, local->boot) != 0;
+    node_order_free(&order);
+    return down;
+}
+
+/* See that somebody cares for a node that has not ended: its agent, a new one, or who buries it. `*more`: there may be
+ * something in its journal that nobody will tell of. */
+static weft_status look_after(struct engine_local *local, struct local_node *node, bool *more, struct error *error)
+{
+    enum node_life life = node_agent_life(node->folder, NULL);
+    local_agent_wait(node, WNOHANG);
+    *more = life != NODE_LIVES || node->watch < 0;
+    if (life == NODE_LIVES) {
+        local_watch_start(local, node);
+        return WEFT_OK;
+    }
+    local_watch_stop(local, node);
+    if (life == NODE_HAS_ENDED)
+        return WEFT_OK;
+    if (machine_was_down(local, node))
+        return node_agent_bury(node->folder, "the machine went down while it ran", error);
+    if (life == NODE_IS_DEAD)
+        return node_agent_bury_killed(node->folder, error);
+    if (node->started_at && clock_now() < node->started_at + (uint64_t)(BEGIN_SECONDS * 1e9))
+        return WEFT_OK;
+    if (node->starts < STARTS_MOST)
+        return local_agent_start(local, node, error);
+    char sentence[FILE_PATH_BYTES + 64];
+    snprintf(sentence, sizeof sentence, "its agent cannot begin; see '%s/agent.log'", node->folder);
+    return node_agent_bury(node->folder, sentence, error);
+}
+
+/* Give what is in the journal by now; `*stopped` if `visit` wants no more. */
+static weft_status read_journal(struct local_node *node, uint64_t after, engine_record_visit *visit, void *context,
+                                bool *stopped, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    weft_status status = WEFT_OK;
+    if (!node->reader.bytes || node->reader.after != after) {
+        journal_reader_close(&node->reader);
+        status = file_join(folder, node->folder, "journal", error);
+        if (status == WEFT_OK)
+            status = journal_reader_open(&node->reader, folder, after, error);
+    }
+    while (status == WEFT_OK && !*stopped) {
+        struct journal_record record;
+        bool found = false;
+        status = journal_reader_next(&node->reader, &record, &found, error);
+        if (status != WEFT_OK || !found)
+            break;
+        node->ended = node->ended || journal_is_end(record.kind);
+        *stopped = !visit(context, &record);
+    }
+    return status;
+}
+
+static weft_status local_poll(struct engine *engine, const struct attempt *attempt, uint32_t number, uint64_t after,
+                              engine_record_visit *visit, void *context, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    struct local_node *node;
+    bool stopped = false;
+    weft_status status = find_node(local, attempt, number, &node, error);
+    if (status != WEFT_OK)
+        return status;
+    if (node->watch >= 0 && !node_watch_take(node->watch)) /* before reading: what comes later nudges again */
+        local_watch_stop(local, node);
+    status = read_journal(node, after, visit, context, &stopped, error);
+    if (status != WEFT_OK || stopped)
+        return status;
+    if (node->ended) {
+        remove_node(local, node); /* a history of thousands costs nothing */
+        return WEFT_OK;
+    }
+    bool more;
+    status = look_after(local, node, &more, error);
+    if (status == WEFT_OK && more) /* the end that was just written, or what came before there was a watch */
+        status = read_journal(node, node->reader.after, visit, context, &stopped, error);
+    if (status == WEFT_OK && node->ended && !stopped)
+        remove_node(local, node);
+    return status;
+}
+
+static weft_status local_gone(struct engine *engine, const struct attempt *attempt, uint32_t number, bool kill,
+                              bool *gone, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    char folder[FILE_PATH_BYTES];
+    weft_status status = node_folder(folder, local->folder, attempt, number, error);
+    if (status == WEFT_OK)
+        status = node_agent_gone(folder, kill, gone, error);
+    struct local_node *node = local_nodes_find(&local->nodes, attempt, number);
+    if (status == WEFT_OK && *gone && kill && node)
+        remove_node(local, node);
+    return status;
+}
+
+/* ---- what there is ---------------------------------------------------------------------------------------------- */
+
+static bool is_own_attempt(const struct engine_local *local, const struct attempt *attempt)
+{
+    char folder[FILE_PATH_BYTES];
+    return node_folder(folder, local->folder, attempt, 0, NULL) != WEFT_OK || local_order_is_own(local, folder);
+}
+
+static weft_status local_attempts(struct engine *engine, engine_attempt_visit *visit, void *context,
+                                  struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    DIR *runs = opendir(local->folder);
+    bool more = true;
+    if (!runs)
+        return error_system(error, "cannot read the folder '%s'", local->folder);
+    for (struct dirent *run; more && (run = readdir(runs));) {
+        struct attempt attempt = {.epoch = 1};
+        char folder[FILE_PATH_BYTES];
+        if (snprintf(attempt.run, sizeof attempt.run, "%s", run->d_name) >= (int)sizeof attempt.run ||
+            !attempt_is_valid(&attempt) || file_join(folder, local->folder, run->d_name, NULL) != WEFT_OK)
+            continue;
+        DIR *epochs = opendir(folder);
+        for (struct dirent *epoch; more && epochs && (epoch = readdir(epochs));) {
+            int64_t number;
+            uint32_t nodes;
+            if (text_parse_integer(epoch->d_name, "epoch", 1, INT64_MAX, &number, NULL) != WEFT_OK)
+                continue;
+            attempt.epoch = (uint64_t)number;
+            if (count_nodes(local, &attempt, &nodes, NULL) == WEFT_OK)
+                more = visit(context, &attempt, nodes, is_own_attempt(local, &attempt));
+        }
+        if (epochs)
+            closedir(epochs);
+    }
+    closedir(runs);
+    return WEFT_OK;
+}
+
+static weft_status local_nodes(struct engine *engine, const struct attempt *attempt, engine_node_visit *visit,
+                               void *context, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    uint32_t nodes;
+    weft_status status = count_nodes(local, attempt, &nodes, error);
+    bool more = true;
+    for (uint32_t i = 0; status == WEFT_OK && more && i < nodes; i++) {
+        char folder[FILE_PATH_BYTES];
+        struct node_order order;
+        if (!find_order(local, attempt, i, folder))
+            continue;
+        status = node_order_load(folder, &order, error);
+        if (status != WEFT_OK)
+            break;
+        enum node_life life = node_agent_life(folder, NULL);
+        struct engine_node told = {i, nodes, order.host,
+                                   life == NODE_LIVES       ? ENGINE_NODE_RUNNING
+                                   : life == NODE_NOT_BEGUN ? ENGINE_NODE_STARTING
+                                                            : ENGINE_NODE_ENDED};
+        more = visit(context, &told);
+        node_order_free(&order);
+    }
+    return status;
+}
+
+static weft_status local_exec(struct engine *engine, const struct attempt *attempt, uint32_t number,
+                              const struct node_exec_order *order, struct node_exec *exec, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    struct local_node *node;
+    weft_status status = find_node(local, attempt, number, &node, error);
+    if (status != WEFT_OK)
+        return status;
+    if (node_agent_life(node->folder, NULL) != NODE_LIVES)
+        return error_set(error, WEFT_ERROR_STATE, "node %" PRIu32 " of run %s does not run", number, attempt->run);
+    return node_exec_begin(node->folder, order, exec, error);
+}
+
+static weft_status local_hosts(struct engine *engine, engine_host_visit *visit, void *context, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    for (uint32_t i = 0; i < local->host_count; i++) {
+        const struct local_host *that = &local->hosts[i];
+        struct engine_host host = {that->name, that->pod, that->slots,      that->gpus,
+                                   true,       "",        that->processors, that->memory};
+        if (!visit(context, &host))
+            break;
+    }
+    return WEFT_OK;
+}
+
+/* An agent whose last record is written lives on for a moment; or it was killed in that moment. */
+static enum node_life wait_for_end(const char *folder)
+{
+    enum node_life life = NODE_LIVES;
+    for (int i = 0; i < 20 && (life = node_agent_life(folder, NULL)) == NODE_LIVES; i++)
+        poll(NULL, 0, 5);
+    if (life == NODE_IS_DEAD && node_agent_bury(folder, "its agent was killed", NULL) == WEFT_OK)
+        life = node_agent_life(folder, NULL);
+    return life;
+}
+
+static weft_status local_forget(struct engine *engine, const struct attempt *attempt, struct error *error)
+{
+    struct engine_local *local = local_of(engine);
+    char folder[FILE_PATH_BYTES];
+    uint32_t nodes;
+    weft_status status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
+    if (status == WEFT_OK && (!file_is_folder(folder) || !is_own_attempt(local, attempt)))
+        return WEFT_OK;
+    if (count_nodes(local, attempt, &nodes, NULL) != WEFT_OK)
+        nodes = ATTEMPT_NODES_MOST; /* this was begun before, and cut short */
+    for (uint32_t i = 0; status == WEFT_OK && i < nodes; i++) {
+        status = node_folder(folder, local->folder, attempt, i, error);
+        enum node_life life = status == WEFT_OK ? wait_for_end(folder) : NODE_HAS_ENDED;
+        if (status == WEFT_OK && file_is_folder(folder) && life != NODE_HAS_ENDED)
+            status = error_set(error, WEFT_ERROR_STATE,
+                               "attempt %" PRIu64 " of run %s cannot be forgotten: its node %" PRIu32 " has not ended",
+                               attempt->epoch, attempt->run, i);
+    }
+    if (status != WEFT_OK)
+        return status;
+    /* Past this attempt, so that it cannot be started again. */
+    struct attempt following = *attempt;
+    uint64_t fence = 0;
+    following.epoch++;
+    status = node_fence_read(local->folder, attempt->run, &fence, error);
+    if (status == WEFT_OK && fence < following.epoch)
+        status = node_fence_raise(local->folder, &following, error);
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t i = 0; i < nodes; i++) {
+        struct local_node *node = local_nodes_find(&local->nodes, attempt, i);
+        if (node)
+            remove_node(local, node);
+    }
+    status = node_folder(folder, local->folder, attempt, ATTEMPT_NODES_MOST, error);
+    return status == WEFT_OK ? file_remove_tree(folder, error) : status;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+
+static void local_close(struct engine *engine)
+{
+    struct engine_local *local = local_of(engine);
+    for (struct local_node *node = local_nodes_first(&local->nodes), *next; node; node = next) {
+        next = local_nodes_next(&local->nodes, node);
+        free_node(local, node);
+    }
+    free(local->nodes.lists);
+    for (uint32_t i = 0; i < local->host_count; i++) {
+        free(local->hosts[i].name);
+        free(local->hosts[i].pod);
+    }
+    free(local->hosts);
+    texts_free(&local->agent);
+    texts_free(&local->reach);
+    texts_free(&local->run);
+    if (engine->descriptor >= 0)
+        close(engine->descriptor);
+    if (local->notices >= 0)
+        close(local->notices);
+    free(local);
+}
+
+static bool copy_config(struct engine_local *local, const struct engine_local_config *config)
+{
+    cpu_set_t cores;
+    const struct engine_local_host whole = {.name = "local", .slots = spawn_cores(&cores)};
+    const struct engine_local_host *hosts = config->hosts ? config->hosts : &whole;
+    uint32_t count = config->hosts ? config->host_count : 1;
+    local->hosts = calloc(count, sizeof *local->hosts);
+    for (uint32_t i = 0; local->hosts && i < count; i++) {
+        local->hosts[i] = (struct local_host){.name = strdup(hosts[i].name),
+                                              .pod = strdup(hosts[i].pod ? hosts[i].pod : ""),
+                                              .slots = hosts[i].slots,
+                                              .gpus = hosts[i].gpus};
+        local->host_count++;
+        if (!local->hosts[i].name || !local->hosts[i].pod)
+            return false;
+    }
+    for (char *const *word = config->agent; *word; word++)
+        if (!texts_add(&local->agent, *word))
+            return false;
+    for (char *const *word = config->reach; word && *word; word++)
+        if (!texts_add(&local->reach, *word))
+            return false;
+    for (char *const *word = config->run; word && *word; word++)
+        if (!texts_add(&local->run, *word))
+            return false;
+    if (!local->hosts)
+        return false;
+    local_limits_divide(local);
+    return true;
+}
+
+weft_status engine_local_open(const struct engine_local_config *config, struct engine **engine, struct error *error)
+{
+    struct engine_local *local = calloc(1, sizeof *local);
+    if (!local)
+        return error_memory(error, sizeof *local, "the local engine");
+    local->engine = (struct engine){
+        .name = "local",
+        .one_machine = true,
+        .heartbeat = NODE_HEARTBEAT,
+        .descriptor = epoll_create1(EPOLL_CLOEXEC),
+        .start = local_start,
+        .stop = local_stop,
+        .remark = local_remark,
+        .poll = local_poll,
+        .gone = local_gone,
+        .heard = local_heard,
+        .attempts = local_attempts,
+        .nodes = local_nodes,
+        .exec = local_exec,
+        .hosts = local_hosts,
+        .forget = local_forget,
+        .close = local_close,
+    };
+    local->adopts = config->adopts;
+    local->notices = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    struct epoll_event event = {.events = EPOLLIN};
+    weft_status status = WEFT_OK;
+    if (local->engine.descriptor < 0 || local->notices < 0 ||
+        epoll_ctl(local->engine.descriptor, EPOLL_CTL_ADD, local->notices, &event) != 0)
+        status = error_system(error, "cannot watch for agents");
+    else if (!copy_config(local, config))
+        status = error_memory(error, sizeof *local, "the local engine");
+    else if (snprintf(local->platform, sizeof local->platform, "%s", config->platform ? config->platform : "") >=
+             (int)sizeof local->platform)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.60s' is no name of a platform", config->platform);
+    else if (config->folder[0] != '/' ||
+             snprintf(local->folder, sizeof local->folder, "%s", config->folder) >= (int)sizeof local->folder)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "'%.200s' is no absolute path", config->folder);
+    if (status == WEFT_OK)
+        status = file_make_folder(local->folder, error);
+    struct stat there;
+    if (status == WEFT_OK && (stat(local->folder, &there) != 0 ||
+                              ((there.st_mode & 066) && chmod(local->folder, there.st_mode & 0700) != 0)))
+        status = error_system(error, "cannot keep others out of '%s'", local->folder);
+    node_boot(local->boot);
+    if (status != WEFT_OK) {
+        local_close(&local->engine);
+        return status;
+    }
+    *engine = &local->engine;
+    return WEFT_OK;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From an engine's order to the orders of its nodes; whose those are that are there. */
+#include "platform/engine/local/internal/state.h"
+
+#include "base/text.h"
+#include "launch/agent.h"
+#include "platform/agent/agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const struct local_host *find_host(const struct engine_local *local, const char *name)
+{
+    for (uint32_t i = 0; i < local->host_count; i++)
+        if (strcmp(local->hosts[i].name, name) == 0)
+            return &local->hosts[i];
+    return NULL;
+}
+
+weft_status local_order_check(const struct engine_local *local, const struct engine_order *order, struct error *error)
+{
+    if (!attempt_is_valid(&order->attempt))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "'%.63s' is no name of a run: it may have letters, digits, -, _ and dots", order->attempt.run);
+    if (order->nodes == 0 || order->nodes > ATTEMPT_NODES_MOST)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "an attempt has from 1 to %d nodes, not %" PRIu32,
+                         ATTEMPT_NODES_MOST, order->nodes);
+    if (!order->folder || order->folder[0] != '/')
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the folder of a run must be an absolute path");
+    if (order->launch == ENGINE_RANKS && !local->run.count)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "this engine cannot start ranks: it was not told how");
+    for (uint32_t i = 0; i < order->nodes; i++) {
+        const struct engine_place *place = &order->places[i];
+        const struct local_host *host = find_host(local, place->host);
+        if (!host)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "there is no host '%.80s' here", place->host);
+        for (uint32_t j = 0; j < place->count; j++)
+            if (place->slots[j] >= host->slots)
+                return error_set(error, WEFT_ERROR_ARGUMENT,
+                                 "host %s has %" PRIu32 " slots, counted from 0; there is none with number %" PRIu32,
+                                 host->name, host->slots, place->slots[j]);
+    }
+    return WEFT_OK;
+}
+
+/* "0,1,2" of a place, "a:8,b:8" of all; the caller frees. NULL: memory ran out. */
+static char *write_slots(const struct engine_place *place)
+{
+    size_t room = 12 * ((size_t)place->count + 1), at = 0;
+    char *text = calloc(1, room);
+    for (uint32_t i = 0; text && i < place->count; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%" PRIu32, i ? "," : "", place->slots[i]);
+    return text;
+}
+
+static char *write_hosts(const struct engine_order *order)
+{
+    size_t room = 1, at = 0;
+    for (uint32_t i = 0; i < order->nodes; i++)
+        room += strlen(order->places[i].host) + 16;
+    char *text = calloc(1, room);
+    for (uint32_t i = 0; text && i < order->nodes; i++)
+        at += (size_t)snprintf(text + at, room - at, "%s%s:%" PRIu32, i ? "," : "", order->places[i].host,
+                               order->places[i].count);
+    return text;
+}
+
+static bool add_all(struct texts *texts, char *const *items)
+{
+    bool added = true;
+    for (; added && items && *items; items++)
+        added = texts_add(texts, *items);
+    return added;
+}
+
+/* What a node runs; none where it only waits. texts_free() frees it. */
+static weft_status node_command(const struct engine_local *local, const struct engine_order *order, uint32_t number,
+                                const char *hosts, struct texts *command, struct error *error)
+{
+    char *const options[] = {"--no-record", "--hosts", (char *)hosts, "--", NULL};
+    bool ranks = order->launch == ENGINE_RANKS && (order->nodes > 1 || order->places[0].count > 1);
+    bool added = true;
+    *command = (struct texts){0};
+    if (number > 0 && order->launch != ENGINE_EACH_NODE)
+        return WEFT_OK;
+    for (uint32_t i = 0; ranks && added && i < local->run.count; i++)
+        added = texts_add(command, local->run.items[i]);
+    if (ranks)
+        added = added && add_all(command, options);
+    added = added && add_all(command, order->command);
+    if (added)
+        return WEFT_OK;
+    texts_free(command);
+    return error_memory(error, strlen(hosts), "an order");
+}
+
+/* How `weft run` on the node in `folder` reaches the others, into the environment. */
+static bool write_reach(const struct engine_local *local, const char *folder, struct texts *environment)
+{
+    struct buffer words = {0}, variable = {0};
+    for (uint32_t i = 0; i < local->reach.count; i++)
+        agent_put_word(&words, local->reach.items[i]);
+    agent_put_word(&words, folder);
+    buffer_put(&variable, "WEFT_AGENT=", strlen("WEFT_AGENT="));
+    buffer_put(&variable, buffer_begin(&words), buffer_size(&words));
+    buffer_put(&variable, "", 1);
+    const bool added =
+        !words.failed && !variable.failed && texts_add(environment, (const char *)buffer_begin(&variable));
+    buffer_free(&words);
+    buffer_free(&variable);
+    return added;
+}
+
+/* The environment of a node: what was ordered, behind how `weft run` reaches the other nodes. texts_free() frees it. */
+static weft_status node_environment(const struct engine_local *local, const struct engine_order *order,
+                                    const char *folder, struct texts *environment, struct error *error)
+{
+    bool added = true;
+    *environment = (struct texts){0};
+    if (local->reach.count > 0)
+        added = write_reach(local, folder, environment);
+    for (char *const *entry = order->environment; added && entry && *entry; entry++)
+        added = texts_add(environment, *entry);
+    return added ? WEFT_OK : error_memory(error, strlen(folder), "an order");
+}
+
+/* Make the folders of a node: what is said in them is for nobody else to read. */
+static weft_status make_node_folder(const char *folder, struct error *error)
+{
+    char journal[FILE_PATH_BYTES];
+    weft_status status = file_make_folder(folder, error);
+    if (status == WEFT_OK && chmod(folder, 0700) != 0)
+        status = error_system(error, "cannot keep others out of '%s'", folder);
+    if (status == WEFT_OK)
+        status = file_join(journal, folder, "journal", error);
+    if (status == WEFT_OK && mkdir(journal, 0700) != 0 && errno != EEXIST)
+        status = error_system(error, "cannot make the folder '%s'", journal);
+    return status;
+}
+
+/* Let another user's processes come to the file of metrics and the socket, and see nothing on the way. */
+static weft_status let_user_in(const struct engine_local *local, const char *folder, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    snprintf(path, sizeof path, "%s", folder);
+    while (strlen(path) >= strlen(local->folder)) {
+        if (chmod(path, 0711) != 0)
+            return error_system(error, "cannot let a run's user into '%s'", path);
+        *strrchr(path, '/') = '\0';
+    }
+    return WEFT_OK;
+}
+
+/* What is written of a node is for nobody's eyes; its folder is a way for the run's user alone. */
+static weft_status open_node(const struct engine_local *local, const struct engine_order *order, const char *folder,
+                             const char *path, struct error *error)
+{
+    if (chmod(path, 0600) != 0)
+        return error_system(error, "cannot keep others from reading '%s'", path);
+    return order->user && *order->user ? let_user_in(local, folder, error) : WEFT_OK;
+}
+
+/* Write the order of one node, unless it is there. */
+static weft_status write_order(struct engine_local *local, const struct engine_order *order, uint32_t number,
+                               char *hosts, struct error *error)
+{
+    char folder[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+    weft_status status = node_folder(folder, local->folder, &order->attempt, number, error);
+    if (status == WEFT_OK)
+        status = file_join(path, folder, "order", error);
+    if (status == WEFT_OK && file_exists(path)) /* whoever wrote it may not have come further */
+        return open_node(local, order, folder, path, error);
+    if (status == WEFT_OK)
+        status = make_node_folder(folder, error);
+    if (status != WEFT_OK)
+        return status;
+    struct node_order own = {
+        .attempt = order->attempt,
+        .node = number,
+        .nodes = order->nodes,
+        .gpus = order->gpus,
+        .grace = order->grace,
+        .time_limit = order->time_limit,
+        .lease = order->lease,
+        .heartbeat = order->heartbeat,
+        .output_bytes = order->output_bytes,
+        .folder = (char *)order->folder,
+        .host = (char *)order->places[number].host,
+        .slots = write_slots(&order->places[number]),
+        .hosts = hosts,
+        .user = (char *)(order->user ? order->user : ""),
+        .secret_folder = (char *)(order->secret_folder ? order->secret_folder : ""),
+    };
+    status = local_limits_of_node(local, order, number, find_host(local, own.host), &own.limits, error);
+    own.limits.file_bytes = order->file_bytes;
+    memcpy(own.boot, local->boot, sizeof own.boot);
+    memcpy(own.platform, local->platform, sizeof own.platform);
+    if (status == WEFT_OK && !add_all(&own.secrets, order->secrets))
+        status = error_memory(error, 64, "an order");
+    if (status == WEFT_OK)
+        status = own.slots ? node_environment(local, order, folder, &own.environment, error)
+                           : error_memory(error, 12, "an order");
+    if (status == WEFT_OK)
+        status = node_command(local, order, number, hosts, &own.command, error);
+    if (status == WEFT_OK)
+        status = node_stop_reserve(folder, error);
+    if (status == WEFT_OK)
+        status = node_order_save(&own, folder, error);
+    texts_free(&own.command);
+    texts_free(&own.environment);
+    texts_free(&own.secrets);
+    free(own.slots);
+    free(own.limits.processors);
+    return status == WEFT_OK ? open_node(local, order, folder, path, error) : status;
+}
+
+weft_status local_order_write(struct engine_local *local, const struct engine_order *order, struct error *error)
+{
+    char *hosts = write_hosts(order);
+    if (!hosts)
+        return error_memory(error, order->nodes, "an order");
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; status == WEFT_OK && i < order->nodes; i++)
+        status = write_order(local, order, i, hosts, error);
+    free(hosts);
+    return status;
+}
+
+/* ---- whose they are --------------------------------------------------------------------------------------------- */
+
+static bool is_own(const struct engine_local *local, const char *platform)
+{
+    return *platform ? strcmp(platform, local->platform) == 0 : local->adopts || !*local->platform;
+}
+
+bool local_order_is_own(const struct engine_local *local, const char *folder)
+{
+    char platform[NODE_PLATFORM_BYTES];
+    return node_order_platform(folder, platform, NULL) != WEFT_OK || is_own(local, platform);
+}
+
+/* What is in the folder of a run. */
+struct found {
+    bool others; /* orders of another platform, */
+    char platform[NODE_PLATFORM_BYTES];
+    bool runs; /* which run: they were killed, and are about to end */
+};
+
+static weft_status look_at_attempt(const struct engine_local *local, const struct attempt *attempt, struct found *found,
+                                   struct error *error)
+{
+    char folder[FILE_PATH_BYTES], platform[NODE_PLATFORM_BYTES];
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < ATTEMPT_NODES_MOST && status == WEFT_OK; i++) {
+        bool gone = true;
+        status = node_folder(folder, local->folder, attempt, i, error);
+        if (status != WEFT_OK || !file_is_folder(folder))
+            break;
+        if (node_order_platform(folder, platform, NULL) != WEFT_OK || is_own(local, platform))
+            continue;
+        found->others = true;
+        memcpy(found->platform, platform, sizeof platform);
+        status = node_agent_gone(folder, true, &gone, error);
+        found->runs = found->runs || !gone;
+    }
+    return status;
+}
+
+weft_status local_order_make_room(const struct engine_local *local, const struct attempt *attempt, struct error *error)
+{
+    struct attempt run = *attempt, each = *attempt;
+    struct found found = {0};
+    char folder[FILE_PATH_BYTES], aside[FILE_PATH_BYTES];
+    int64_t epoch;
+    run.epoch = 0;
+    weft_status status = node_folder(folder, local->folder, &run, 0, error);
+    DIR *epochs = status == WEFT_OK ? opendir(folder) : NULL;
+    for (struct dirent *entry; epochs && status == WEFT_OK && (entry = readdir(epochs));)
+        if (text_parse_integer(entry->d_name, "epoch", 1, INT64_MAX, &epoch, NULL) == WEFT_OK) {
+            each.epoch = (uint64_t)epoch;
+            status = look_at_attempt(local, &each, &found, error);
+        }
+    if (epochs)
+        closedir(epochs);
+    if (status != WEFT_OK || !found.others)
+        return status;
+    if (found.runs)
+        return error_set(error, WEFT_ERROR_SYSTEM, "run %s of another platform still runs in '%s', and is being ended",
+                         attempt->run, folder);
+    if (snprintf(aside, sizeof aside, "%s.%s", folder, *found.platform ? found.platform : "older") >= (int)sizeof aside)
+        return error_set(error, WEFT_ERROR_SYSTEM, "the path '%.200s' is too long", folder);
+    return rename(folder, aside) == 0 ? WEFT_OK : error_system(error, "cannot rename '%s' to '%s'", folder, aside);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Who asks, and what they may: the one rule for it. A token never allows more than its user may, and `most` bounds all
+ * that it allows: an administrator's of at most viewer sees every project and changes nothing. A user's being an
+ * administrator counts only where the token says so too.
+ */
+#ifndef WEFT_PLATFORM_HTTP_ROUTE_IDENTITY_H
+#define WEFT_PLATFORM_HTTP_ROUTE_IDENTITY_H
+
+#include "platform/registry/name.h"
+#include "platform/registry/role.h"
+
+#include <stdint.h>
+
+#define IDENTITY_SESSION_BYTES 17
+
+struct identity {
+    char user[PLATFORM_NAME_BYTES];
+    char token[PLATFORM_NAME_BYTES];      /**< the public part of the token that was shown; "" without tokens */
+    char session[IDENTITY_SESSION_BYTES]; /**< of a browser that signed in with that token (sessions.h); "": none */
+    char project[PLATFORM_NAME_BYTES];    /**< the only project that the token is for; "": all of the user's */
+    enum role most;                       /**< the most that the token allows in a project */
+    bool administrator;                   /**< of every project, users, nodes, as far as `most` goes */
+    int64_t ends;                         /**< of the token, seconds since 1970; 0: never */
+};
+
+/** What they may do in a project of which they are a member in the role `membership` (ROLE_NONE: no member). */
+enum role identity_role(const struct identity *who, const char *project, enum role membership);
+
+/** Whether they may do what takes an administrator. */
+bool identity_administers(const struct identity *who);
+
+#endif

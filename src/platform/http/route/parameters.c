@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters of a request: found in path and query, decoded, and held against what the table says of them. */
+#include "platform/http/route/internal/table.h"
+
+#include "base/text.h"
+#include "platform/http/message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool wrong(struct route_call *call, const struct route_parameter *parameter, const char *sentence)
+{
+    http_fail_parameter(call->request, 400, parameter->name, sentence);
+    return false;
+}
+
+static bool wrong_choice(struct route_call *call, const struct route_parameter *parameter, const char *text)
+{
+    char sentence[600];
+    int length =
+        snprintf(sentence, sizeof sentence, "the parameter '%s' is '%.100s'; it can be", parameter->name, text);
+    for (const char *const *choice = parameter->choices; *choice && length < (int)sizeof sentence; choice++)
+        length += snprintf(sentence + length, sizeof sentence - (size_t)length, "%s %s",
+                           choice == parameter->choices ? "" : ",", *choice);
+    return wrong(call, parameter, sentence);
+}
+
+/* Understand one value; what is wrong is answered. */
+static bool read_value(struct route_call *call, const struct route_parameter *parameter, const char *text,
+                       struct route_value *value)
+{
+    struct error error = {0};
+    char what[128], sentence[400];
+    snprintf(what, sizeof what, "the parameter '%s'", parameter->name);
+    value->given = true;
+    value->text = text;
+    switch (parameter->type) {
+    case ROUTE_INTEGER:
+        if (text_parse_integer(text, what, (int64_t)parameter->least, (int64_t)parameter->most, &value->integer,
+                               &error) != WEFT_OK)
+            return wrong(call, parameter, error.text);
+        value->number = (double)value->integer;
+        return true;
+    case ROUTE_NUMBER:
+        return text_parse_number(text, what, parameter->least, parameter->most, &value->number, &error) == WEFT_OK ||
+               wrong(call, parameter, error.text);
+    case ROUTE_BOOL:
+        value->truth = strcmp(text, "true") == 0;
+        if (value->truth || strcmp(text, "false") == 0)
+            return true;
+        snprintf(sentence, sizeof sentence, "%s is '%.100s'; it can be true or false", what, text);
+        return wrong(call, parameter, sentence);
+    case ROUTE_NAME:
+        if (platform_name_is_valid(text))
+            return true;
+        snprintf(sentence, sizeof sentence,
+                 "%s is '%.100s', which is no name: small letters, digits, '-', '_' and '.', at most %d, the first a "
+                 "letter or a digit",
+                 what, text, PLATFORM_NAME_BYTES - 1);
+        return wrong(call, parameter, sentence);
+    case ROUTE_CHOICE:
+        for (const char *const *choice = parameter->choices; *choice; choice++)
+            if (strcmp(*choice, text) == 0)
+                return true;
+        return wrong_choice(call, parameter, text);
+    case ROUTE_TEXT:
+        break;
+    }
+    size_t least = parameter->most > 0 ? (size_t)parameter->least : 1, length = strlen(text);
+    size_t most = parameter->most > 0 ? (size_t)parameter->most : ROUTE_TEXT_MOST;
+    if (length >= least && length <= most)
+        return true;
+    snprintf(sentence, sizeof sentence, "%s has %zu bytes; it can have %zu to %zu", what, length, least, most);
+    return wrong(call, parameter, sentence);
+}
+
+static bool unknown(struct route_call *call, const char *name)
+{
+    const char *names[ROUTE_PARAMETERS_MOST], *nearest;
+    size_t count = 0;
+    char sentence[400];
+    for (size_t i = 0; i < route_parameter_count(call->route); i++)
+        if (!route_is_path_parameter(call->route, call->route->parameters[i].name))
+            names[count++] = call->route->parameters[i].name;
+    nearest = text_nearest(name, names, count);
+    snprintf(sentence, sizeof sentence, "there is no parameter '%.100s'%s%s%s", name, nearest ? "; did you mean '" : "",
+             nearest ? nearest : "", nearest ? "'?" : "");
+    http_fail_parameter(call->request, 400, NULL, sentence);
+    return false;
+}
+
+static bool read_query(struct route_call *call)
+{
+    const struct route *route = call->route;
+    call->texts = strdup(http_request_query(call->request));
+    if (!call->texts) {
+        http_fail(call->request, 503, "the server has no memory for the request at the moment");
+        return false;
+    }
+    for (char *at = call->texts; at && *at;) {
+        char *next = strchr(at, '&'), *name = at, *value;
+        if (next)
+            *next++ = '\0';
+        at = next;
+        if (!*name)
+            continue;
+        value = strchr(name, '=');
+        if (value)
+            *value++ = '\0';
+        else
+            value = name + strlen(name);
+        if (!message_decode(name, strlen(name), true) || !message_decode(value, strlen(value), true)) {
+            http_fail(call->request, 400,
+                      "a parameter is not UTF-8 without control characters, or has a %% without its two digits");
+            return false;
+        }
+        size_t i = 0, count = route_parameter_count(route);
+        while (i < count && (strcmp(route->parameters[i].name, name) != 0 || route_is_path_parameter(route, name)))
+            i++;
+        if (i == count)
+            return unknown(call, name);
+        if (call->values[i].given)
+            return wrong(call, &route->parameters[i], "the parameter is given twice");
+        if (!read_value(call, &route->parameters[i], value, &call->values[i]))
+            return false;
+    }
+    return true;
+}
+
+bool route_read_parameters(struct route_call *call, const struct router_entry *entry, const struct route_path *path)
+{
+    const struct route *route = call->route;
+    size_t count = route_parameter_count(route);
+    for (size_t i = 0; i < count; i++)
+        for (unsigned j = 0; j < entry->segment_count; j++)
+            if (entry->segments[j].parameter && strcmp(entry->segments[j].text, route->parameters[i].name) == 0 &&
+                !read_value(call, &route->parameters[i], path->segments[j], &call->values[i]))
+                return false;
+    if (!read_query(call))
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct route_parameter *parameter = &route->parameters[i];
+        if (call->values[i].given)
+            continue;
+        if (parameter->required)
+            return wrong(call, parameter, "the parameter is needed, and is not given");
+        if (parameter->fallback && !read_value(call, parameter, parameter->fallback, &call->values[i]))
+            return false;
+    }
+    return true;
+}
+
+const struct route_value *route_value(const struct route_call *call, const char *name)
+{
+    static const struct route_value nothing;
+    for (size_t i = 0; i < route_parameter_count(call->route); i++)
+        if (strcmp(call->route->parameters[i].name, name) == 0)
+            return &call->values[i];
+    return &nothing;
+}

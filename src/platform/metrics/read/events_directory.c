@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/metrics/read/events_directory.h"
+
+#include "base/file/file.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HOMES_MOST 200 /* folders of the program's folder in which a "runs" is looked for */
+
+static const char *const homes[] = {"runs", "logs", "tensorboard", "lightning_logs"};
+static const char *const plain_names[] = {"train", "training", "val", "valid", "validation", "test", "eval"};
+
+/* An event file. A file is open only while it is read. */
+struct file {
+    char *path;
+    char *prefix;    /* of its names; "" or it ends with a slash */
+    uint64_t offset; /* of what is to be read next; beyond the end where that is the rest of a large record */
+    uint64_t seen;   /* the most bytes that it was seen to have */
+    uint64_t size;   /* when all of it was read last */
+};
+
+/* A folder that has event files, and whose parents have none. */
+struct run_folder {
+    char *path;
+    char *prefix;
+};
+
+struct events_folder {
+    char *folder, *chosen; /* chosen: NULL or absolute */
+    struct file *files;
+    uint32_t count, room;
+    struct run_folder *runs;
+    uint32_t run_count, run_room;
+    bool first;    /* what is there is passed by */
+    bool named;    /* a run folder has given no name */
+    uint32_t left; /* entries of this look */
+    char trouble[160];
+    /* Of the reading that goes on: */
+    events_take *take;
+    void *state;
+    const char *prefix;
+};
+
+const char *events_folder_trouble(const struct events_folder *folder)
+{
+    return folder->trouble;
+}
+
+static weft_status no_memory(struct error *error)
+{
+    return error_memory(error, FILE_PATH_BYTES, "the event files of a folder");
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static bool is_one_of(const char *name, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, list[i]) == 0)
+            return true;
+    return false;
+}
+
+/* "path/" without what comes before `from`; "" if nothing is left. */
+static char *prefix_behind(const char *path, size_t from, const char *before)
+{
+    char *prefix = NULL;
+    while (path[from] == '/')
+        from++;
+    if (asprintf(&prefix, "%s%s%s", before, path + from, path[from] ? "/" : "") < 0)
+        return NULL;
+    return prefix;
+}
+
+/* The prefix for files in the folder `path`, found below `home`; NULL: memory ran out. */
+static char *prefix_of(struct events_folder *folder, const char *path, size_t home)
+{
+    for (uint32_t i = 0; i < folder->run_count; i++) {
+        const struct run_folder *run = &folder->runs[i];
+        const size_t length = strlen(run->path);
+        if (strncmp(path, run->path, length) == 0 && (path[length] == '/' || path[length] == 0))
+            return prefix_behind(path, length, run->prefix);
+    }
+    if (folder->run_count == folder->run_room) {
+        const uint32_t room = 2 * folder->run_room + 8;
+        struct run_folder *grown = realloc(folder->runs, room * sizeof *grown);
+        if (!grown)
+            return NULL;
+        folder->runs = grown;
+        folder->run_room = room;
+    }
+    const char *name = file_name(path);
+    struct run_folder run = {.path = strdup(path)};
+    if (is_one_of(name, plain_names, sizeof plain_names / sizeof *plain_names))
+        run.prefix = prefix_behind(name, 0, "");
+    else
+        run.prefix = folder->named ? prefix_behind(path, home, "") : strdup("");
+    char *prefix = run.path && run.prefix ? strdup(run.prefix) : NULL;
+    if (!prefix) {
+        free(run.path);
+        free(run.prefix);
+        return NULL;
+    }
+    folder->named = folder->named || !*run.prefix;
+    folder->runs[folder->run_count++] = run;
+    return prefix;
+}
+
+/* ---- finding ----------------------------------------------------------------------------------------------------- */
+
+static weft_status add_file(struct events_folder *folder, const char *parent, size_t home, const char *name,
+                            struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    struct stat found;
+    if (file_join(path, parent, name, NULL) != WEFT_OK || lstat(path, &found) != 0 || !S_ISREG(found.st_mode))
+        return WEFT_OK;
+    for (uint32_t i = 0; i < folder->count; i++)
+        if (strcmp(folder->files[i].path, path) == 0)
+            return WEFT_OK;
+    if (folder->count == EVENTS_FOLDER_FILES) {
+        snprintf(folder->trouble, sizeof folder->trouble, "it has more than %d event files: the rest is not read",
+                 EVENTS_FOLDER_FILES);
+        return WEFT_OK;
+    }
+    if (folder->count == folder->room) {
+        const uint32_t room = 2 * folder->room + 8;
+        struct file *grown = realloc(folder->files, room * sizeof *grown);
+        if (!grown)
+            return no_memory(error);
+        folder->files = grown;
+        folder->room = room;
+    }
+    /* What is there already says nothing about which names the program will give. */
+    struct file file = {.path = strdup(path), .prefix = folder->first ? NULL : prefix_of(folder, parent, home)};
+    if (!file.path || (!file.prefix && !folder->first)) {
+        free(file.path);
+        free(file.prefix);
+        return no_memory(error);
+    }
+    if (folder->first)
+        file.offset = file.seen = file.size = (uint64_t)found.st_size;
+    folder->files[folder->count++] = file;
+    return WEFT_OK;
+}
+
+static bool is_folder(const char *parent, const struct dirent *entry)
+{
+    char path[FILE_PATH_BYTES];
+    struct stat found;
+    if (entry->d_type != DT_UNKNOWN)
+        return entry->d_type == DT_DIR;
+    return file_join(path, parent, entry->d_name, NULL) == WEFT_OK && lstat(path, &found) == 0 &&
+           S_ISDIR(found.st_mode);
+}
+
+static int by_name(const struct dirent **left, const struct dirent **right)
+{
+    return strcmp((*left)->d_name, (*right)->d_name);
+}
+
+/* The entries of a folder in the order of the alphabet, as far as this look may go; free_entries() frees them. */
+static int read_entries(struct events_folder *folder, const char *path, struct dirent ***entries)
+{
+    *entries = NULL;
+    const int count = scandir(path, entries, NULL, by_name);
+    if (count < 0)
+        return 0;
+    if ((uint32_t)count > folder->left)
+        snprintf(folder->trouble, sizeof folder->trouble,
+                 "there are more than %d entries in the folders of its event files: not all were found; say in "
+                 "WEFT_TENSORBOARD_DIR where they are",
+                 EVENTS_FOLDER_ENTRIES);
+    folder->left -= (uint32_t)count < folder->left ? (uint32_t)count : folder->left;
+    return count;
+}
+
+static void free_entries(struct dirent **entries, int count)
+{
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+}
+
+/* The files of a folder, then those of the folders in it. */
+static weft_status search(struct events_folder *folder, const char *path, size_t home, int depth, struct error *error)
+{
+    struct dirent **entries;
+    weft_status status = WEFT_OK;
+    const int count = folder->left > 0 ? read_entries(folder, path, &entries) : 0;
+    if (count == 0)
+        return WEFT_OK;
+    for (int i = 0; i < count && status == WEFT_OK; i++)
+        if (events_is_file(entries[i]->d_name))
+            status = add_file(folder, path, home, entries[i]->d_name, error);
+    for (int i = 0; i < count && status == WEFT_OK && depth > 0; i++) {
+        char below[FILE_PATH_BYTES];
+        if (entries[i]->d_name[0] != '.' && is_folder(path, entries[i]) &&
+            file_join(below, path, entries[i]->d_name, NULL) == WEFT_OK)
+            status = search(folder, below, home, depth - 1, error);
+    }
+    free_entries(entries, count);
+    return status;
+}
+
+static weft_status search_home(struct events_folder *folder, const char *path, struct error *error)
+{
+    struct stat found;
+    if (lstat(path, &found) != 0 || !S_ISDIR(found.st_mode))
+        return WEFT_OK;
+    return search(folder, path, strlen(path), EVENTS_FOLDER_DEPTH, error);
+}
+
+static weft_status search_homes_in(struct events_folder *folder, const char *parent, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof homes / sizeof *homes && status == WEFT_OK; i++) {
+        char path[FILE_PATH_BYTES];
+        if (file_join(path, parent, homes[i], NULL) == WEFT_OK)
+            status = search_home(folder, path, error);
+    }
+    return status;
+}
+
+static weft_status search_all(struct events_folder *folder, struct error *error)
+{
+    struct dirent **entries;
+    folder->left = EVENTS_FOLDER_ENTRIES;
+    if (folder->chosen)
+        return search_home(folder, folder->chosen, error);
+    weft_status status = search_homes_in(folder, folder->folder, error);
+    const int count = read_entries(folder, folder->folder, &entries);
+    int looked = 0;
+    for (int i = 0; i < count && status == WEFT_OK && looked < HOMES_MOST && folder->left > 0; i++) {
+        char below[FILE_PATH_BYTES];
+        const char *name = entries[i]->d_name;
+        if (name[0] == '.' || is_one_of(name, homes, sizeof homes / sizeof *homes) ||
+            !is_folder(folder->folder, entries[i]) || file_join(below, folder->folder, name, NULL) != WEFT_OK)
+            continue;
+        looked++;
+        status = search_homes_in(folder, below, error);
+    }
+    free_entries(entries, count);
+    return status;
+}
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+weft_status events_folder_open(const char *path, const char *chosen, struct events_folder **opened, struct error *error)
+{
+    struct events_folder *folder = calloc(1, sizeof *folder);
+    char whole[FILE_PATH_BYTES];
+    if (!folder)
+        return no_memory(error);
+    folder->folder = strdup(path);
+    weft_status status = folder->folder ? WEFT_OK : no_memory(error);
+    if (status == WEFT_OK && chosen) {
+        status = *chosen == '/' ? WEFT_OK : file_join(whole, path, chosen, error);
+        if (status == WEFT_OK && !(folder->chosen = strdup(*chosen == '/' ? chosen : whole)))
+            status = no_memory(error);
+    }
+    folder->first = true;
+    if (status == WEFT_OK)
+        status = search_all(folder, error);
+    folder->first = false;
+    if (status != WEFT_OK) {
+        events_folder_close(folder);
+        return status;
+    }
+    *opened = folder;
+    return WEFT_OK;
+}
+
+void events_folder_close(struct events_folder *folder)
+{
+    if (!folder)
+        return;
+    for (uint32_t i = 0; i < folder->count; i++) {
+        free(folder->files[i].path);
+        free(folder->files[i].prefix);
+    }
+    for (uint32_t i = 0; i < folder->run_count; i++) {
+        free(folder->runs[i].path);
+        free(folder->runs[i].prefix);
+    }
+    free(folder->files);
+    free(folder->runs);
+    free(folder->folder);
+    free(folder->chosen);
+    free(folder);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static weft_status take_scalar(void *state, const struct events_scalar *scalar, struct error *error)
+{
+    const struct events_folder *folder = state;
+    char name[EVENTS_NAME_MOST + 1];
+    struct events_scalar named = *scalar;
+    if (snprintf(name, sizeof name, "%s%s", folder->prefix, scalar->name) >= (int)sizeof name)
+        return WEFT_OK; /* too long, as a tag may be */
+    named.name = name;
+    return folder->take(folder->state, &named, error);
+}
+
+/* An earlier file that grows after all: of a program that goes on with its folder. */
+static weft_status name_file(struct events_folder *folder, struct file *file, struct error *error)
+{
+    char parent[FILE_PATH_BYTES];
+    if (file->prefix)
+        return WEFT_OK;
+    snprintf(parent, sizeof parent, "%.*s", (int)(file_name(file->path) - file->path - 1), file->path);
+    file->prefix = prefix_of(folder, parent, strlen(folder->chosen ? folder->chosen : folder->folder));
+    return file->prefix ? WEFT_OK : no_memory(error);
+}
+
+static weft_status read_file(struct events_folder *folder, struct file *file, struct error *error)
+{
+    struct stat found;
+    struct events_reader reader;
+    if (lstat(file->path, &found) != 0 || !S_ISREG(found.st_mode) || (uint64_t)found.st_size == file->size)
+        return WEFT_OK;
+    if ((uint64_t)found.st_size < file->seen) /* another one of that name */
+        file->offset = file->seen = 0;
+    weft_status status = name_file(folder, file, error);
+    if (status != WEFT_OK || events_open(&reader, file->path, file->offset, NULL) != WEFT_OK)
+        return status;
+    struct error failure = {0};
+    folder->prefix = file->prefix;
+    status = events_read(&reader, take_scalar, folder, &failure);
+    file->offset = reader.offset;
+    file->seen = reader.seen > (uint64_t)found.st_size ? reader.seen : (uint64_t)found.st_size;
+    if (status == WEFT_OK)
+        file->size = (uint64_t)found.st_size;
+    events_close(&reader);
+    return status == WEFT_OK || status == WEFT_ERROR_SYSTEM || status == WEFT_ERROR_DATA
+               ? WEFT_OK
+               : error_set(error, status, "%s", failure.text);
+}
+
+weft_status events_folder_look(struct events_folder *folder, events_take *take, void *state, struct error *error)
+{
+    folder->take = take;
+    folder->state = state;
+    weft_status status = search_all(folder, error);
+    for (uint32_t i = 0; i < folder->count && status == WEFT_OK; i++)
+        status = read_file(folder, &folder->files[i], error);
+    return status;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/metrics/read/metrics_file.h"
+
+#include "base/format/json.h"
+#include "base/text.h"
+#include "training/train/report/names.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_MOST 65536 /* bytes; ours have some hundred */
+
+static const enum report_name names[METRICS_FIGURES] = {
+    [METRICS_LOSS] = REPORT_NAME_LOSS,
+    [METRICS_RATE] = REPORT_NAME_RATE,
+    [METRICS_GRADIENT_NORM] = REPORT_NAME_GRADIENT_NORM,
+    [METRICS_TOKENS_PER_SECOND] = REPORT_NAME_TOKENS_PER_SECOND,
+    [METRICS_UTILISATION] = REPORT_NAME_UTILISATION,
+};
+
+void metrics_free(struct metrics *metrics)
+{
+    for (size_t i = 0; i < METRICS_FIGURES; i++) {
+        free(metrics->figures[i].steps);
+        free(metrics->figures[i].values);
+    }
+    free(metrics->held_out.steps);
+    free(metrics->held_out.values);
+    *metrics = (struct metrics){0};
+}
+
+/* Forget what stands from `step` on. */
+static void cut(struct metrics_values *values, double step)
+{
+    while (values->count > 0 && values->steps[values->count - 1] >= step)
+        values->count--;
+}
+
+static weft_status append(struct metrics_values *values, double step, double value, struct error *error)
+{
+    if (values->count == values->room) {
+        const size_t room = values->room ? 2 * values->room : 1024;
+        double *steps = realloc(values->steps, room * sizeof *steps);
+        values->steps = steps ? steps : values->steps;
+        double *grown = steps ? realloc(values->values, room * sizeof *grown) : NULL;
+        values->values = grown ? grown : values->values;
+        if (!grown)
+            return error_memory(error, room * sizeof *steps, "the metrics of a run");
+        values->room = room;
+    }
+    values->steps[values->count] = step;
+    values->values[values->count++] = value;
+    return WEFT_OK;
+}
+
+/* A number, or NaN where there is none: a loss that is not finite is written as null. */
+static double number_of(const cJSON *object, const char *key)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    return cJSON_IsNumber(value) && isfinite(value->valuedouble) ? value->valuedouble : NAN;
+}
+
+static double count_of(const cJSON *object, const char *key)
+{
+    const double number = number_of(object, key);
+    return number >= 0 && number <= (double)JSON_EXACT ? number : 0;
+}
+
+static void text_of(const cJSON *object, const char *key, char *text, size_t size)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, key);
+    snprintf(text, size, "%s", cJSON_IsString(value) ? value->valuestring : "");
+    text_printable(text);
+}
+
+static void take_start(struct metrics *metrics, const cJSON *event)
+{
+    text_of(event, "run", metrics->run, sizeof metrics->run);
+    text_of(event, "model", metrics->model, sizeof metrics->model);
+    metrics->parameters = count_of(event, "parameters");
+    metrics->batch = count_of(event, "batch");
+    metrics->sequence = count_of(event, "sequence");
+    metrics->ranks = count_of(event, "ranks");
+}
+
+static weft_status take_step(struct metrics *metrics, const cJSON *event, double step, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    cut(&metrics->held_out, step);
+    for (size_t i = 0; i < METRICS_FIGURES && status == WEFT_OK; i++) {
+        cut(&metrics->figures[i], step);
+        status = append(&metrics->figures[i], step, number_of(event, report_name_keys[names[i]]), error);
+    }
+    return status;
+}
+
+static weft_status take(struct metrics *metrics, const cJSON *event, const char *where, bool *starts,
+                        struct error *error)
+{
+    const char *kind;
+    int64_t step;
+    weft_status status = json_get_text(event, "event", where, &kind, error);
+    *starts = status == WEFT_OK && strcmp(kind, "start") == 0;
+    if (*starts)
+        take_start(metrics, event);
+    if (status != WEFT_OK || (strcmp(kind, "step") != 0 && strcmp(kind, "evaluation") != 0))
+        return status;
+    status = json_get_integer(event, "step", where, 0, JSON_EXACT, &step, error);
+    if (status != WEFT_OK)
+        return status;
+    if (strcmp(kind, "step") == 0)
+        return take_step(metrics, event, (double)step, error);
+    cut(&metrics->held_out, (double)step);
+    return append(&metrics->held_out, (double)step, number_of(event, "loss"), error);
+}
+
+/* One line. DATA: it is none of ours, perhaps torn. */
+static weft_status take_line(struct metrics *metrics, const char *line, size_t length, const char *where, bool *starts,
+                             struct error *error)
+{
+    cJSON *event;
+    *starts = false;
+    if (length > LINE_MOST)
+        return error_set(error, WEFT_ERROR_DATA, "%s: a line of %zu bytes is none that weft train has written", where,
+                         length);
+    weft_status status = json_parse(line, length, where, &event, error);
+    if (status != WEFT_OK)
+        return status;
+    status = take(metrics, event, where, starts, error);
+    cJSON_Delete(event);
+    return status;
+}
+
+static weft_status read_lines(FILE *file, const char *path, struct metrics *metrics, struct error *error)
+{
+    char *line = NULL, where[512];
+    size_t room = 0, number = 0;
+    ssize_t length;
+    struct error torn = {0};
+    weft_status status = WEFT_OK;
+    errno = 0;
+    while (status == WEFT_OK && (length = getline(&line, &room, file)) >= 0) {
+        bool starts;
+        number++;
+        if (strspn(line, " \t\r\n") == (size_t)length)
+            continue;
+        struct error here = {0};
+        snprintf(where, sizeof where, "%.400s, line %zu", path, number);
+        const weft_status taken = take_line(metrics, line, (size_t)length, where, &starts, &here);
+        if (torn.status != WEFT_OK && !starts)
+            status = error_set(error, torn.status, "%s", torn.text);
+        else if (taken != WEFT_OK && taken != WEFT_ERROR_DATA)
+            status = error_set(error, taken, "%s", here.text);
+        torn = here;
+    }
+    if (status == WEFT_OK && ferror(file))
+        status = error_system(error, "cannot read the metrics file '%s'", path);
+    free(line);
+    return status;
+}
+
+weft_status metrics_read(const char *path, struct metrics *metrics, struct error *error)
+{
+    *metrics = (struct metrics){0};
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return error_system(error, "cannot read the metrics file '%s'", path);
+    weft_status status = read_lines(file, path, metrics, error);
+    fclose(file);
+    if (status == WEFT_OK && metrics->figures[METRICS_LOSS].count == 0)
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "'%s' tells of no step; it should be what weft train --metrics has written", path);
+    if (status != WEFT_OK)
+        metrics_free(metrics);
+    return status;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Files of metrics that `weft train --metrics` has written (training/train/report/json.c), read again: an object a line.
+ *
+ * A run that went on, or began anew, in the same file has lines about steps that stand there already: the later ones
+ * count. The last line may be torn, as may one before a "start": a process that died left it. Anything else that is no
+ * such line is an error: the file is anybody's, and nothing in it is believed. Events and keys that are not known are
+ * passed over.
+ */
+#ifndef WEFT_PLATFORM_METRICS_READ_METRICS_FILE_H
+#define WEFT_PLATFORM_METRICS_READ_METRICS_FILE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** What is kept of each step; not a number where the file has none. */
+enum metrics_figure {
+    METRICS_LOSS,
+    METRICS_RATE,
+    METRICS_GRADIENT_NORM,
+    METRICS_TOKENS_PER_SECOND,
+    METRICS_UTILISATION,
+    METRICS_FIGURES,
+};
+
+/** Values after steps, these rising. */
+struct metrics_values {
+    double *steps;
+    double *values;
+    size_t count, room;
+};
+
+struct metrics {
+    char run[128];   /**< what it is called; "" if the file does not say; printable, as `model` is */
+    char model[128]; /**< "" if the file does not say */
+    double parameters, batch, sequence, ranks; /**< 0 if the file does not say */
+    struct metrics_values figures[METRICS_FIGURES];
+    struct metrics_values held_out; /**< losses */
+};
+
+/** Read the file at `path`. Errors: SYSTEM, MEMORY; DATA with the number of the line, or if it has no step. */
+weft_status metrics_read(const char *path, struct metrics *metrics, struct error *error);
+void metrics_free(struct metrics *metrics);
+
+#endif

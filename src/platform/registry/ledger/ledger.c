@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one place where a balance changes is post(). */
+#include "platform/registry/ledger/ledger.h"
+
+#include "platform/registry/internal/run_row.h"
+#include "platform/registry/projects.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An amount as people count it. */
+#define MINUTES(amount) ((double)(amount) / (double)LEDGER_SLOT_MINUTE)
+
+struct account {
+    int64_t account, balance;
+};
+
+/* An account, made where there is none yet. `user` is "" for all but members. */
+static weft_status get_account(struct database *database, const char *kind, const char *project, const char *user,
+                               struct account *account, struct error *error)
+{
+    struct statement *insert = database_prepare(
+        database, "INSERT INTO accounts (kind, project, user, least) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING");
+    statement_bind_text(insert, kind);
+    statement_bind_text(insert, project);
+    statement_bind_text(insert, user);
+    statement_bind_integer(insert, strcmp(kind, "source") == 0 ? INT64_MIN : 0);
+    weft_status status = statement_run(insert, error);
+    if (status != WEFT_OK)
+        return status;
+    struct statement *select =
+        database_prepare(database, "SELECT account, balance FROM accounts WHERE kind = ? AND project = ? AND user = ?");
+    statement_bind_text(select, kind);
+    statement_bind_text(select, project);
+    statement_bind_text(select, user);
+    if (statement_next(select))
+        *account = (struct account){statement_integer(select, 0), statement_integer(select, 1)};
+    return statement_end(select, error);
+}
+
+/* ---- postings --------------------------------------------------------------------------------------------------- */
+
+struct entry {
+    int64_t account, amount;
+};
+
+struct posting {
+    const char *kind, *project;
+    int64_t run, epoch; /* 0: none */
+    const char *actor, *detail;
+    int64_t now;
+    struct entry entries[3]; /* of different accounts; those of 0 are left out */
+};
+
+static weft_status add_entry(struct database *database, int64_t posting, const struct entry *entry, struct error *error)
+{
+    struct statement *insert =
+        database_prepare(database, "INSERT INTO entries (posting, account, amount) VALUES (?, ?, ?)");
+    statement_bind_integer(insert, posting);
+    statement_bind_integer(insert, entry->account);
+    statement_bind_integer(insert, entry->amount);
+    weft_status status = statement_run(insert, error);
+    if (status != WEFT_OK)
+        return status;
+    struct statement *update =
+        database_prepare(database, "UPDATE accounts SET balance = balance + ? WHERE account = ?");
+    statement_bind_integer(update, entry->amount);
+    statement_bind_integer(update, entry->account);
+    return statement_run(update, error);
+}
+
+static weft_status post(struct database *database, const struct posting *posting, struct error *error)
+{
+    char detail[REGISTRY_DETAIL_BYTES];
+    int64_t sum = 0;
+    for (size_t i = 0; i < 3; i++)
+        sum += posting->entries[i].amount;
+    if (sum != 0)
+        return error_set(error, WEFT_ERROR_STATE, "a posting of the ledger (%s) sums to %" PRId64 ", not to zero",
+                         posting->kind, sum);
+    struct statement *insert =
+        database_prepare(database, "INSERT INTO postings (time, kind, project, run, epoch, actor, detail) "
+                                   "VALUES (?, ?, ?, nullif(?, 0), nullif(?, 0), ?, ?)");
+    statement_bind_integer(insert, posting->now);
+    statement_bind_text(insert, posting->kind);
+    statement_bind_text(insert, posting->project);
+    statement_bind_integer(insert, posting->run);
+    statement_bind_integer(insert, posting->epoch);
+    statement_bind_text(insert, posting->actor);
+    statement_bind_text(insert, registry_detail(posting->detail, "", detail));
+    weft_status status = statement_run(insert, error);
+    int64_t key = database_last_key(database);
+    for (size_t i = 0; i < 3 && status == WEFT_OK; i++)
+        if (posting->entries[i].amount)
+            status = add_entry(database, key, &posting->entries[i], error);
+    return status;
+}
+
+/* ---- budgets ---------------------------------------------------------------------------------------------------- */
+
+static weft_status read_budget(struct database *database, const char *project, struct ledger_budget *budget,
+                               int64_t *remainder, struct error *error)
+{
+    struct statement *select =
+        database_prepare(database, "SELECT rate, cap, shared, accrued, remainder FROM budgets WHERE project = ?");
+    *budget = (struct ledger_budget){.limited = false};
+    statement_bind_text(select, project);
+    if ((budget->limited = statement_next(select))) {
+        budget->rate = statement_integer(select, 0);
+        budget->cap = statement_integer(select, 1);
+        budget->shared = statement_integer(select, 2) != 0;
+        budget->accrued = statement_integer(select, 3);
+        *remainder = statement_integer(select, 4);
+    }
+    weft_status status = statement_end(select, error);
+    if (status != WEFT_OK)
+        return status;
+    select = database_prepare(database, "SELECT kind, sum(balance) FROM accounts WHERE project = ? GROUP BY kind");
+    statement_bind_text(select, project);
+    while (statement_next(select)) {
+        const char *kind = statement_text(select, 0);
+        int64_t *to = strcmp(kind, "pool") == 0     ? &budget->pool
+                      : strcmp(kind, "member") == 0 ? &budget->members
+                      : strcmp(kind, "held") == 0   ? &budget->held
+                                                    : &budget->spent;
+        *to = statement_integer(select, 1);
+    }
+    return statement_end(select, error);
+}
+
+/* What has accrued since it was posted. `remainder` is what the division left over before, so that many small steps add
+ * up to what one large one gives. */
+static int64_t grown_until(const struct ledger_budget *budget, int64_t now, int64_t *remainder, bool *full)
+{
+    unsigned __int128 grown =
+        (unsigned __int128)budget->rate * (uint64_t)(now - budget->accrued) + (uint64_t)*remainder;
+    unsigned __int128 whole = grown / LEDGER_DAY;
+    int64_t room = budget->cap - (budget->pool + budget->members + budget->held);
+    room = room > 0 ? room : 0;
+    *full = whole > (unsigned __int128)room;
+    *remainder = *full ? 0 : (int64_t)(grown % LEDGER_DAY);
+    return *full ? room : (int64_t)whole;
+}
+
+weft_status ledger_budget_get(struct database *database, const char *project, int64_t now, struct ledger_budget *budget,
+                              struct error *error)
+{
+    int64_t remainder = 0;
+    bool full;
+    struct registry_project found;
+    weft_status status = registry_project_get(database, project, &found, error);
+    if (status == WEFT_OK)
+        status = read_budget(database, project, budget, &remainder, error);
+    if (status == WEFT_OK && budget->limited && now > budget->accrued) {
+        budget->accruing = grown_until(budget, now, &remainder, &full);
+        budget->pool += budget->accruing;
+    }
+    return status;
+}
+
+weft_status ledger_accrue(struct database *database, const char *project, int64_t now, int64_t *added,
+                          struct error *error)
+{
+    struct ledger_budget budget;
+    struct account source, pool;
+    int64_t remainder = 0;
+    bool full;
+    weft_status status = read_budget(database, project, &budget, &remainder, error);
+    *added = 0;
+    if (status != WEFT_OK || !budget.limited || now <= budget.accrued)
+        return status;
+    int64_t amount = grown_until(&budget, now, &remainder, &full);
+    struct statement *update =
+        database_prepare(database, "UPDATE budgets SET accrued = ?, remainder = ? WHERE project = ?");
+    statement_bind_integer(update, now);
+    statement_bind_integer(update, remainder);
+    statement_bind_text(update, project);
+    status = statement_run(update, error);
+    if (status != WEFT_OK || amount == 0)
+        return status;
+    if ((status = get_account(database, "source", "", "", &source, error)) != WEFT_OK ||
+        (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
+        return status;
+    const struct posting posting = {.kind = "accrual",
+                                    .project = project,
+                                    .actor = "",
+                                    .detail = full ? "up to the cap" : "",
+                                    .now = now,
+                                    .entries = {{source.account, -amount}, {pool.account, amount}}};
+    status = post(database, &posting, error);
+    if (status == WEFT_OK)
+        *added = amount;
+    return status;
+}
+
+weft_status ledger_shift(struct database *database, int64_t by, struct error *error)
+{
+    struct statement *update = database_prepare(database, "UPDATE budgets SET accrued = accrued + ?");
+    statement_bind_integer(update, by);
+    return statement_run(update, error);
+}
+
+weft_status ledger_budget_put(struct database *database, const char *project, int64_t rate, int64_t cap, bool shared,
+                              int64_t now, struct error *error)
+{
+    struct registry_project found;
+    int64_t added;
+    if (rate < 0 || rate > LEDGER_MOST || cap < 0 || cap > LEDGER_MOST)
+        return error_set(
+            error, WEFT_ERROR_DATA,
+            "the budget of project '%s' is to grow by %.0f slot-minutes a day up to %.0f; both must be from 0 "
+            "to %.0f",
+            project, MINUTES(rate), MINUTES(cap), MINUTES(LEDGER_MOST));
+    weft_status status = registry_project_get(database, project, &found, error);
+    if (status == WEFT_OK)
+        status = ledger_accrue(database, project, now, &added, error);
+    if (status != WEFT_OK)
+        return status;
+    struct statement *put = database_prepare(
+        database, "INSERT INTO budgets (project, rate, cap, shared, accrued) VALUES (?, ?, ?, ?, ?) "
+                  "ON CONFLICT DO UPDATE SET rate = excluded.rate, cap = excluded.cap, shared = excluded.shared");
+    statement_bind_text(put, project);
+    statement_bind_integer(put, rate);
+    statement_bind_integer(put, cap);
+    statement_bind_integer(put, shared);
+    statement_bind_integer(put, now);
+    return statement_run(put, error);
+}
+
+static weft_status need_budget(struct database *database, const char *project, struct error *error)
+{
+    struct ledger_budget budget;
+    weft_status status = ledger_budget_get(database, project, 0, &budget, error);
+    if (status == WEFT_OK && !budget.limited)
+        status = error_set(error, WEFT_ERROR_STATE, "project '%s' has no budget; give it one first", project);
+    return status;
+}
+
+weft_status ledger_grant(struct database *database, const char *project, int64_t amount, const char *actor,
+                         const char *detail, int64_t now, struct error *error)
+{
+    struct account source, pool;
+    struct registry_user who;
+    int64_t added;
+    weft_status status = registry_user_get(database, actor, &who, error);
+    if (status == WEFT_OK && (!who.admin || who.disabled))
+        status = error_set(error, WEFT_ERROR_STATE, "'%s' is no administrator; only they give budgets", actor);
+    if (status == WEFT_OK && (amount == 0 || amount > LEDGER_MOST || amount < -LEDGER_MOST))
+        status = error_set(error, WEFT_ERROR_DATA, "%.1f slot-minutes cannot be granted", MINUTES(amount));
+    if (status == WEFT_OK)
+        status = need_budget(database, project, error);
+    /* First what has accrued: a grant beyond the cap takes nothing of it. */
+    if (status == WEFT_OK)
+        status = ledger_accrue(database, project, now, &added, error);
+    if (status != WEFT_OK || (status = get_account(database, "source", "", "", &source, error)) != WEFT_OK ||
+        (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
+        return status;
+    if (amount < 0 && pool.balance < -amount)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "the pool of project '%s' has %.1f slot-minutes; %.1f cannot be taken from it", project,
+                         MINUTES(pool.balance), MINUTES(-amount));
+    if (pool.balance > LEDGER_MOST - amount)
+        return error_set(error, WEFT_ERROR_DATA, "the pool of project '%s' would be beyond %.0f slot-minutes", project,
+                         MINUTES(LEDGER_MOST));
+    const struct posting posting = {.kind = "grant",
+                                    .project = project,
+                                    .actor = actor,
+                                    .detail = detail,
+                                    .now = now,
+                                    .entries = {{source.account, -amount}, {pool.account, amount}}};
+    return post(database, &posting, error);
+}
+
+/* The pool for "", else the account of somebody who is a member. */
+static weft_status get_side(struct database *database, const char *project, const char *user, bool receives,
+                            struct account *account, struct error *error)
+{
+    if (!*user)
+        return get_account(database, "pool", project, "", account, error);
+    weft_status status = receives ? registry_role_need(database, project, user, ROLE_MEMBER, error) : WEFT_OK;
+    return status == WEFT_OK ? get_account(database, "member", project, user, account, error) : status;
+}
+
+#define SIDE_BYTES (PLATFORM_NAME_BYTES + 16)
+
+/* For sentences. */
+static const char *name_side(const char *user, char text[SIDE_BYTES])
+{
+    if (!*user)
+        return "the pool";
+    snprintf(text, SIDE_BYTES, "member '%s'", user);
+    return text;
+}
+
+weft_status ledger_transfer(struct database *database, const char *project, const char *from, const char *to,
+                            int64_t amount, const char *actor, const char *detail, int64_t now, struct error *error)
+{
+    struct account giver, taker;
+    char giving[SIDE_BYTES], taking[SIDE_BYTES];
+    int64_t added;
+    weft_status status = need_budget(database, project, error);
+    if (status == WEFT_OK)
+        status = registry_role_need(database, project, actor, ROLE_MANAGER, error);
+    if (status == WEFT_OK && strcmp(from, to) == 0)
+        status =
+            error_set(error, WEFT_ERROR_DATA, "%g slot-minutes cannot be moved from %s to %s: that is the same account",
+                      MINUTES(amount), name_side(from, giving), name_side(to, taking));
+    if (status == WEFT_OK && (amount <= 0 || amount > LEDGER_MOST))
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "%g slot-minutes cannot be moved from %s to %s: name an amount above 0, and up to %.0f",
+                           MINUTES(amount), name_side(from, giving), name_side(to, taking), MINUTES(LEDGER_MOST));
+    /* What has accrued is there to be handed on. */
+    if (status == WEFT_OK && !*from)
+        status = ledger_accrue(database, project, now, &added, error);
+    if (status != WEFT_OK || (status = get_side(database, project, from, false, &giver, error)) != WEFT_OK ||
+        (status = get_side(database, project, to, true, &taker, error)) != WEFT_OK)
+        return status;
+    if (giver.balance < amount)
+        return error_set(error, WEFT_ERROR_STATE, "%s of project '%s' has %.1f slot-minutes; %.1f are asked for",
+                         name_side(from, giving), project, MINUTES(giver.balance), MINUTES(amount));
+    const struct posting posting = {.kind = "transfer",
+                                    .project = project,
+                                    .actor = actor,
+                                    .detail = detail,
+                                    .now = now,
+                                    .entries = {{giver.account, -amount}, {taker.account, amount}}};
+    return post(database, &posting, error);
+}
+
+weft_status ledger_leave(struct database *database, const char *project, const char *user, const char *actor,
+                         int64_t now, struct error *error)
+{
+    struct account giver, pool;
+    struct statement *select = database_prepare(database, "SELECT 1 FROM members WHERE project = ? AND user = ?");
+    statement_bind_text(select, project);
+    statement_bind_text(select, user);
+    const bool is_member = statement_next(select); /* a disabled one, too */
+    weft_status status = statement_end(select, error);
+    if (status != WEFT_OK || is_member ||
+        (status = get_account(database, "member", project, user, &giver, error)) != WEFT_OK || giver.balance <= 0 ||
+        (status = get_account(database, "pool", project, "", &pool, error)) != WEFT_OK)
+        return status;
+    const struct posting posting = {.kind = "transfer",
+                                    .project = project,
+                                    .actor = actor,
+                                    .detail = "left the project",
+                                    .now = now,
+                                    .entries = {{giver.account, -giver.balance}, {pool.account, giver.balance}}};
+    return post(database, &posting, error);
+}
+
+/* Whose account it is, if it is a member's: what came back to one who has left goes on to the pool. */
+static weft_status pass_on(struct database *database, const char *project, int64_t account, int64_t now,
+                           struct error *error)
+{
+    char user[PLATFORM_NAME_BYTES] = "";
+    struct statement *select =
+        database_prepare(database, "SELECT user FROM accounts WHERE account = ? AND kind = 'member'");
+    statement_bind_integer(select, account);
+    if (statement_next(select))
+        statement_copy_text(select, 0, user, sizeof user);
+    weft_status status = statement_end(select, error);
+    return status == WEFT_OK && *user ? ledger_leave(database, project, user, "", now, error) : status;
+}
+
+/* ---- holds ------------------------------------------------------------------------------------------------------ */
+
+/* The hold of an attempt and its payer, if there is one. */
+static weft_status find_hold(struct database *database, int64_t run, int64_t epoch, struct ledger_hold *hold,
+                             int64_t *payer, bool *there, struct error *error)
+{
+    struct statement *select =
+        database_prepare(database, "SELECT h.amount, h.opened, h.settled, h.charged, h.refunded, h.payer, r.project "
+                                   "FROM holds h JOIN runs r USING (run) WHERE h.run = ? AND h.epoch = ?");
+    statement_bind_integer(select, run);
+    statement_bind_integer(select, epoch);
+    if ((*there = statement_next(select))) {
+        *hold = (struct ledger_hold){.run = run,
+                                     .epoch = epoch,
+                                     .amount = statement_integer(select, 0),
+                                     .opened = statement_integer(select, 1),
+                                     .settled = statement_integer(select, 2),
+                                     .charged = statement_integer(select, 3),
+                                     .refunded = statement_integer(select, 4) != 0};
+        *payer = statement_integer(select, 5);
+        statement_copy_text(select, 6, hold->project, sizeof hold->project);
+    }
+    return statement_end(select, error);
+}
+
+/* Of those who may pay the first that can, else the one that has most; `user` NULL: the platform. The balance is what
+ * may be taken. */
+static weft_status choose_payer(struct database *database, const char *project, const char *user, int64_t wanted,
+                                struct account *payer, struct error *error)
+{
+    struct ledger_budget budget;
+    struct account pool;
+    enum role role;
+    weft_status status = ledger_budget_get(database, project, 0, &budget, error);
+    if (status != WEFT_OK)
+        return status;
+    if (!user || !budget.limited) {
+        status = get_account(database, "source", "", "", payer, error);
+        payer->balance = wanted;
+        return status;
+    }
+    if ((status = registry_role_get(database, project, user, &role, error)) != WEFT_OK ||
+        (status = get_account(database, "member", project, user, payer, error)) != WEFT_OK)
+        return status;
+    if (payer->balance >= wanted || (!budget.shared && role < ROLE_MANAGER))
+        return WEFT_OK;
+    status = get_account(database, "pool", project, "", &pool, error);
+    if (status == WEFT_OK && (pool.balance >= wanted || pool.balance > payer->balance))
+        *payer = pool;
+    return status;
+}
+
+weft_status ledger_hold(struct database *database, int64_t run, int64_t epoch, int64_t wanted, int64_t least,
+                        bool personal, int64_t now, int64_t *held, struct error *error)
+{
+    struct registry_run row;
+    struct ledger_hold hold;
+    struct account payer, held_account;
+    int64_t paid_by;
+    bool there;
+    if (least < 1 || wanted < least || wanted > LEDGER_MOST)
+        return error_set(error, WEFT_ERROR_DATA, "%.1f slot-minutes, at least %.1f, cannot be held for run %" PRId64,
+                         MINUTES(wanted), MINUTES(least), run);
+    weft_status status = find_hold(database, run, epoch, &hold, &paid_by, &there, error);
+    if (status == WEFT_OK && there) {
+        *held = hold.amount;
+        return WEFT_OK;
+    }
+    if (status != WEFT_OK || (status = registry_run_get(database, run, &row, error)) != WEFT_OK ||
+        (status = choose_payer(database, row.project, personal ? NULL : row.owner, wanted, &payer, error)) != WEFT_OK ||
+        (status = get_account(database, "held", row.project, "", &held_account, error)) != WEFT_OK)
+        return status;
+    if (payer.balance < least)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "run %" PRId64
+                         " needs %.1f slot-minutes to begin, and project '%s' has %.1f left for '%s'; ask "
+                         "one of its managers, or wait until more has accrued",
+                         run, MINUTES(least), row.project, MINUTES(payer.balance), row.owner);
+    int64_t amount = payer.balance < wanted ? payer.balance : wanted;
+    struct statement *insert =
+        database_prepare(database, "INSERT INTO holds (run, epoch, payer, amount, opened) VALUES (?, ?, ?, ?, ?)");
+    statement_bind_integer(insert, run);
+    statement_bind_integer(insert, epoch);
+    statement_bind_integer(insert, payer.account);
+    statement_bind_integer(insert, amount);
+    statement_bind_integer(insert, now);
+    if ((status = statement_run(insert, error)) != WEFT_OK)
+        return status;
+    const struct posting posting = {.kind = "hold",
+                                    .project = row.project,
+                                    .run = run,
+                                    .epoch = epoch,
+                                    .actor = row.owner,
+                                    .detail = amount < wanted ? "less than its time limit needs" : "",
+                                    .now = now,
+                                    .entries = {{payer.account, -amount}, {held_account.account, amount}}};
+    status = post(database, &posting, error);
+    if (status == WEFT_OK)
+        *held = amount;
+    return status;
+}
+
+weft_status ledger_settle(struct database *database, int64_t run, int64_t epoch, int64_t used, const char *detail,
+                          int64_t now, int64_t *charged, struct error *error)
+{
+    struct ledger_hold hold;
+    struct account held, spent;
+    int64_t payer;
+    bool there;
+    weft_status status = find_hold(database, run, epoch, &hold, &payer, &there, error);
+    *charged = 0;
+    if (status != WEFT_OK || !there)
+        return status;
+    *charged = hold.charged;
+    if (hold.settled)
+        return WEFT_OK;
+    int64_t amount = used < 0 ? 0 : used < hold.amount ? used : hold.amount;
+    if ((status = get_account(database, "held", hold.project, "", &held, error)) != WEFT_OK ||
+        (status = get_account(database, "spent", hold.project, "", &spent, error)) != WEFT_OK)
+        return status;
+    struct statement *update =
+        database_prepare(database, "UPDATE holds SET settled = ?, charged = ? WHERE run = ? AND epoch = ?");
+    statement_bind_integer(update, now > 0 ? now : 1);
+    statement_bind_integer(update, amount);
+    statement_bind_integer(update, run);
+    statement_bind_integer(update, epoch);
+    if ((status = statement_run(update, error)) != WEFT_OK)
+        return status;
+    const struct posting posting = {
+        .kind = "settlement",
+        .project = hold.project,
+        .run = run,
+        .epoch = epoch,
+        .actor = "",
+        .detail = detail,
+        .now = now,
+        .entries = {{held.account, -hold.amount}, {spent.account, amount}, {payer, hold.amount - amount}}};
+    status = post(database, &posting, error);
+    if (status == WEFT_OK)
+        status = pass_on(database, hold.project, payer, now, error);
+    if (status == WEFT_OK)
+        *charged = amount;
+    return status;
+}
+
+weft_status ledger_refund(struct database *database, int64_t run, int64_t epoch, const char *actor, const char *detail,
+                          int64_t now, int64_t *refunded, struct error *error)
+{
+    struct ledger_hold hold;
+    struct account spent;
+    int64_t payer;
+    bool there;
+    weft_status status = find_hold(database, run, epoch, &hold, &payer, &there, error);
+    *refunded = 0;
+    if (status != WEFT_OK || !there || hold.refunded || !hold.charged)
+        return status;
+    if ((status = get_account(database, "spent", hold.project, "", &spent, error)) != WEFT_OK)
+        return status;
+    struct statement *update = database_prepare(database, "UPDATE holds SET refunded = 1 WHERE run = ? AND epoch = ?");
+    statement_bind_integer(update, run);
+    statement_bind_integer(update, epoch);
+    if ((status = statement_run(update, error)) != WEFT_OK)
+        return status;
+    const struct posting posting = {.kind = "refund",
+                                    .project = hold.project,
+                                    .run = run,
+                                    .epoch = epoch,
+                                    .actor = actor,
+                                    .detail = detail,
+                                    .now = now,
+                                    .entries = {{spent.account, -hold.charged}, {payer, hold.charged}}};
+    status = post(database, &posting, error);
+    if (status == WEFT_OK)
+        status = pass_on(database, hold.project, payer, now, error);
+    if (status == WEFT_OK)
+        *refunded = hold.charged;
+    return status;
+}

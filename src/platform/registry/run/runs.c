@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs: submitted, placed, changed. The one place where a run's row changes is apply(). */
+#include "platform/registry/run/runs.h"
+
+#include "base/text.h"
+#include "platform/registry/internal/list.h"
+#include "platform/registry/internal/run_row.h"
+#include "platform/registry/projects.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *registry_verdict_name(enum registry_verdict verdict)
+{
+    static const char *const names[] = {"done", "stale", "refused"};
+    return names[verdict];
+}
+
+weft_status registry_run_get(struct database *database, int64_t run, struct registry_run *found, struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT " REGISTRY_RUN_COLUMNS " FROM runs WHERE run = ?");
+    statement_bind_integer(select, run);
+    weft_status status = WEFT_OK;
+    bool there = statement_next(select);
+    if (there)
+        status = registry_run_row(select, found, error);
+    weft_status ended = statement_end(select, error);
+    if (status == WEFT_OK && (status = ended) == WEFT_OK && !there)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no run %" PRId64, run);
+    return status;
+}
+
+/* ---- submitting ------------------------------------------------------------------------------------------------- */
+
+static weft_status add_event(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
+                             const char *from, const char *to, enum registry_verdict verdict, const char *actor,
+                             const char *detail, int64_t now, struct error *error)
+{
+    struct statement *insert = database_prepare(
+        database, "INSERT INTO run_events (run, epoch, time, cause, from_state, to_state, verdict, actor, detail) "
+                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
+    statement_bind_integer(insert, run);
+    statement_bind_integer(insert, epoch);
+    statement_bind_integer(insert, now);
+    statement_bind_text(insert, run_cause_name(cause));
+    statement_bind_text(insert, from);
+    statement_bind_text(insert, to);
+    statement_bind_integer(insert, verdict);
+    statement_bind_text(insert, actor);
+    statement_bind_text(insert, detail);
+    return statement_run(insert, error);
+}
+
+static weft_status add_run(struct database *database, const struct run_specification *specification, const char *text,
+                           int64_t now, int64_t *run, struct error *error)
+{
+    const int64_t integers[] = {
+        specification->nodes,
+        specification->slots,
+        specification->processors,
+        specification->memory,
+        specification->time_limit,
+        specification->time_slice,
+        specification->priority,
+        specification->retries,
+        specification->preemptible,
+        specification->may_span_pods,
+        specification->interactive,
+        now,
+        now,
+        now,
+    };
+    const char *const texts[] = {
+        specification->project,
+        specification->owner,
+        specification->class_name,
+        specification->name,
+        run_state_name(RUN_QUEUED),
+        run_cause_name(RUN_CAUSE_SUBMITTED),
+        run_cause_name(RUN_CAUSE_SUBMITTED),
+        slot_kind_name(specification->slot_kind),
+        run_cause_text(RUN_CAUSE_SUBMITTED),
+    };
+    struct statement *insert = database_prepare(
+        database, "INSERT INTO runs (nodes, slots, processors, memory, time_limit, time_slice, priority, retries, "
+                  "preemptible, may_span_pods, interactive, submitted, waiting_since, changed, project, owner, class, "
+                  "name, state, cause, asked, slot_kind, detail, words) "
+                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+                  "lower(?18 || char(10) || ?15 || char(10) || ?16))");
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        statement_bind_integer(insert, integers[i]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        statement_bind_text(insert, texts[i]);
+    weft_status status = statement_run(insert, error);
+    if (status != WEFT_OK)
+        return status;
+    *run = database_last_key(database);
+    insert =
+        database_prepare(database, "INSERT INTO run_specifications (run, specification, heir_of) VALUES (?, ?, ?)");
+    statement_bind_integer(insert, *run);
+    statement_bind_text(insert, text);
+    statement_bind_integer(insert, *specification->checkpoint ? specification->parent : 0);
+    status = statement_run(insert, error);
+    return status != WEFT_OK
+               ? status
+               : add_event(database, *run, 0, RUN_CAUSE_SUBMITTED, "", run_state_name(RUN_QUEUED), REGISTRY_DONE,
+                           specification->owner, run_cause_text(RUN_CAUSE_SUBMITTED), now, error);
+}
+
+/* What is not the specification's own affair: the project, and the owner's role in it. */
+static weft_status check_submission(struct database *database, const struct run_specification *specification,
+                                    struct error *error)
+{
+    struct registry_project project;
+    weft_status status = registry_project_get(database, specification->project, &project, error);
+    if (status == WEFT_OK)
+        status = registry_role_need(database, specification->project, specification->owner, ROLE_MEMBER, error);
+    if (status == WEFT_OK && project.closed)
+        status = error_set(error, WEFT_ERROR_STATE, "project '%s' is closed: no run can be submitted to it",
+                           specification->project);
+    return status;
+}
+
+weft_status registry_run_submit(struct database *database, const struct run_specification *specification,
+                                const struct registry_key *key, int64_t now, int64_t *run, bool *again,
+                                struct error *error)
+{
+    struct json_writer text;
+    int64_t made = 0;
+    weft_status status = key ? registry_key_find(database, specification->owner, key, &made, error) : WEFT_OK;
+    const bool found = made != 0;
+    if (status == WEFT_OK && !found && (status = check_submission(database, specification, error)) == WEFT_OK) {
+        json_begin(&text, JSON_LINE);
+        run_specification_write(&text, NULL, specification);
+        status = json_text(&text) ? add_run(database, specification, json_text(&text), now, &made, error)
+                                  : error_memory(error, RUN_SPECIFICATION_MOST, "the specification of a run");
+        json_end(&text);
+        if (status == WEFT_OK && key)
+            status = registry_key_keep(database, specification->owner, key, made, now, error);
+    }
+    if (status == WEFT_OK) {
+        *run = made;
+        *again = found;
+    }
+    return status;
+}
+
+weft_status registry_run_specification(struct database *database, int64_t run, struct run_specification *specification,
+                                       struct error *error)
+{
+    struct statement *select = database_prepare(database, "SELECT specification FROM run_specifications WHERE run = ?");
+    statement_bind_integer(select, run);
+    weft_status status = WEFT_OK;
+    bool there = statement_next(select);
+    if (there) {
+        char where[64];
+        const char *text = statement_text(select, 0);
+        snprintf(where, sizeof where, "the specification of run %" PRId64, run);
+        status = run_specification_parse(text, strlen(text), where, specification, error);
+    }
+    weft_status ended = statement_end(select, error);
+    if (status == WEFT_OK && ended != WEFT_OK && there)
+        run_specification_free(specification);
+    if (status == WEFT_OK && (status = ended) == WEFT_OK && !there)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "there is no run %" PRId64, run);
+    return status;
+}
+
+/* ---- changing --------------------------------------------------------------------------------------------------- */
+
+/* One report or order on its way into the database. */
+struct change {
+    struct database *database;
+    struct registry_run *run; /* as it is; follows each change */
+    int64_t epoch;            /* of the report */
+    const char *actor, *detail;
+    int64_t now; /* when it happened; it may be told later */
+    struct registry_outcome *outcome;
+    struct error *error;
+};
+
+/* Keep what was not done, for those who ask later. */
+static weft_status turn_down(struct change *change, enum run_cause cause, enum registry_verdict verdict)
+{
+    char detail[REGISTRY_DETAIL_BYTES];
+    const char *state = run_state_name(change->run->state);
+    change->outcome->verdict = verdict;
+    change->outcome->from = change->outcome->to = change->run->state;
+    change->outcome->cause = cause;
+    return add_event(change->database, change->run->run, change->epoch, cause, state, state, verdict, change->actor,
+                     registry_detail(change->detail, run_cause_text(cause), detail), change->now, change->error);
+}
+
+static weft_status start_attempt(const struct change *change)
+{
+    struct statement *update =
+        database_prepare(change->database, "UPDATE attempts SET started = ? WHERE run = ? AND epoch = ?");
+    statement_bind_integer(update, change->now);
+    statement_bind_integer(update, change->run->run);
+    statement_bind_integer(update, change->run->epoch);
+    return statement_run(update, change->error);
+}
+
+static weft_status end_attempt(struct change *change, enum run_cause cause, const char *detail)
+{
+    const struct registry_run *run = change->run;
+    struct statement *update = database_prepare(
+        change->database, "UPDATE attempts SET ended = ?, cause = ?, detail = ? WHERE run = ? AND epoch = ?");
+    statement_bind_integer(update, change->now);
+    statement_bind_text(update, run_cause_name(cause));
+    statement_bind_text(update, detail);
+    statement_bind_integer(update, run->run);
+    statement_bind_integer(update, run->epoch);
+    weft_status status = statement_run(update, change->error);
+    if (status != WEFT_OK)
+        return status;
+    /* Nobody will tell of these any more. */
+    update = database_prepare(change->database,
+                              "UPDATE nodes SET ended = ?, how = ? WHERE run = ? AND epoch = ? AND ended = 0");
+    statement_bind_integer(update, change->now);
+    statement_bind_integer(update, RUN_EXIT_LOST);
+    statement_bind_integer(update, run->run);
+    statement_bind_integer(update, run->epoch);
+    return statement_run(update, change->error);
+}
+
+/* What else of the run changes with its state. */
+static void follow(struct change *change, enum run_cause cause)
+{
+    struct registry_run *run = change->run;
+    const struct registry_outcome *outcome = change->outcome;
+    if (cause == RUN_CAUSE_PLACED)
+        run->started = 0;
+    if (cause == RUN_CAUSE_STARTED) {
+        run->started = change->now;
+        if (!run->first_started)
+            run->first_started = change->now;
+    }
+    if (run_cause_is_stop(cause) && outcome->to == RUN_STOPPING)
+        run->asked = cause;
+    if (outcome->attempt_ended) {
+        if (run->started && change->now > run->started)
+            run->served += change->now - run->started;
+        run->asked = RUN_CAUSE_SUBMITTED;
+        run->idle_since = 0;
+        run->program_failures += cause == RUN_CAUSE_RETRIED || cause == RUN_CAUSE_PROGRAM_FAILED;
+        run->platform_failures += run_cause_blame(cause) == RUN_BLAME_PLATFORM;
+    }
+    if (outcome->to == RUN_REQUEUED)
+        run->waiting_since = change->now;
+    if (run_state_is_final(outcome->to))
+        run->ended = change->now;
+}
+
+static weft_status store(struct change *change)
+{
+    const struct registry_run *run = change->run;
+    struct statement *update = database_prepare(
+        change->database,
+        "UPDATE runs SET state = ?, cause = ?, asked = ?, detail = ?, epoch = ?, "
+        "program_failures = ?, platform_failures = ?, waiting_since = ?, first_started = ?, "
+        "started = ?, ended = ?, changed = ?, served = ?, idle_since = ?, progress_at = ? WHERE run = ?");
+    const int64_t integers[] = {run->epoch,         run->program_failures,  run->platform_failures,
+                                run->waiting_since, run->first_started,     run->started,
+                                run->ended,         run->changed,           run->served,
+                                run->idle_since,    run->progress.reported, run->run};
+    statement_bind_text(update, run_state_name(run->state));
+    statement_bind_text(update, run_cause_name(run->cause));
+    statement_bind_text(update, run_cause_name(run->asked));
+    statement_bind_text(update, run->detail);
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        statement_bind_integer(update, integers[i]);
+    return statement_run(update, change->error);
+}
+
+/* Change the run by `cause`, if that is allowed. */
+static weft_status apply(struct change *change, enum run_cause cause)
+{
+    struct registry_run *run = change->run;
+    struct registry_outcome *outcome = change->outcome;
+    enum run_state to;
+    if (!run_state_next(run->state, cause, &to))
+        return turn_down(change, cause, REGISTRY_REFUSED);
+    *outcome = (struct registry_outcome){REGISTRY_DONE, run->state, to, cause, .used = outcome->used};
+    outcome->attempt_ended = run_state_is_active(run->state) && !run_state_is_active(to);
+    if (outcome->attempt_ended && run->started && change->now > run->started)
+        outcome->used = (change->now - run->started) * run->nodes * run->slots;
+    follow(change, cause);
+    run->state = to;
+    run->cause = cause;
+    if (change->now > run->changed) /* otherwise it is told late, and something else has come before the telling */
+        run->changed = change->now;
+    registry_detail(change->detail, run_cause_text(cause), run->detail);
+    weft_status status = store(change);
+    if (status == WEFT_OK && cause == RUN_CAUSE_STARTED)
+        status = start_attempt(change);
+    if (status == WEFT_OK && outcome->attempt_ended)
+        status = end_attempt(change, cause, run->detail);
+    return status != WEFT_OK
+               ? status
+               : add_event(change->database, run->run, run->epoch, cause, run_state_name(outcome->from),
+                           run_state_name(to), REGISTRY_DONE, change->actor, run->detail, run->changed, change->error);
+}
+
+/* Load the run and see whether the report is about its present attempt; if not, it is recorded and `*stale`. */
+static weft_status begin(struct change *change, int64_t run, enum run_cause cause, bool *stale)
+{
+    weft_status status = registry_run_get(change->database, run, change->run, change->error);
+    *change->outcome = (struct registry_outcome){.cause = cause};
+    if (status != WEFT_OK)
+        return status;
+    /* Only an order may leave open which attempt is meant; a report that does is nobody's. */
+    if (change->epoch == REGISTRY_PRESENT && !run_cause_is_end(cause) && cause != RUN_CAUSE_STARTED)
+        change->epoch = change->run->epoch;
+    *stale = change->epoch != change->run->epoch;
+    return *stale ? turn_down(change, cause, REGISTRY_STALE) : WEFT_OK;
+}
+
+weft_status registry_run_change(struct database *database, int64_t run, int64_t epoch, enum run_cause cause,
+                                const char *actor, const char *detail, int64_t now, struct registry_outcome *outcome,
+                                struct error *error)
+{
+    struct registry_run row;
+    struct change change = {database, &row, epoch, actor, detail, now, outcome, error};
+    bool stale;
+    if (cause == RUN_CAUSE_PLACED || cause == RUN_CAUSE_SUBMITTED || cause == RUN_CAUSE_NOTED ||
+        run_cause_is_end(cause))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "'%s' is no change by itself", run_cause_name(cause));
+    weft_status status = begin(&change, run, cause, &stale);
+    return status != WEFT_OK || stale ? status : apply(&change, cause);
+}
+
+weft_status registry_run_note(struct database *database, int64_t run, const char *actor, const char *detail,
+                              int64_t now, struct error *error)
+{
+    struct registry_run row;
+    char kept[REGISTRY_DETAIL_BYTES];
+    weft_status status = registry_run_get(database, run, &row, error);
+    return status != WEFT_OK ? status
+                             : add_event(database, run, row.epoch, RUN_CAUSE_NOTED, run_state_name(row.state),
+                                         run_state_name(row.state), REGISTRY_DONE, actor,
+                                         registry_detail(detail, run_cause_text(RUN_CAUSE_NOTED), kept), now, error);
+}
+
+weft_status registry_run_place(struct database *database, int64_t run, const char *pod,
+                               const struct registry_node *nodes, size_t count, const char *detail, int64_t now,
+                               int64_t *epoch, struct registry_outcome *outcome, struct error *error)
+{
+    struct registry_run row;
+    struct change change = {database, &row, REGISTRY_PRESENT, "", detail, now, outcome, error};
+    bool stale;
+    weft_status status = begin(&change, run, RUN_CAUSE_PLACED, &stale);
+    if (status == WEFT_OK && row.nodes != (int64_t)count)
+        status = error_set(error, WEFT_ERROR_DATA, "run %" PRId64 " has %" PRId64 " nodes, and was placed on %zu", run,
+                           row.nodes, count);
+    if (status != WEFT_OK)
+        return status;
+    if (!run_state_is_waiting(row.state))
+        return turn_down(&change, RUN_CAUSE_PLACED, REGISTRY_REFUSED);
+    row.epoch++;
+    row.progress.reported = 0;
+    struct statement *insert =
+        database_prepare(database, "INSERT INTO attempts (run, epoch, pod, placed) VALUES (?, ?, ?, ?)");
+    statement_bind_integer(insert, run);
+    statement_bind_integer(insert, row.epoch);
+    statement_bind_text(insert, pod);
+    statement_bind_integer(insert, now);
+    status = statement_run(insert, error);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        insert = database_prepare(database, "INSERT INTO nodes (run, epoch, node, host, slots) VALUES (?, ?, ?, ?, ?)");
+        statement_bind_integer(insert, run);
+        statement_bind_integer(insert, row.epoch);
+        statement_bind_integer(insert, (int64_t)i);
+        statement_bind_text(insert, nodes[i].host);
+        statement_bind_text(insert, nodes[i].slots);
+        status = statement_run(insert, error);
+    }
+    if (status == WEFT_OK && (status = apply(&change, RUN_CAUSE_PLACED)) == WEFT_OK)
+        *epoch = row.epoch;
+    return status;
+}
+
+/* End the present attempt, as it was asked for, as it went, and as often as it may be tried. */
+static weft_status end(struct change *change, enum run_exit exit, int64_t platform_most)
+{
+    const struct registry_run *run = change->run;
+    bool again = run->epoch < REGISTRY_ATTEMPTS_MOST;
+    if (exit == RUN_EXIT_NOT_STARTED && run->state == RUN_RUNNING)
+        exit = RUN_EXIT_LOST; /* it had told that it started */
+    if (exit == RUN_EXIT_FAILED)
+        again = again && run->program_failures < run->retries;
+    if (exit == RUN_EXIT_LOST || exit == RUN_EXIT_NOT_STARTED)
+        again = again && run->platform_failures < platform_most;
+    enum run_cause cause = run_cause_of_end(run->asked, exit, again);
+    /* A program cannot have ended where nobody said that it had begun: the reports in between are on their way. */
+    if (run->state == RUN_PLACED && exit < RUN_EXIT_LOST) {
+        weft_status status = apply(change, RUN_CAUSE_ACCEPTED);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return apply(change, cause);
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------------------ */
+
+/* How many nodes of the attempt are left, the worst exit of the others, and the time of the last of them. */
+static weft_status count_nodes(const struct change *change, const char *sql, int64_t *left, int64_t *worst,
+                               int64_t *last)
+{
+    struct statement *select = database_prepare(change->database, sql);
+    statement_bind_integer(select, change->run->run);
+    statement_bind_integer(select, change->epoch);
+    if (statement_next(select)) {
+        *left = statement_integer(select, 0);
+        *worst = statement_integer(select, 1);
+        *last = statement_integer(select, 2);
+    }
+    return statement_end(select, change->error);
+}
+
+/* It was asked to stop before anybody heard that it runs: that stays so, but it has run since then, and pays for it. */
+static weft_status start_unheard(struct change *change)
+{
+    follow(change, RUN_CAUSE_STARTED);
+    const weft_status status = store(change);
+    return status == WEFT_OK ? start_attempt(change) : status;
+}
+
+weft_status registry_node_start(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t now,
+                                struct registry_outcome *outcome, struct error *error)
+{
+    struct registry_run row;
+    struct change change = {database, &row, epoch, "", "", now, outcome, error};
+    int64_t left = 0, worst = 0;
+    bool stale;
+    weft_status status = begin(&change, run, RUN_CAUSE_STARTED, &stale);
+    if (status != WEFT_OK || stale)
+        return status;
+    outcome->from = outcome->to = row.state;
+    struct statement *update = database_prepare(
+        database, "UPDATE nodes SET started = max(?, (SELECT placed FROM attempts WHERE attempts.run = nodes.run "
+                  "AND attempts.epoch = nodes.epoch)) WHERE run = ? AND epoch = ? AND node = ? AND started = 0");
+    statement_bind_integer(update, now);
+    statement_bind_integer(update, run);
+    statement_bind_integer(update, epoch);
+    statement_bind_integer(update, node);
+    status = statement_run(update, error);
+    if (status != WEFT_OK || database_changes(database) == 0)
+        return status; /* told before */
+    /* The attempt runs from when the last of its nodes does; they need not tell of it in that order. */
+    status = count_nodes(&change,
+                         "SELECT ifnull(sum(started = 0), 0), 0, ifnull(max(started), 0) FROM nodes WHERE run = ? AND "
+                         "epoch = ?",
+                         &left, &worst, &change.now);
+    if (status != WEFT_OK || left > 0)
+        return status;
+    if (row.state == RUN_STOPPING)
+        return start_unheard(&change);
+    if (row.state != RUN_PLACED && row.state != RUN_STARTING)
+        return WEFT_OK;
+    /* The engine's word that it took the attempt may come later than the nodes' own. */
+    if (row.state == RUN_PLACED && (status = apply(&change, RUN_CAUSE_ACCEPTED)) != WEFT_OK)
+        return status;
+    return apply(&change, RUN_CAUSE_STARTED);
+}
+
+/* What is told of the node that the attempt has failed by: the first of those that ended as `worst`; "" if nothing is.
+ */
+static weft_status first_detail(const struct change *change, int64_t worst, char detail[REGISTRY_DETAIL_BYTES])
+{
+    struct statement *select = database_prepare(
+        change->database, "SELECT detail FROM nodes WHERE run = ? AND epoch = ? AND how = ? AND detail "
+                          "!= '' ORDER BY ended, node LIMIT 1");
+    statement_bind_integer(select, change->run->run);
+    statement_bind_integer(select, change->epoch);
+    statement_bind_integer(select, worst);
+    *detail = '\0';
+    if (statement_next(select))
+        statement_copy_text(select, 0, detail, REGISTRY_DETAIL_BYTES);
+    return statement_end(select, change->error);
+}
+
+weft_status registry_node_end(struct database *database, int64_t run, int64_t epoch, const struct registry_node *ended,
+                              int64_t platform_most, int64_t now, int64_t *left, struct registry_outcome *outcome,
+                              struct error *error)
+{
+    struct registry_run row;
+    char detail[REGISTRY_DETAIL_BYTES];
+    struct change change = {database, &row, epoch, "", ended->detail, now, outcome, error};
+    int64_t worst = 0;
+    bool stale;
+    *left = 0;
+    weft_status status = begin(&change, run, run_cause_of_end(RUN_CAUSE_SUBMITTED, ended->how, true), &stale);
+    if (status != WEFT_OK || stale)
+        return status;
+    outcome->from = outcome->to = row.state;
+    struct statement *update = database_prepare(
+        database, "UPDATE nodes SET ended = max(?, started), how = ?, code = ?, signal = ?, detail = ? "
+                  "WHERE run = ? AND epoch = ? AND node = ? AND ended = 0");
+    const int64_t integers[] = {now, ended->how, ended->code, ended->signal};
+    for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
+        statement_bind_integer(update, integers[i]);
+    statement_bind_text(update, registry_detail(ended->detail, "", detail));
+    statement_bind_integer(update, run);
+    statement_bind_integer(update, epoch);
+    statement_bind_integer(update, ended->node);
+    status = statement_run(update, error);
+    bool told_before = status == WEFT_OK && database_changes(database) == 0;
+    if (status == WEFT_OK)
+        status = count_nodes(&change,
+                             "SELECT ifnull(sum(ended = 0), 0), ifnull(max(CASE WHEN ended THEN how END), 0), "
+                             "ifnull(max(ended), 0) FROM nodes WHERE run = ? AND epoch = ?",
+                             left, &worst, &change.now);
+    if (status != WEFT_OK || told_before || *left > 0 || !run_state_is_active(row.state))
+        return status;
+    if ((status = first_detail(&change, worst, detail)) != WEFT_OK)
+        return status;
+    if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_IDLE) /* that says more than how its program took it */
+        snprintf(detail, sizeof detail, "was stopped because it was idle: %.*s", REGISTRY_DETAIL_BYTES - 64,
+                 row.detail);
+    if (worst != RUN_EXIT_COMPLETED && row.asked == RUN_CAUSE_DISK)
+        snprintf(detail, sizeof detail, "was stopped because of the disk space that it takes: %.*s",
+                 REGISTRY_DETAIL_BYTES - 64, row.detail);
+    change.detail = detail;
+    return end(&change, (enum run_exit)worst, platform_most);
+}
+
+weft_status registry_node_dealt(struct database *database, int64_t run, int64_t epoch, int64_t node, int64_t sequence,
+                                struct error *error)
+{
+    struct statement *update = database_prepare(
+        database, "UPDATE nodes SET sequence = max(sequence, ?) WHERE run = ? AND epoch = ? AND node = ?");
+    statement_bind_integer(update, sequence);
+    statement_bind_integer(update, run);
+    statement_bind_integer(update, epoch);
+    statement_bind_integer(update, node);
+    statement_can_wait(update);
+    weft_status status = statement_run(update, error);
+    if (status == WEFT_OK && database_changes(database) == 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "attempt %" PRId64 " of run %" PRId64 " has no node %" PRId64,
+                           epoch, run, node);
+    return status;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/runs/checkpoints.h"
+
+#include "base/file/file.h"
+#include "base/text.h"
+#include "training/checkpoint/checkpoint.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MOST 16
+#define FILES_MOST 10000 /* of one checkpoint whose bytes are counted */
+#define STEP_MOST  INT64_C(1000000000000000)
+
+bool run_checkpoint_name_is_good(const char *name)
+{
+    static const char *const unfinished[] = {".partial", ".old", ".tmp"};
+    size_t length = strlen(name);
+    if (length == 0 || length >= RUN_CHECKPOINT_NAME_BYTES || name[0] == '.' || strchr(name, '/') ||
+        !text_is_printable(name, false))
+        return false;
+    for (size_t i = 0; i < sizeof unfinished / sizeof *unfinished; i++) {
+        size_t size = strlen(unfinished[i]);
+        if (length > size && strcmp(name + length - size, unfinished[i]) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The number that follows "step" or "checkpoint" in a name; -1: there is none. */
+static int64_t step_of(const char *name)
+{
+    static const char *const words[] = {"step", "checkpoint"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        for (const char *at = name; (at = strstr(at, words[i]));) {
+            at += strlen(words[i]);
+            const char *digit = *at && strchr("-_=", *at) ? at + 1 : at;
+            int64_t step = 0;
+            bool any = false;
+            for (; *digit >= '0' && *digit <= '9' && step < STEP_MOST; digit++, any = true)
+                step = step * 10 + (*digit - '0');
+            if (any)
+                return step;
+        }
+    return -1;
+}
+
+static int64_t milliseconds(const struct timespec *time)
+{
+    return (int64_t)time->tv_sec * 1000 + time->tv_nsec / 1000000;
+}
+
+/* Add the bytes of what is in a folder, `*left` files at most; the newest change of them to `*time`. */
+static void add_bytes(int parent, const char *name, int depth, unsigned *left, struct run_checkpoint *checkpoint)
+{
+    int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *listing = folder >= 0 ? fdopendir(folder) : NULL;
+    if (!listing) {
+        if (folder >= 0)
+            close(folder);
+        return;
+    }
+    for (struct dirent *entry; *left > 0 && (entry = readdir(listing));) {
+        struct stat there;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(folder, entry->d_name, &there, AT_SYMLINK_NOFOLLOW) != 0)
+            continue;
+        --*left;
+        if (S_ISREG(there.st_mode)) {
+            checkpoint->bytes += (uint64_t)there.st_size;
+            if (milliseconds(&there.st_mtim) > checkpoint->time)
+                checkpoint->time = milliseconds(&there.st_mtim);
+        } else if (S_ISDIR(there.st_mode) && depth < DEPTH_MOST) {
+            add_bytes(folder, entry->d_name, depth + 1, left, checkpoint);
+        }
+    }
+    closedir(listing);
+}
+
+/* The name that a link in the folder has beside it; "" if it leads elsewhere. */
+static void follow(int folder, const char *link, char target[RUN_CHECKPOINT_NAME_BYTES])
+{
+    ssize_t length = readlinkat(folder, link, target, RUN_CHECKPOINT_NAME_BYTES);
+    if (length <= 0 || length >= RUN_CHECKPOINT_NAME_BYTES)
+        length = 0;
+    target[length] = '\0';
+    if (!run_checkpoint_name_is_good(target))
+        target[0] = '\0';
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    const struct run_checkpoint *a = left, *b = right;
+    if (a->time != b->time)
+        return a->time > b->time ? -1 : 1;
+    return strcmp(b->name, a->name);
+}
+
+/* What `name` is, if it is a checkpoint. */
+static bool look_at(int folder, const char *name, struct run_checkpoint *checkpoint)
+{
+    struct stat there;
+    unsigned left = FILES_MOST;
+    if (!run_checkpoint_name_is_good(name) || fstatat(folder, name, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+        (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)))
+        return false;
+    *checkpoint = (struct run_checkpoint){.step = step_of(name)};
+    snprintf(checkpoint->name, sizeof checkpoint->name, "%s", name);
+    if (S_ISDIR(there.st_mode))
+        add_bytes(folder, name, 0, &left, checkpoint);
+    else
+        checkpoint->bytes = (uint64_t)there.st_size;
+    if (checkpoint->time == 0) /* a folder's own time changes with what is in it, but also with a copy */
+        checkpoint->time = milliseconds(&there.st_mtim);
+    return true;
+}
+
+weft_status run_checkpoints_list(const char *path, struct run_checkpoint **list, size_t *count, struct error *error)
+{
+    struct run_checkpoint *found = NULL;
+    size_t used = 0, room = 0;
+    char best[RUN_CHECKPOINT_NAME_BYTES];
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *listing = folder >= 0 ? fdopendir(folder) : NULL;
+    *list = NULL;
+    *count = 0;
+    if (!listing) {
+        weft_status status = errno == ENOENT ? WEFT_OK : error_system(error, "cannot read the folder '%s'", path);
+        if (folder >= 0)
+            close(folder);
+        return status;
+    }
+    follow(folder, CHECKPOINT_BEST, best);
+    for (struct dirent *entry; used < RUN_CHECKPOINTS_MOST && (entry = readdir(listing));) {
+        if (used == room) {
+            room = room ? 2 * room : 16;
+            struct run_checkpoint *grown = realloc(found, room * sizeof *grown);
+            if (!grown) {
+                closedir(listing);
+                free(found);
+                return error_memory(error, room * sizeof *grown, "a list of checkpoints");
+            }
+            found = grown;
+        }
+        if (!look_at(folder, entry->d_name, &found[used]))
+            continue;
+        found[used].best = strcmp(best, found[used].name) == 0;
+        used++;
+    }
+    closedir(listing);
+    if (used > 1)
+        qsort(found, used, sizeof *found, newest_first);
+    *list = found;
+    *count = used;
+    return WEFT_OK;
+}
+
+weft_status run_checkpoint_find(const char *path, const char *name, char found[RUN_CHECKPOINT_NAME_BYTES],
+                                struct error *error)
+{
+    struct stat there;
+    char target[RUN_CHECKPOINT_NAME_BYTES] = "";
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0 && run_checkpoint_name_is_good(name)) {
+        follow(folder, name, target);
+        if (!*target)
+            snprintf(target, sizeof target, "%s", name);
+        if (fstatat(folder, target, &there, AT_SYMLINK_NOFOLLOW) != 0 ||
+            (!S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode)))
+            target[0] = '\0';
+    }
+    if (folder >= 0)
+        close(folder);
+    if (*target) {
+        memcpy(found, target, sizeof target);
+        return WEFT_OK;
+    }
+    struct run_checkpoint *list;
+    size_t count;
+    if (run_checkpoints_list(path, &list, &count, NULL) != WEFT_OK)
+        count = 0, list = NULL;
+    weft_status status =
+        count ? error_set(error, WEFT_ERROR_ARGUMENT,
+                          "the run has no checkpoint '%.100s'; its newest one of %zu is '%s'", name, count, list->name)
+              : error_set(error, WEFT_ERROR_ARGUMENT,
+                          "the run has no checkpoint '%.100s': it has written none to WEFT_CHECKPOINT_DIR", name);
+    free(list);
+    return status;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/runs/directory.h"
+
+#include "platform/registry/owner.h"
+#include "platform/registry/run_specification.h"
+#include "platform/runs/checkpoints.h"
+#include "platform/snapshot/snapshot.h"
+#include "platform/snapshot/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define THREADS 3 /* one large snapshot does not hold up the small ones */
+
+enum job_state { JOB_WAITS, JOB_IS_MADE, JOB_IS_DONE };
+
+struct job {
+    struct job *next;
+    int64_t run, parent;
+    char project[PLATFORM_NAME_BYTES], owner[PLATFORM_NAME_BYTES], snapshot[RUN_SNAPSHOT_BYTES],
+        checkpoint[RUN_CHECKPOINT_BYTES];
+    char account[REGISTRY_ACCOUNT_BYTES];
+    enum job_state state;
+    struct error failure; /* status WEFT_OK: it is made */
+};
+
+struct run_folders {
+    char runs[FILE_PATH_BYTES], snapshots[FILE_PATH_BYTES];
+    int descriptor;
+    pthread_mutex_t lock; /* of all that follows */
+    pthread_cond_t come;
+    struct job *jobs; /* in the order of asking */
+    bool closing;
+    unsigned threads, idle;
+    pthread_t thread[THREADS];
+};
+
+weft_status run_folder_path(const char *runs, int64_t run, const char *name, char path[FILE_PATH_BYTES],
+                            struct error *error)
+{
+    char inner[RUN_CHECKPOINT_NAME_BYTES + 32];
+    snprintf(inner, sizeof inner, "%" PRId64 "/%s", run, name);
+    return file_join(path, runs, inner, error);
+}
+
+/* ---- making ----------------------------------------------------------------------------------------------------- */
+
+/* The name that a folder has until it is whole; one that a crash has left is removed. */
+static weft_status begin_partial(const char *path, char partial[FILE_PATH_BYTES], struct error *error)
+{
+    if (snprintf(partial, FILE_PATH_BYTES, "%s.partial", path) >= FILE_PATH_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
+    return file_remove_tree(partial, error);
+}
+
+static weft_status give_name(const char *partial, const char *path, weft_status status, struct error *error)
+{
+    if (status == WEFT_OK && rename(partial, path) != 0)
+        status = error_system(error, "cannot rename '%s' to '%s'", partial, path);
+    if (status != WEFT_OK)
+        file_remove_tree(partial, NULL);
+    return status;
+}
+
+static weft_status make_work(const struct run_folders *folders, const struct run_folder_order *order, const char *work,
+                             struct error *error)
+{
+    char partial[FILE_PATH_BYTES], store[FILE_PATH_BYTES], from[FILE_PATH_BYTES];
+    if (file_is_folder(work))
+        return WEFT_OK;
+    if (!*order->snapshot)
+        return file_make_folder(work, error);
+    weft_status status = begin_partial(work, partial, error);
+    if (status == WEFT_OK)
+        status = file_join(store, folders->snapshots, order->project, error);
+    if (status != WEFT_OK)
+        return status;
+    if (!snapshot_store_find(from, store, order->owner, order->snapshot))
+        memcpy(from, store, sizeof from); /* checking it out says what is missing */
+    return give_name(partial, work, snapshot_check_out(from, order->snapshot, partial, error), error);
+}
+
+static weft_status make_checkpoints(const struct run_folders *folders, const struct run_folder_order *order,
+                                    const char *checkpoints, struct error *error)
+{
+    char partial[FILE_PATH_BYTES], parent[FILE_PATH_BYTES];
+    struct run_owner owner = {.user = geteuid()};
+    if (file_is_folder(checkpoints))
+        return WEFT_OK;
+    if (!*order->checkpoint)
+        return file_make_folder(checkpoints, error);
+    if (order->parent <= 0)
+        return error_set(error, WEFT_ERROR_DATA,
+                         "run %" PRId64 " is to begin from checkpoint '%.100s', but is no fork of a run that has it",
+                         order->run, order->checkpoint);
+    weft_status status = run_folder_path(folders->runs, order->parent, "checkpoints", parent, error);
+    if (status == WEFT_OK && *order->account)
+        status = run_owner_find(order->account, &owner, error);
+    if (status == WEFT_OK)
+        status = begin_partial(checkpoints, partial, error);
+    if (status == WEFT_OK)
+        status = file_make_folder(partial, error);
+    if (status != WEFT_OK)
+        return status;
+    return give_name(partial, checkpoints, run_checkpoint_copy(parent, order->checkpoint, partial, owner.user, error),
+                     error);
+}
+
+/* The folder that all else is made in. `*given`: an account has it, and all in it: it is not for us to touch. */
+static weft_status make_own(const struct run_folder_order *order, const char *own, bool *given, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    *given = false;
+    if (!file_is_folder(own))
+        status = file_make_folder(own, error);
+    else if (*order->account)
+        status = run_owner_look(own, order->account, given, error);
+    return status == WEFT_OK && !*given ? run_owner_close(own, error) : status;
+}
+
+static weft_status make(const struct run_folders *folders, const struct run_folder_order *order, struct error *error)
+{
+    char own[FILE_PATH_BYTES], path[FILE_PATH_BYTES];
+    bool given;
+    weft_status status = run_folder_path(folders->runs, order->run, "", own, error);
+    if (status == WEFT_OK) {
+        own[strlen(own) - 1] = '\0'; /* a slash, behind which a link would be followed */
+        status = make_own(order, own, &given, error);
+    }
+    if (status != WEFT_OK || given)
+        return status;
+    status = run_folder_path(folders->runs, order->run, "checkpoints", path, error);
+    if (status == WEFT_OK)
+        status = make_checkpoints(folders, order, path, error);
+    if (status == WEFT_OK)
+        status = run_folder_path(folders->runs, order->run, "work", path, error);
+    if (status == WEFT_OK)
+        status = make_work(folders, order, path, error);
+    return status == WEFT_OK && *order->account ? run_owner_give(own, order->account, error) : status;
+}
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+static struct job *next_job(struct run_folders *folders)
+{
+    struct job *job = folders->jobs;
+    while (job && job->state != JOB_WAITS)
+        job = job->next;
+    return job;
+}
+
+static void *work(void *argument)
+{
+    struct run_folders *folders = argument;
+    struct job *job;
+    pthread_mutex_lock(&folders->lock);
+    for (;;) {
+        while (!folders->closing && !(job = next_job(folders))) {
+            folders->idle++;
+            pthread_cond_wait(&folders->come, &folders->lock);
+            folders->idle--;
+        }
+        if (folders->closing)
+            break;
+        job->state = JOB_IS_MADE;
+        struct run_folder_order order = {job->run,        job->parent,  job->project, job->snapshot,
+                                         job->checkpoint, job->account, job->owner};
+        pthread_mutex_unlock(&folders->lock);
+        make(folders, &order, &job->failure);
+        pthread_mutex_lock(&folders->lock);
+        job->state = JOB_IS_DONE;
+        uint64_t one = 1;
+        (void)!write(folders->descriptor, &one, sizeof one);
+    }
+    pthread_mutex_unlock(&folders->lock);
+    return NULL;
+}
+
+/* A thread for one job more, if none is idle and there may be another one. */
+static weft_status start_thread(struct run_folders *folders, struct error *error)
+{
+    sigset_t all, before;
+    unsigned waiting = 0;
+    for (const struct job *job = folders->jobs; job; job = job->next)
+        waiting += job->state == JOB_WAITS;
+    if (folders->idle > waiting || folders->threads == THREADS)
+        return WEFT_OK;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int code = pthread_create(&folders->thread[folders->threads], NULL, work, folders);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code == 0)
+        folders->threads++;
+    else if (folders->threads == 0)
+        return error_set(error, WEFT_ERROR_SYSTEM, "cannot start a thread that makes folders: %s", strerror(code));
+    return WEFT_OK;
+}
+
+static weft_status add_job(struct run_folders *folders, const struct run_folder_order *order, struct error *error)
+{
+    struct job *job = calloc(1, sizeof *job), **end = &folders->jobs;
+    if (!job)
+        return error_memory(error, sizeof *job, "the folders of a run");
+    *job = (struct job){.run = order->run, .parent = order->parent};
+    snprintf(job->project, sizeof job->project, "%s", order->project);
+    snprintf(job->snapshot, sizeof job->snapshot, "%s", order->snapshot);
+    snprintf(job->checkpoint, sizeof job->checkpoint, "%s", order->checkpoint);
+    snprintf(job->account, sizeof job->account, "%s", order->account);
+    snprintf(job->owner, sizeof job->owner, "%s", order->owner ? order->owner : "");
+    weft_status status = start_thread(folders, error);
+    if (status != WEFT_OK) {
+        free(job);
+        return status;
+    }
+    while (*end)
+        end = &(*end)->next;
+    *end = job;
+    pthread_cond_signal(&folders->come);
+    return WEFT_OK;
+}
+
+/* What became of a run's job. */
+static weft_status ask(struct run_folders *folders, const struct run_folder_order *order, bool *made,
+                       struct error *error)
+{
+    struct job **at = &folders->jobs, *job;
+    while (*at && (*at)->run != order->run)
+        at = &(*at)->next;
+    if (!(job = *at))
+        return add_job(folders, order, error);
+    if (job->state != JOB_IS_DONE)
+        return WEFT_OK;
+    weft_status status = job->failure.status;
+    if (status != WEFT_OK)
+        error_set(error, status, "%s", job->failure.text);
+    *made = status == WEFT_OK;
+    *at = job->next;
+    free(job);
+    return status;
+}
+
+weft_status run_folders_make(struct run_folders *folders, const struct run_folder_order *order, bool *made,
+                             char work_path[FILE_PATH_BYTES], char checkpoints[FILE_PATH_BYTES], struct error *error)
+{
+    *made = false;
+    weft_status status = run_folder_path(folders->runs, order->run, "work", work_path, error);
+    if (status == WEFT_OK)
+        status = run_folder_path(folders->runs, order->run, "checkpoints", checkpoints, error);
+    if (status != WEFT_OK)
+        return status;
+    bool little =
+        (!*order->snapshot || file_is_folder(work_path)) && (!*order->checkpoint || file_is_folder(checkpoints));
+    pthread_mutex_lock(&folders->lock);
+    bool asked = false;
+    for (struct job *job = folders->jobs; job; job = job->next)
+        asked = asked || job->run == order->run;
+    if (asked || !little)
+        status = ask(folders, order, made, error);
+    pthread_mutex_unlock(&folders->lock);
+    if (asked || !little)
+        return status;
+    status = make(folders, order, error);
+    *made = status == WEFT_OK;
+    return status;
+}
+
+void run_folders_hear(struct run_folders *folders)
+{
+    uint64_t count;
+    (void)!read(folders->descriptor, &count, sizeof count);
+}
+
+int run_folders_descriptor(const struct run_folders *folders)
+{
+    return folders->descriptor;
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+
+weft_status run_folders_open(const char *runs, const char *snapshots, struct run_folders **folders, struct error *error)
+{
+    struct run_folders *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_memory(error, sizeof *made, "the folders of runs");
+    if (snprintf(made->runs, sizeof made->runs, "%s", runs) >= (int)sizeof made->runs ||
+        snprintf(made->snapshots, sizeof made->snapshots, "%s", snapshots ? snapshots : "") >=
+            (int)sizeof made->snapshots) {
+        free(made);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", runs);
+    }
+    made->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made->descriptor < 0) {
+        free(made);
+        return error_system(error, "cannot make an event for the folders of runs");
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->come, NULL);
+    *folders = made;
+    return WEFT_OK;
+}
+
+void run_folders_close(struct run_folders *folders)
+{
+    if (!folders)
+        return;
+    pthread_mutex_lock(&folders->lock);
+    folders->closing = true;
+    pthread_cond_broadcast(&folders->come);
+    pthread_mutex_unlock(&folders->lock);
+    for (unsigned i = 0; i < folders->threads; i++)
+        pthread_join(folders->thread[i], NULL);
+    for (struct job *job = folders->jobs, *next; job; job = next) {
+        next = job->next;
+        free(job);
+    }
+    close(folders->descriptor);
+    pthread_cond_destroy(&folders->come);
+    pthread_mutex_destroy(&folders->lock);
+    free(folders);
+}

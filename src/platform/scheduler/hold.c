@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/scheduler/internal/hold.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define NEVER   1e18
+#define UNKNOWN 1e9 /* seconds that a run without a limit may go on */
+
+struct candidate {
+    double ready; /* when it may be empty */
+    uint32_t free, host;
+};
+
+/* The hosts that a run is to have. */
+struct choice {
+    struct candidate *all;  /* of a Pod */
+    struct candidate *best; /* as many as it has nodes */
+    double ready;           /* when the last of them may be empty; NEVER: there are none */
+};
+
+static int by_readiness(const void *a, const void *b)
+{
+    const struct candidate *left = a, *right = b;
+    if (left->ready != right->ready)
+        return left->ready < right->ready ? -1 : 1;
+    if (left->free != right->free)
+        return left->free > right->free ? -1 : 1;
+    return left->host < right->host ? -1 : left->host > right->host;
+}
+
+/* When a run may leave a host for another that claims it: as soon as it may be displaced, or when it must have ended.
+ */
+static double claim_at(const struct scheduler *scheduler, const struct scheduled_run *there,
+                       const struct scheduled_run *run)
+{
+    double limit = there->request.limit > 0 ? there->request.limit : UNKNOWN;
+    return there->since + (run_gives_way(there, run) ? fmin(limit, scheduler->policy.least_age) : limit);
+}
+
+/* When it may leave for one that does not: when it may be moved, or displaced if it is as large. */
+static double leave_at(const struct scheduler *scheduler, const struct scheduled_run *there,
+                       const struct scheduled_run *run)
+{
+    bool stays =
+        there->request.fixed || (there->request.slots >= run->request.slots &&
+                                 (there->served_by_wait || there->rank < run->rank * scheduler->policy.displace_ratio));
+    return stays ? NEVER : there->since + scheduler->policy.least_age;
+}
+
+/* When `host` may be empty for `run`. */
+static double ready_at(const struct scheduler *scheduler, const struct pool_host *host, const struct scheduled_run *run,
+                       bool claims, double now)
+{
+    double ready = now;
+    for (uint32_t i = 0; i < host->occupants && ready < NEVER; i++) {
+        const struct scheduled_run *there = &scheduler->runs[host->occupant[i]];
+        ready = fmax(ready, claims ? claim_at(scheduler, there, run) : leave_at(scheduler, there, run));
+    }
+    return ready;
+}
+
+/* The hosts of the Pod that is ready soonest, if one ever is. */
+static void choose(const struct scheduler *scheduler, uint32_t name, bool claims, double now, struct choice *choice)
+{
+    const struct scheduled_run *run = &scheduler->runs[name];
+    uint32_t nodes = run->request.gang.nodes;
+    choice->ready = NEVER;
+    for (uint32_t p = 0; p < pool_places(&scheduler->pool, run->request.gang); p++) {
+        struct pool_pod all;
+        const struct pool_pod *pod = pool_place_of(&scheduler->pool, p, &all);
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < pod->count; i++) {
+            const struct pool_host *host = &scheduler->pool.hosts[pod->first + i];
+            if (!host->open || (host->held_for != POOL_NOBODY && !claims) || host->slots < run->request.gang.slots)
+                continue;
+            double ready = ready_at(scheduler, host, run, claims, now);
+            if (ready < NEVER)
+                choice->all[count++] = (struct candidate){ready, host->free, pod->first + i};
+        }
+        if (count < nodes)
+            continue;
+        qsort(choice->all, count, sizeof *choice->all, by_readiness);
+        if (choice->all[nodes - 1].ready < choice->ready) {
+            choice->ready = choice->all[nodes - 1].ready;
+            for (uint32_t i = 0; i < nodes; i++)
+                choice->best[i] = choice->all[i];
+        }
+    }
+}
+
+static void hold(struct scheduler *scheduler, uint32_t name, const struct choice *choice)
+{
+    for (uint32_t i = 0; i < scheduler->runs[name].request.gang.nodes && choice->ready < NEVER; i++) {
+        const uint32_t host = choice->best[i].host;
+        if (scheduler->pool.hosts[host].held_for == POOL_NOBODY)
+            scheduler->held[scheduler->held_count++] = host;
+        pool_hold(&scheduler->pool, host, name);
+        if (name == scheduler->claimant)
+            pool_claim(&scheduler->pool, host, true);
+    }
+    if (name == scheduler->claimant)
+        scheduler->claim_ready = choice->ready;
+}
+
+/* Let go of the hosts that are claimed, or of those that are not. */
+static void release(struct scheduler *scheduler, bool claimed)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < scheduler->held_count; i++) {
+        const struct pool_host *host = &scheduler->pool.hosts[scheduler->held[i]];
+        if (host->claimed == claimed)
+            pool_hold(&scheduler->pool, scheduler->held[i], POOL_NOBODY);
+        if (host->held_for != POOL_NOBODY)
+            scheduler->held[kept++] = scheduler->held[i];
+    }
+    scheduler->held_count = kept;
+}
+
+/* Whether one of these hosts has a run that can only be waited for. */
+static bool must_drain(const struct scheduler *scheduler, uint32_t name, const struct choice *choice)
+{
+    for (uint32_t i = 0; i < scheduler->runs[name].request.gang.nodes; i++) {
+        const struct pool_host *host = &scheduler->pool.hosts[choice->best[i].host];
+        for (uint32_t k = 0; k < host->occupants; k++)
+            if (scheduler->runs[host->occupant[k]].request.fixed)
+                return true;
+    }
+    return false;
+}
+
+/* Whether a run may claim hosts, and choose them. It keeps the right until it has started. */
+static bool claim(struct scheduler *scheduler, uint32_t name, double now, struct choice *choice)
+{
+    const struct scheduler_policy *policy = &scheduler->policy;
+    const struct scheduled_run *run = &scheduler->runs[name];
+    const double waited = run_waited(run, now);
+    if (now < scheduler->claim_next || waited < fmin(policy->patience, policy->claim_wait))
+        return false;
+    choose(scheduler, name, true, now, choice);
+    if (choice->ready == NEVER)
+        return false;
+    const bool drains = must_drain(scheduler, name, choice);
+    if (!drains && (!run->served_by_wait || waited < policy->claim_wait))
+        return false;
+    scheduler->claimant = name;
+    scheduler->claim_share = drains ? policy->drain_share : policy->claim_share;
+    return true;
+}
+
+/* Memory for choices; to be freed. */
+static struct candidate *open_choice(const struct scheduler *scheduler, struct choice *choice, struct error *error)
+{
+    size_t bytes = scheduler->pool.host_count * sizeof *choice->all;
+    choice->all = malloc(2 * bytes);
+    if (choice->all)
+        choice->best = choice->all + scheduler->pool.host_count;
+    else
+        error_memory(error, 2 * bytes, "hosts to hold");
+    return choice->all;
+}
+
+weft_status hold_claimed(struct scheduler *scheduler, double now, struct error *error)
+{
+    struct choice choice;
+    const uint32_t claimant = scheduler->claimant;
+    release(scheduler, true);
+    if (claimant == POOL_NOBODY)
+        return WEFT_OK;
+    if (run_is_beyond_share(scheduler, &scheduler->runs[claimant], 0)) {
+        scheduler->claimant = POOL_NOBODY;
+        return WEFT_OK;
+    }
+    if (!open_choice(scheduler, &choice, error))
+        return WEFT_ERROR_MEMORY;
+    choose(scheduler, claimant, true, now, &choice);
+    if (choice.ready < NEVER)
+        hold(scheduler, claimant, &choice);
+    else
+        scheduler->claimant = POOL_NOBODY; /* hosts that it needs are out of use: others may claim what there is */
+    free(choice.all);
+    return WEFT_OK;
+}
+
+weft_status hold_hosts(struct scheduler *scheduler, double now, struct error *error)
+{
+    struct choice choice;
+    release(scheduler, false);
+    if (!open_choice(scheduler, &choice, error))
+        return WEFT_ERROR_MEMORY;
+    double left = (double)scheduler->pool.free;
+    bool first = scheduler->claimant == POOL_NOBODY;
+    if (!first)
+        left -= scheduler->runs[scheduler->claimant].request.slots;
+    for (uint32_t i = 0; i < scheduler->queued; i++) {
+        const uint32_t name = scheduler->order[i];
+        const struct scheduled_run *run = &scheduler->runs[name];
+        if (run->place != RUN_QUEUED || name == scheduler->claimant || run_is_beyond_share(scheduler, run, 0))
+            continue;
+        if (!run_is_wide(run) && run->request.gang.slots < scheduler->pool.largest)
+            continue;
+        if (left < run->request.slots && !first)
+            break;
+        if (!first || !claim(scheduler, name, now, &choice))
+            choose(scheduler, name, false, now, &choice);
+        hold(scheduler, name, &choice);
+        first = false;
+        left -= run->request.slots;
+    }
+    free(choice.all);
+    return WEFT_OK;
+}

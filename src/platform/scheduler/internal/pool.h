@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What there is: Pods of hosts, their slots (GPUs, or CPU slots), who has them and for whom a host is held.
+ *
+ * Placing asks where a gang fits; nothing changes until pool_take(). Fits are the tightest there are: the host with the
+ * least free slots that suffice, of Pods the one with the fewest such hosts, so that whole hosts stay whole. Memory and
+ * CPU of a host go with its slots in proportion, so slots are all that is counted.
+ *
+ * Not thread-safe; a pool belongs to one scheduler.
+ */
+#ifndef WEFT_PLATFORM_SCHEDULER_INTERNAL_POOL_H
+#define WEFT_PLATFORM_SCHEDULER_INTERNAL_POOL_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define POOL_NOBODY     UINT32_MAX
+#define POOL_SLOTS_MOST 64 /**< slots of a host */
+
+struct pool_host {
+    uint32_t pod;
+    uint16_t slots, free;
+    bool open;          /**< takes new runs; a drained host does not */
+    uint32_t held_for;  /**< the run for which it is being emptied, or POOL_NOBODY: others take it only at need */
+    bool claimed;       /**< and not even then */
+    uint32_t occupants; /**< nodes of runs on it */
+    uint32_t occupant[POOL_SLOTS_MOST];       /**< whose they are */
+    uint16_t occupant_slots[POOL_SLOTS_MOST]; /**< and how many slots each has */
+};
+
+struct pool_pod {
+    uint32_t first, count;                   /**< its hosts, one after another */
+    uint32_t with_free[POOL_SLOTS_MOST + 1]; /**< open hosts that are not held, by free slots */
+    uint32_t held_free[POOL_SLOTS_MOST + 1]; /**< the held ones, without those that are claimed */
+};
+
+struct pool {
+    struct pool_host *hosts;
+    struct pool_pod *pods;
+    uint32_t host_count, pod_count;
+    uint32_t largest;     /**< slots of the largest host */
+    uint64_t slots, free; /**< of open hosts */
+};
+
+/** Shape of a gang: so many nodes, each with so many slots of a host of its own, all in one Pod unless it spans them.
+ */
+struct gang {
+    uint32_t nodes;
+    uint16_t slots; /**< per node */
+    bool spans;     /**< may have hosts of several Pods, where no single one has enough */
+};
+
+static inline bool gang_equal(struct gang a, struct gang b)
+{
+    return a.nodes == b.nodes && a.slots == b.slots && a.spans == b.spans;
+}
+
+/** One more Pod of `hosts` hosts; host i has `slots[i]` slots, at most POOL_SLOTS_MOST. */
+weft_status pool_add_pod(struct pool *pool, uint32_t hosts, const uint32_t *slots, struct error *error);
+void pool_free(struct pool *pool);
+
+/**
+ * Where a gang may be, and how many of these places there are: in one of the Pods; behind them, for one that spans
+ * them, in all together, as if they were one, which is made in
+ * `all`.
+ */
+uint32_t pool_places(const struct pool *pool, struct gang gang);
+const struct pool_pod *pool_place_of(const struct pool *pool, uint32_t place, struct pool_pod *all);
+
+/** Let a host take runs, or no new ones; those on it stay. */
+void pool_open(struct pool *pool, uint32_t host, bool open);
+
+/** Hold a host for a run, or (POOL_NOBODY) for nobody. */
+void pool_hold(struct pool *pool, uint32_t host, uint32_t run);
+
+/** Keep a host that is held from all others, or leave it to them at need again. */
+void pool_claim(struct pool *pool, uint32_t host, bool claimed);
+
+/**
+ * Where a gang of `run` fits now: its hosts into `hosts[gang.nodes]`. A host that is held for another run is taken only
+ * where nothing else fits. False if it fits nowhere.
+ */
+bool pool_place(const struct pool *pool, struct gang gang, uint32_t run, uint32_t *hosts);
+
+/** Give `slots` slots of a host to a run, or take back what it has there. */
+void pool_take(struct pool *pool, uint32_t host, uint32_t run, uint16_t slots);
+void pool_give_back(struct pool *pool, uint32_t host, uint32_t run);
+
+#endif

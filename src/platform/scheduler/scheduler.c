@@ -1,0 +1,620 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/scheduler/scheduler.h"
+
+#include "platform/scheduler/internal/hold.h"
+#include "platform/scheduler/internal/rank.h"
+#include "platform/scheduler/internal/room.h"
+#include "platform/scheduler/internal/shapes.h"
+#include "platform/scheduler/internal/state.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct scheduler *scheduler_new(const struct scheduler_policy *policy, struct error *error)
+{
+    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
+    if (!scheduler) {
+        error_memory(error, sizeof *scheduler, "a scheduler");
+        return NULL;
+    }
+    scheduler->policy = *policy;
+    scheduler->learned_at = scheduler->claim_next = -INFINITY;
+    scheduler->claimant = POOL_NOBODY;
+    scheduler->history = history_new(error);
+    if (!scheduler->history) {
+        free(scheduler);
+        return NULL;
+    }
+    return scheduler;
+}
+
+void scheduler_free(struct scheduler *scheduler)
+{
+    if (!scheduler)
+        return;
+    for (uint32_t i = 0; i < scheduler->run_count; i++)
+        free(scheduler->runs[i].hosts);
+    free(scheduler->runs);
+    free(scheduler->unused);
+    free(scheduler->order);
+    free(scheduler->held);
+    free(scheduler->standings);
+    free(scheduler->decisions);
+    history_free(scheduler->history);
+    pool_free(&scheduler->pool);
+    free(scheduler);
+}
+
+weft_status scheduler_add_mixed_pod(struct scheduler *scheduler, uint32_t hosts, const uint32_t *slots,
+                                    struct error *error)
+{
+    size_t bytes = ((size_t)scheduler->pool.host_count + hosts) * sizeof *scheduler->held;
+    uint32_t *held = realloc(scheduler->held, bytes);
+    if (!held)
+        return error_memory(error, bytes, "held hosts");
+    scheduler->held = held;
+    return pool_add_pod(&scheduler->pool, hosts, slots, error);
+}
+
+weft_status scheduler_add_pod(struct scheduler *scheduler, uint32_t hosts, uint32_t slots, struct error *error)
+{
+    uint32_t *each = malloc((hosts + 1) * sizeof *each);
+    if (!each)
+        return error_memory(error, (hosts + 1) * sizeof *each, "the hosts of a Pod");
+    for (uint32_t i = 0; i < hosts; i++)
+        each[i] = slots;
+    weft_status status = scheduler_add_mixed_pod(scheduler, hosts, each, error);
+    free(each);
+    return status;
+}
+
+const struct pool *scheduler_pool(const struct scheduler *scheduler)
+{
+    return &scheduler->pool;
+}
+
+void scheduler_drain_host(struct scheduler *scheduler, uint32_t host, bool drain)
+{
+    pool_open(&scheduler->pool, host, !drain);
+}
+
+uint32_t scheduler_queued(const struct scheduler *scheduler)
+{
+    return scheduler->queued;
+}
+
+/* ---- runs come and go
+ * ------------------------------------------------------------------------------------------------ */
+
+weft_status scheduler_check(const struct scheduler *scheduler, const struct scheduler_request *request,
+                            struct error *error)
+{
+    const struct gang *gang = &request->gang;
+    uint32_t most_nodes = 0;
+    uint64_t all = 0;
+    uint16_t most_slots = 0;
+    for (uint32_t p = 0; p < pool_places(&scheduler->pool, *gang); p++) {
+        struct pool_pod together;
+        const struct pool_pod *pod = pool_place_of(&scheduler->pool, p, &together);
+        uint32_t fit = 0;
+        for (uint32_t h = pod->first; h < pod->first + pod->count; h++)
+            fit += scheduler->pool.hosts[h].slots >= gang->slots;
+        most_nodes = fit > most_nodes ? fit : most_nodes;
+    }
+    for (uint32_t h = 0; h < scheduler->pool.host_count; h++) {
+        const struct pool_host *host = &scheduler->pool.hosts[h];
+        all += host->slots;
+        most_slots = host->slots > most_slots ? host->slots : most_slots;
+    }
+    if (!gang->nodes || !gang->slots || !request->slots || !(request->weight > 0))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "a run of %u nodes with %u slots each and weight %g: all must be above 0", gang->nodes,
+                         gang->slots, request->weight);
+    if (gang->slots > most_slots)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%u slots on one host were asked for, but no host has more than %u: ask for more nodes with "
+                         "fewer slots each",
+                         gang->slots, most_slots);
+    if (gang->nodes > most_nodes && gang->spans)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%u nodes with %u slot%s each were asked for, but all Pods together have %u such host%s",
+                         gang->nodes, gang->slots, gang->slots == 1 ? "" : "s", most_nodes, most_nodes == 1 ? "" : "s");
+    if (gang->nodes > most_nodes)
+        return error_set(
+            error, WEFT_ERROR_ARGUMENT,
+            "%u nodes with %u slot%s each were asked for, but no Pod has more than %u such host%s, and a run stays "
+            "within one Pod unless it says that it may span them",
+            gang->nodes, gang->slots, gang->slots == 1 ? "" : "s", most_nodes, most_nodes == 1 ? "" : "s");
+    uint64_t kept = kept_of(scheduler, all);
+    if (kept && request->fixed && !request->personal && (uint64_t)gang->nodes * gang->slots + kept > all)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "%" PRIu64 " slots were asked for by a run that cannot give way, but %" PRIu64
+                         " of all %" PRIu64
+                         " are kept for small personal runs: ask for fewer, or let it be preemptible",
+                         (uint64_t)gang->nodes * gang->slots, kept, all);
+    return WEFT_OK;
+}
+
+/* A name for one more run, and room for it in the queue. */
+static weft_status new_name(struct scheduler *scheduler, uint32_t *name, struct error *error)
+{
+    if (scheduler->unused_count) {
+        *name = scheduler->unused[--scheduler->unused_count];
+        return WEFT_OK;
+    }
+    if (scheduler->run_count == scheduler->run_room) {
+        uint32_t room = scheduler->run_room ? 2 * scheduler->run_room : 256;
+        size_t bytes = room * sizeof *scheduler->runs;
+        struct scheduled_run *runs = realloc(scheduler->runs, bytes);
+        if (!runs)
+            return error_memory(error, bytes, "runs");
+        scheduler->runs = runs;
+        uint32_t *unused = realloc(scheduler->unused, room * sizeof *unused);
+        if (!unused)
+            return error_memory(error, room * sizeof *unused, "runs that ended");
+        scheduler->unused = unused;
+        uint32_t *order = realloc(scheduler->order, room * sizeof *order);
+        if (!order)
+            return error_memory(error, room * sizeof *order, "the queue");
+        scheduler->order = order;
+        scheduler->run_room = room;
+    }
+    memset(&scheduler->runs[scheduler->run_count], 0, sizeof *scheduler->runs);
+    *name = scheduler->run_count++;
+    return WEFT_OK;
+}
+
+/* Queue a run that is known to be one that there can be. */
+static weft_status enter(struct scheduler *scheduler, const struct scheduler_request *request, double now,
+                         uint32_t *run, struct error *error)
+{
+    uint32_t name = POOL_NOBODY;
+    weft_status status = new_name(scheduler, &name, error);
+    if (status != WEFT_OK)
+        return status;
+    size_t bytes = request->gang.nodes * sizeof(uint32_t);
+    uint32_t *hosts = malloc(bytes);
+    if (!hosts) {
+        scheduler->unused[scheduler->unused_count++] = name;
+        return error_memory(error, bytes, "the hosts of a run");
+    }
+    scheduler->runs[name] = (struct scheduled_run){.request = *request,
+                                                   .place = RUN_QUEUED,
+                                                   .since = now,
+                                                   .ends = INFINITY,
+                                                   .reported_end = -INFINITY,
+                                                   .hosts = hosts};
+    scheduler->queued++;
+    *run = name;
+    return WEFT_OK;
+}
+
+weft_status scheduler_submit(struct scheduler *scheduler, const struct scheduler_request *request, double now,
+                             uint32_t *run, struct error *error)
+{
+    weft_status status = scheduler_check(scheduler, request, error);
+    return status == WEFT_OK ? enter(scheduler, request, now, run, error) : status;
+}
+
+/* What a run has of that which is counted apart, after a change `by` of it. */
+static void count_taken(struct scheduler *scheduler, const struct scheduled_run *run, int by)
+{
+    uint64_t slots = (uint64_t)by * run_slots(run);
+    if (run->request.personal)
+        scheduler->personal_taken += slots;
+    else if (run->request.fixed)
+        scheduler->fixed_taken += slots;
+}
+
+static void give_back(struct scheduler *scheduler, uint32_t name)
+{
+    const struct scheduled_run *run = &scheduler->runs[name];
+    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+        pool_give_back(&scheduler->pool, run->hosts[i], name);
+    count_taken(scheduler, run, -1);
+}
+
+static void take(struct scheduler *scheduler, uint32_t name)
+{
+    const struct scheduled_run *run = &scheduler->runs[name];
+    for (uint32_t i = 0; i < run->request.gang.nodes; i++)
+        pool_take(&scheduler->pool, run->hosts[i], name, run->request.gang.slots);
+    count_taken(scheduler, run, 1);
+}
+
+/* Whether a run can have these hosts: each is there, is named once, and has the slots free. */
+static weft_status check_past(const struct scheduler *scheduler, struct gang gang, const uint32_t *hosts,
+                              struct error *error)
+{
+    for (uint32_t i = 0; i < gang.nodes; i++) {
+        if (hosts[i] >= scheduler->pool.host_count || scheduler->pool.hosts[hosts[i]].free < gang.slots)
+            return error_set(error, WEFT_ERROR_STATE, "a run of %u slots on host %u, which has not so many free",
+                             gang.slots, hosts[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (hosts[k] == hosts[i])
+                return error_set(error, WEFT_ERROR_STATE, "two nodes of a run on host %u", hosts[i]);
+    }
+    return WEFT_OK;
+}
+
+weft_status scheduler_take_up(struct scheduler *scheduler, const struct scheduler_request *request,
+                              const struct scheduler_past *past, uint32_t *name, struct error *error)
+{
+    /* What has its hosts keeps them, whatever is kept for others by now. */
+    weft_status status = past->hosts ? check_past(scheduler, request->gang, past->hosts, error)
+                                     : scheduler_check(scheduler, request, error);
+    if (status == WEFT_OK)
+        status = enter(scheduler, request, past->since, name, error);
+    if (status != WEFT_OK)
+        return status;
+    struct scheduled_run *run = &scheduler->runs[*name];
+    run->attained = past->attained;
+    run->waited = past->waited;
+    if (past->hosts) {
+        memcpy(run->hosts, past->hosts, request->gang.nodes * sizeof *past->hosts);
+        run->place = RUN_RUNNING;
+        scheduler->queued--;
+        take(scheduler, *name);
+    }
+    return WEFT_OK;
+}
+
+/* What a run has of all slots. */
+static double share_of(const struct scheduler *scheduler, const struct scheduled_run *run)
+{
+    return (double)run_slots(run) / (double)(scheduler->pool.slots + 1);
+}
+
+/* Let go of the hosts that were held for a run: it needs them no more, or has them. */
+static void release_hold(struct scheduler *scheduler, uint32_t name)
+{
+    for (uint32_t i = 0; i < scheduler->held_count; i++)
+        if (scheduler->pool.hosts[scheduler->held[i]].held_for == name)
+            pool_hold(&scheduler->pool, scheduler->held[i], POOL_NOBODY);
+    if (scheduler->claimant == name)
+        scheduler->claimant = POOL_NOBODY;
+}
+
+/* A run that has claimed its hosts gives them back after `seconds`: others have their turn, before hosts are claimed
+ * again. */
+static void end_claim(struct scheduler *scheduler, struct scheduled_run *run, double now, double seconds)
+{
+    if (run->claimed > 0)
+        scheduler->claim_next = now + seconds * fmax(0, share_of(scheduler, run) / run->claimed - 1);
+    run->claimed = 0;
+}
+
+void scheduler_withdraw(struct scheduler *scheduler, uint32_t name)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    assert(run->place != RUN_NONE);
+    end_claim(scheduler, run, -INFINITY, 0);
+    if (run->place == RUN_RUNNING)
+        give_back(scheduler, name);
+    else if (run->place == RUN_QUEUED)
+        scheduler->queued--;
+    release_hold(scheduler, name);
+    free(run->hosts);
+    run->hosts = NULL;
+    run->place = RUN_NONE;
+    scheduler->unused[scheduler->unused_count++] = name;
+}
+
+weft_status scheduler_finish(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    assert(run->place == RUN_RUNNING);
+    weft_status status = history_add(scheduler->history, run_kind(run), run_attained(run, now), error);
+    end_claim(scheduler, run, now, run_age(run, now));
+    scheduler_withdraw(scheduler, name);
+    return status;
+}
+
+weft_status scheduler_learn(struct scheduler *scheduler, const struct scheduler_request *request, double seconds,
+                            struct error *error)
+{
+    return history_add(scheduler->history, run_kind(&(struct scheduled_run){.request = *request}), seconds, error);
+}
+
+/* From its hosts into the queue. */
+static void stop(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    assert(run->place == RUN_RUNNING);
+    give_back(scheduler, name);
+    end_claim(scheduler, run, now, run_age(run, now));
+    run->attained = run_attained(run, now);
+    run->lost = scheduler->policy.restart_cost;
+    run->place = RUN_QUEUED;
+    run->since = now;
+    run->served_by_wait = false;
+    scheduler->queued++;
+}
+
+void scheduler_expect_end(struct scheduler *scheduler, uint32_t name, double moment)
+{
+    scheduler->runs[name].ends = moment;
+}
+
+void scheduler_report_end(struct scheduler *scheduler, uint32_t name, double moment)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    if (run->place == RUN_RUNNING)
+        run->reported_end = moment;
+}
+
+void scheduler_requeue(struct scheduler *scheduler, uint32_t name, double now)
+{
+    stop(scheduler, name, now);
+}
+
+void scheduler_avoid(struct scheduler *scheduler, uint32_t name, uint32_t host)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    run->avoided[run->avoided_count++ % SCHEDULER_AVOIDED] = host;
+}
+
+void scheduler_park(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    if (run->place != RUN_QUEUED)
+        return;
+    run->place = RUN_PARKED;
+    run->parked = now;
+    scheduler->queued--;
+    release_hold(scheduler, name);
+}
+
+void scheduler_unpark(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    if (run->place != RUN_PARKED)
+        return;
+    run->place = RUN_QUEUED;
+    run->since += now - run->parked;
+    scheduler->queued++;
+}
+
+void scheduler_set_clock(struct scheduler *scheduler, double by)
+{
+    scheduler->learned_at += by;
+    scheduler->claim_next += by;
+    scheduler->claim_ready += by;
+    for (uint32_t i = 0; i < scheduler->run_count; i++) {
+        scheduler->runs[i].since += by;
+        scheduler->runs[i].ends += by;
+        scheduler->runs[i].parked += by;
+        scheduler->runs[i].reported_end += by;
+    }
+}
+
+/* ---- a pass -------------------------------------------------------------------------------------------------------
+ */
+
+static weft_status decide(struct scheduler *scheduler, struct scheduler_decision decision, struct error *error)
+{
+    if (scheduler->decision_count == scheduler->decision_room) {
+        size_t room = scheduler->decision_room ? 2 * scheduler->decision_room : 64;
+        size_t bytes = room * sizeof *scheduler->decisions;
+        struct scheduler_decision *decisions = realloc(scheduler->decisions, bytes);
+        if (!decisions)
+            return error_memory(error, bytes, "decisions");
+        scheduler->decisions = decisions;
+        scheduler->decision_room = room;
+    }
+    scheduler->decisions[scheduler->decision_count++] = decision;
+    return WEFT_OK;
+}
+
+/* From the queue onto its hosts. */
+static void begin(struct scheduler *scheduler, uint32_t name, double now)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    if (name == scheduler->claimant) {
+        run->claimed = scheduler->claim_share;
+        scheduler->claim_next = share_of(scheduler, run) > run->claimed ? INFINITY : now;
+    }
+    run->waited += run_age(run, now);
+    run->place = RUN_RUNNING;
+    run->since = now;
+    run->ends = INFINITY;
+    run->reported_end = -INFINITY;
+    scheduler->queued--;
+    take(scheduler, name);
+    release_hold(scheduler, name);
+    rank_one(scheduler, run, now);
+}
+
+static weft_status start(struct scheduler *scheduler, uint32_t name, double now, struct error *error)
+{
+    begin(scheduler, name, now);
+    struct scheduler_decision decision = {SCHEDULER_START, name, name, scheduler->runs[name].hosts};
+    return decide(scheduler, decision, error);
+}
+
+/* Carry out a plan: those that are displaced leave, those that move do, then the run starts. */
+static weft_status make_room(struct scheduler *scheduler, uint32_t name, const struct room_plan *plan, double now,
+                             struct error *error)
+{
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < plan->departure_count && status == WEFT_OK; i++) {
+        uint32_t leaver = plan->departures[i].run, to = plan->departures[i].to;
+        struct scheduled_run *run = &scheduler->runs[leaver];
+        bool served_by_wait = run->served_by_wait;
+        stop(scheduler, leaver, now);
+        struct scheduler_decision decision = {SCHEDULER_DISPLACE, leaver, name, NULL};
+        if (to != POOL_NOBODY) {
+            decision.kind = SCHEDULER_MOVE;
+            decision.hosts = run->hosts;
+            run->hosts[0] = to;
+            run->served_by_wait = served_by_wait;
+            begin(scheduler, leaver, now);
+        } else {
+            run->displaced++;
+            rank_one(scheduler, run, now);
+        }
+        status = decide(scheduler, decision, error);
+    }
+    memcpy(scheduler->runs[name].hosts, plan->hosts, scheduler->runs[name].request.gang.nodes * sizeof *plan->hosts);
+    return status == WEFT_OK ? start(scheduler, name, now, error) : status;
+}
+
+/*
+ * The sets are shapes that were tried in vain: what finds no room for one run finds none for those of the same shape
+ * after it, whose ranks are worse.
+ */
+struct pass {
+    struct scheduler *scheduler;
+    struct room_search *search;
+    double now;
+    struct shapes placing, filling, moving, displacing, keeping;
+    uint64_t fixed_due; /* slots that runs which go first want, and that those behind them leave to them */
+};
+
+/* Room for a run by moves, or else by displacement. */
+static bool find_room(struct pass *pass, uint32_t name, struct room_plan *plan)
+{
+    struct scheduler *scheduler = pass->scheduler;
+    const struct scheduler_policy *policy = &scheduler->policy;
+    const struct scheduled_run *run = &scheduler->runs[name];
+    struct gang gang = run->request.gang;
+    double slots = run->request.slots;
+    if (scheduler->pool.free >= (uint64_t)gang.nodes * gang.slots && !shapes_have(&pass->moving, gang)) {
+        if (room_find(pass->search, name, ROOM_MOVES, policy->move_limit * policy->restart_cost * slots, pass->now,
+                      plan))
+            return true;
+        shapes_add(&pass->moving, gang);
+    }
+    if (run_is_within_share(scheduler, run, 0) && !shapes_have(&pass->keeping, gang)) {
+        if (room_find(pass->search, name, ROOM_KEPT, INFINITY, pass->now, plan) ||
+            room_find(pass->search, name, ROOM_KEPT_AT_ONCE, INFINITY, pass->now, plan))
+            return true;
+        shapes_add(&pass->keeping, gang);
+    }
+    bool patient = run_age(run, pass->now) < policy->patience && !run->served_by_wait;
+    if (patient || shapes_have(&pass->displacing, gang))
+        return false;
+    double limit = policy->displace_limit * slots;
+    if (room_find(pass->search, name, ROOM_DISPLACEMENT, limit, pass->now, plan))
+        return true;
+    shapes_add(&pass->displacing, gang);
+    return false;
+}
+
+/* Where a run fits: not on hosts that have failed it, if it fits elsewhere. */
+static bool place(struct scheduler *scheduler, uint32_t name)
+{
+    struct scheduled_run *run = &scheduler->runs[name];
+    uint32_t closed[SCHEDULER_AVOIDED], count = 0;
+    for (uint32_t i = 0; i < run->avoided_count && i < SCHEDULER_AVOIDED; i++)
+        if (scheduler->pool.hosts[run->avoided[i]].open) {
+            pool_open(&scheduler->pool, run->avoided[i], false);
+            closed[count++] = run->avoided[i];
+        }
+    const bool placed = pool_place(&scheduler->pool, run->request.gang, name, run->hosts);
+    for (uint32_t i = 0; i < count; i++)
+        pool_open(&scheduler->pool, closed[i], true);
+    return placed || (count && pool_place(&scheduler->pool, run->request.gang, name, run->hosts));
+}
+
+/*
+ * Where a run fits on hosts that are claimed by another: it must have ended when these can be empty. The claims are let
+ * go while it is looked for.
+ */
+static bool fill(struct pass *pass, uint32_t name)
+{
+    struct scheduler *scheduler = pass->scheduler;
+    const struct scheduled_run *run = &scheduler->runs[name];
+    const uint32_t claimant = scheduler->claimant;
+    if (claimant == POOL_NOBODY || run->request.limit <= 0 || pass->now + run->request.limit > scheduler->claim_ready ||
+        shapes_have(&pass->filling, run->request.gang))
+        return false;
+    bool placed = false;
+    for (int claimed = 0; claimed < 2; claimed++) {
+        for (uint32_t i = 0; i < scheduler->held_count; i++)
+            if (scheduler->pool.hosts[scheduler->held[i]].held_for == claimant)
+                pool_claim(&scheduler->pool, scheduler->held[i], claimed);
+        if (!claimed)
+            placed = place(scheduler, name);
+    }
+    if (!placed)
+        shapes_add(&pass->filling, run->request.gang);
+    return placed;
+}
+
+/* Go through the queue once. */
+static weft_status walk(struct pass *pass, struct error *error)
+{
+    struct scheduler *scheduler = pass->scheduler;
+    uint32_t waiting = scheduler->queued;
+    weft_status status = WEFT_OK;
+    for (uint32_t i = 0; i < waiting && status == WEFT_OK; i++) {
+        uint32_t name = scheduler->order[i];
+        struct scheduled_run *run = &scheduler->runs[name];
+        struct gang gang = run->request.gang;
+        struct room_plan plan;
+        if (run_is_beyond_share(scheduler, run, pass->fixed_due)) {
+            pass->fixed_due += run->served_by_wait ? run_slots(run) : 0;
+            continue;
+        }
+        if (name == scheduler->claimant || !shapes_have(&pass->placing, gang)) {
+            if (place(scheduler, name)) {
+                status = start(scheduler, name, pass->now, error);
+                continue;
+            }
+            shapes_add(&pass->placing, gang);
+        }
+        if (fill(pass, name)) {
+            status = start(scheduler, name, pass->now, error);
+            continue;
+        }
+        if (find_room(pass, name, &plan)) {
+            status = make_room(scheduler, name, &plan, pass->now, error);
+            /* What left may have left more than was needed. */
+            shapes_clear(&pass->placing);
+            shapes_clear(&pass->filling);
+        }
+    }
+    return status;
+}
+
+weft_status scheduler_pass(struct scheduler *scheduler, double now, const struct scheduler_decision **decisions,
+                           size_t *count, struct error *error)
+{
+    scheduler->decision_count = 0;
+    struct pass pass = {.scheduler = scheduler, .now = now};
+    weft_status status = rank_all(scheduler, now, error);
+    if (status == WEFT_OK)
+        status = hold_claimed(scheduler, now, error);
+    if (status != WEFT_OK)
+        return status;
+    if (scheduler->queued) {
+        pass.search = room_search_new(scheduler, error);
+        if (!pass.search)
+            return WEFT_ERROR_MEMORY;
+        /* The second walk is for those that were displaced: they may fit elsewhere. */
+        for (int i = 0; i < 2 && status == WEFT_OK; i++) {
+            size_t before = scheduler->decision_count;
+            pass.fixed_due = 0;
+            status = walk(&pass, error);
+            if (status == WEFT_OK)
+                status = rank_sort(scheduler, error);
+            if (scheduler->decision_count == before)
+                break;
+        }
+        room_search_free(pass.search);
+        struct shapes *const sets[] = {&pass.placing, &pass.filling, &pass.moving, &pass.displacing, &pass.keeping};
+        for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+            shapes_free(sets[i]);
+    }
+    if (status == WEFT_OK)
+        status = hold_hosts(scheduler, now, error);
+    if (status != WEFT_OK)
+        return status;
+    *decisions = scheduler->decisions;
+    *count = scheduler->decision_count;
+    return WEFT_OK;
+}

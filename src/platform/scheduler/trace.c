@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/scheduler/internal/trace.h"
+
+#include "base/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#define BYTES_MOST      ((size_t)1 << 30)
+#define FIELDS_MOST     64
+#define SWF_FIELDS      18
+#define BYTE_ORDER_MARK "\xef\xbb\xbf"
+#define SECONDS_MOST    1e11 /* three thousand years */
+#define SLOTS_MOST      1e6
+
+/* ---- lines and fields ----------------------------------------------------------------------------------------------
+ */
+
+struct reader {
+    const char *path;
+    const char *at, *end;
+    size_t line; /* number of the line in `fields` */
+    char *copy;  /* of that line, cut into fields */
+    size_t room;
+    char *fields[FIELDS_MOST];
+    unsigned field_count; /* may be more than are kept */
+    char **projects;      /* names seen so far */
+    uint32_t project_count, project_room;
+};
+
+static weft_status bad(const struct reader *reader, struct error *error, const char *what)
+{
+    return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s", reader->path, reader->line, what);
+}
+
+/* The bytes end with the last line: no zero is behind them. */
+static bool is_blank(const char *text, size_t length)
+{
+    while (length > 0 && (*text == ' ' || *text == '\t')) {
+        text++;
+        length--;
+    }
+    return length == 0;
+}
+
+/* The next line that is neither empty nor a comment, cut at `separator` (' ': any white space); false at the end. */
+static weft_status next_line(struct reader *reader, char separator, bool *more, struct error *error)
+{
+    *more = false;
+    while (reader->at < reader->end) {
+        const char *stop = memchr(reader->at, '\n', (size_t)(reader->end - reader->at));
+        if (!stop)
+            stop = reader->end;
+        size_t length = (size_t)(stop - reader->at);
+        const char *text = reader->at;
+        reader->at = stop < reader->end ? stop + 1 : stop;
+        reader->line++;
+        if (length && text[length - 1] == '\r')
+            length--;
+        if (is_blank(text, length) || *text == ';' || *text == '#')
+            continue;
+        if (memchr(text, 0, length))
+            return bad(reader, error, "a NUL byte, in what should be text");
+        if (length + 1 > reader->room) {
+            char *copy = realloc(reader->copy, length + 1);
+            if (!copy)
+                return error_memory(error, length + 1, "a line of a trace");
+            reader->copy = copy;
+            reader->room = length + 1;
+        }
+        memcpy(reader->copy, text, length);
+        reader->copy[length] = 0;
+        reader->field_count = 0;
+        for (char *field = reader->copy; field;) {
+            if (separator == ' ')
+                field += strspn(field, " \t");
+            if (separator == ' ' && !*field)
+                break;
+            if (reader->field_count < FIELDS_MOST)
+                reader->fields[reader->field_count] = field;
+            reader->field_count++;
+            field = separator == ' ' ? strpbrk(field, " \t") : strchr(field, separator);
+            if (field)
+                *field++ = 0;
+        }
+        *more = true;
+        return WEFT_OK;
+    }
+    return WEFT_OK;
+}
+
+/* A line has as many fields as the first: else it was cut off, or a field has a separator in it. */
+static weft_status check_fields(const struct reader *reader, unsigned count, const char *first, struct error *error)
+{
+    if (reader->field_count == count)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: it has too %s fields: %u, where %s has %u", reader->path,
+                     reader->line, reader->field_count < count ? "few" : "many", reader->field_count, first, count);
+}
+
+static weft_status number(const struct reader *reader, unsigned field, const char *name, double least, double most,
+                          double *value, struct error *error)
+{
+    if (field >= reader->field_count)
+        return bad(reader, error, "it has too few fields");
+    if (text_parse_number(reader->fields[field], name, least, most, value, NULL) == WEFT_OK)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: %s is '%.40s', not a number from %g to %g", reader->path,
+                     reader->line, name, text_printable(reader->fields[field]), least, most);
+}
+
+/* The number of a project, by its name. */
+static weft_status project_of(struct reader *reader, const char *name, uint32_t *project, struct error *error)
+{
+    for (uint32_t i = 0; i < reader->project_count; i++) {
+        if (!strcmp(reader->projects[i], name)) {
+            *project = i;
+            return WEFT_OK;
+        }
+    }
+    if (reader->project_count == reader->project_room) {
+        uint32_t room = reader->project_room ? 2 * reader->project_room : 64;
+        char **projects = realloc(reader->projects, room * sizeof(char *));
+        if (!projects)
+            return error_memory(error, room * sizeof(char *), "the projects of a trace");
+        reader->projects = projects;
+        reader->project_room = room;
+    }
+    char *copy = strdup(name);
+    if (!copy)
+        return error_memory(error, strlen(name) + 1, "a project's name");
+    *project = reader->project_count;
+    reader->projects[reader->project_count++] = copy;
+    return WEFT_OK;
+}
+
+static weft_status append(struct trace *trace, size_t *room, const struct trace_job *job, struct error *error)
+{
+    if (trace->count == *room) {
+        size_t more = *room ? 2 * *room : 1024;
+        struct trace_job *jobs = realloc(trace->jobs, more * sizeof *jobs);
+        if (!jobs)
+            return error_memory(error, more * sizeof *jobs, "the jobs of a trace");
+        trace->jobs = jobs;
+        *room = more;
+    }
+    trace->jobs[trace->count++] = *job;
+    return WEFT_OK;
+}
+
+/* ---- the two formats ------------------------------------------------------------------------------------------------
+ */
+
+static weft_status parse_csv(struct reader *reader, struct trace *trace, struct error *error)
+{
+    static const char *const names[] = {"submit_s", "duration_s", "num_gpus", "vc"};
+    unsigned column[4] = {FIELDS_MOST, FIELDS_MOST, FIELDS_MOST, FIELDS_MOST};
+    const unsigned columns = reader->field_count;
+    if (columns > FIELDS_MOST)
+        return error_set(error, WEFT_ERROR_DATA, "%s, line %zu: there are %u columns, the most is %d", reader->path,
+                         reader->line, columns, FIELDS_MOST);
+    for (unsigned i = 0; i < reader->field_count; i++)
+        for (unsigned k = 0; k < 4; k++)
+            if (!strcmp(reader->fields[i], names[k]))
+                column[k] = i;
+    for (unsigned k = 0; k < 3; k++)
+        if (column[k] == FIELDS_MOST)
+            return error_set(error, WEFT_ERROR_DATA,
+                             "%s, line %zu: there is no column '%s'; the header must name submit_s, duration_s and "
+                             "num_gpus, and may name vc",
+                             reader->path, reader->line, names[k]);
+    size_t room = 0;
+    bool more;
+    weft_status status;
+    while ((status = next_line(reader, ',', &more, error)) == WEFT_OK && more) {
+        struct trace_job job = {.name = trace->count + 1, .line = reader->line};
+        double slots;
+        status = check_fields(reader, columns, "the header", error);
+        if (status == WEFT_OK)
+            status = number(reader, column[0], names[0], 0, SECONDS_MOST, &job.submit, error);
+        if (status == WEFT_OK)
+            status = number(reader, column[1], names[1], 0, SECONDS_MOST, &job.duration, error);
+        if (status == WEFT_OK)
+            status = number(reader, column[2], names[2], 1, SLOTS_MOST, &slots, error);
+        if (status == WEFT_OK && slots != floor(slots))
+            status = bad(reader, error, "num_gpus is no whole number");
+        if (status == WEFT_OK && column[3] < reader->field_count)
+            status = project_of(reader, reader->fields[column[3]], &job.project, error);
+        if (status == WEFT_OK) {
+            job.slots = (uint32_t)slots;
+            status = append(trace, &room, &job, error);
+        }
+        if (status != WEFT_OK)
+            break;
+    }
+    return status;
+}
+
+enum { SWF_ID, SWF_SUBMIT, SWF_WAIT, SWF_RUN, SWF_USED, SWF_REQUESTED = 7, SWF_USER = 11 };
+
+static weft_status parse_swf(struct reader *reader, struct trace *trace, struct error *error)
+{
+    size_t room = 0;
+    bool more = true;
+    const unsigned first = reader->field_count;
+    weft_status status = first <= SWF_FIELDS ? WEFT_OK : check_fields(reader, SWF_FIELDS, "the format", error);
+    for (; status == WEFT_OK && more; status = status == WEFT_OK ? next_line(reader, ' ', &more, error) : status) {
+        double name = 0, submit = 0, run = 0, used = 0, requested = 0;
+        status = check_fields(reader, first, "the first job", error);
+        if (status == WEFT_OK)
+            status = number(reader, SWF_ID, "the job's number", 0, 1e15, &name, error);
+        if (status == WEFT_OK)
+            status = number(reader, SWF_SUBMIT, "the submit time", -1, SECONDS_MOST, &submit, error);
+        if (status == WEFT_OK)
+            status = number(reader, SWF_RUN, "the run time", -1, SECONDS_MOST, &run, error);
+        if (status == WEFT_OK)
+            status = number(reader, SWF_USED, "the processors used", -1, SLOTS_MOST, &used, error);
+        if (status == WEFT_OK)
+            status = number(reader, SWF_REQUESTED, "the processors requested", -1, SLOTS_MOST, &requested, error);
+        double slots = used > 0 ? used : requested;
+        if (status != WEFT_OK)
+            break;
+        if (run < 0 || slots < 1 || submit < 0) {
+            trace->left_out++;
+            continue;
+        }
+        struct trace_job job = {submit, run, (uint32_t)slots, 0, (uint64_t)name, reader->line};
+        if (SWF_USER < reader->field_count)
+            status = project_of(reader, reader->fields[SWF_USER], &job.project, error);
+        if (status == WEFT_OK)
+            status = append(trace, &room, &job, error);
+    }
+    return status;
+}
+
+static int by_submission(const void *a, const void *b)
+{
+    const struct trace_job *left = a, *right = b;
+    if (left->submit != right->submit)
+        return left->submit < right->submit ? -1 : 1;
+    return left->name < right->name ? -1 : left->name > right->name;
+}
+
+weft_status trace_parse(const char *path, const char *text, size_t size, struct trace *trace, struct error *error)
+{
+    const size_t mark = size >= 3 && memcmp(text, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
+    struct reader reader = {.path = path, .at = text + mark, .end = text + size};
+    struct trace read = {0};
+    bool more;
+    weft_status status = next_line(&reader, ',', &more, error);
+    if (status == WEFT_OK && !more)
+        status = error_set(error, WEFT_ERROR_DATA, "%s: there is nothing in it", path);
+    if (status == WEFT_OK && reader.field_count > 1) {
+        status = parse_csv(&reader, &read, error);
+    } else if (status == WEFT_OK) {
+        reader.at = text + mark; /* the first line again, cut at white space */
+        reader.line = 0;
+        status = next_line(&reader, ' ', &more, error);
+        if (status == WEFT_OK)
+            status = parse_swf(&reader, &read, error);
+    }
+    if (status == WEFT_OK && !read.count && read.left_out)
+        status =
+            error_set(error, WEFT_ERROR_DATA,
+                      "%s: of none of its %zu jobs are submission, run time and processors known", path, read.left_out);
+    else if (status == WEFT_OK && !read.count)
+        status = error_set(error, WEFT_ERROR_DATA, "%s: there is no job in it", path);
+    read.projects = reader.project_count ? reader.project_count : 1;
+    for (uint32_t i = 0; i < reader.project_count; i++)
+        free(reader.projects[i]);
+    free(reader.projects);
+    free(reader.copy);
+    if (status != WEFT_OK) {
+        trace_free(&read);
+        return status;
+    }
+    qsort(read.jobs, read.count, sizeof *read.jobs, by_submission);
+    *trace = read;
+    return WEFT_OK;
+}
+
+weft_status trace_read(const char *path, struct trace *trace, struct error *error)
+{
+    gzFile file = gzopen(path, "rb"); /* reads what is not compressed as it is */
+    if (!file)
+        return error_system(error, "cannot open the trace '%s'", path);
+    char *text = NULL;
+    size_t size = 0, room = 0;
+    weft_status status = WEFT_OK;
+    for (;;) {
+        if (size == room) {
+            room = room ? 2 * room : 1 << 20;
+            char *larger = realloc(text, room);
+            if (!larger) {
+                status = error_memory(error, room, "a trace");
+                break;
+            }
+            text = larger;
+        }
+        size_t most = room - size < (1 << 20) ? room - size : 1 << 20;
+        int got = gzread(file, text + size, (unsigned)most);
+        if (got < 0) {
+            int code;
+            const char *why = gzerror(file, &code);
+            status = code == Z_ERRNO ? error_system(error, "cannot read the trace '%s'", path)
+                                     : error_set(error, WEFT_ERROR_DATA, "%s: cannot be uncompressed: %s", path, why);
+            break;
+        }
+        if (!got)
+            break;
+        size += (size_t)got;
+        if (size > BYTES_MOST) {
+            status = error_set(error, WEFT_ERROR_DATA, "%s: it is larger than %zu bytes", path, BYTES_MOST);
+            break;
+        }
+    }
+    if (gzclose(file) == Z_BUF_ERROR && status == WEFT_OK)
+        status = error_set(error, WEFT_ERROR_DATA, "%s: it is cut off within what is compressed: copy it again, whole",
+                           path);
+    if (status == WEFT_OK)
+        status = trace_parse(path, text, size, trace, error);
+    free(text);
+    return status;
+}
+
+void trace_free(struct trace *trace)
+{
+    free(trace->jobs);
+    *trace = (struct trace){0};
+}

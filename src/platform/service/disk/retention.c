@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/service/internal/retention.h"
+
+#include "base/file/file.h"
+#include "base/text.h"
+#include "platform/registry/run/runs.h"
+#include "platform/runs/directory.h"
+#include "platform/service/internal/complaint.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define PERIOD_SECONDS 3600
+#define RETRY_SECONDS  10                 /* after a failure */
+#define KEYS_KEPT      INT64_C(604800000) /* a week, in milliseconds: of idempotency keys */
+#define DECIDED_MOST   64 /* runs that the rules discard at once, so that requests are answered meanwhile */
+
+struct retention {
+    struct keeper *keeper;
+    char folder[FILE_PATH_BYTES];
+    int64_t keep; /* milliseconds */
+    struct complaint trouble;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool stopping, wanted; /* by `mutex` */
+    bool joined;
+};
+
+/* Something for the keeper's thread, which this one waits for. */
+struct request {
+    struct retention *retention;
+    int64_t *runs;
+    size_t count;
+    weft_status status;
+    struct error *error;
+    bool done; /* by the mutex */
+};
+
+/* ---- on the keeper's thread ------------------------------------------------------------------------------------- */
+
+/* Without a keeper nothing was done, and nothing is to follow from it. */
+static void finish(struct request *request, const struct keeper *keeper)
+{
+    struct retention *retention = request->retention;
+    pthread_mutex_lock(&retention->mutex);
+    request->done = true;
+    retention->stopping = retention->stopping || !keeper;
+    pthread_cond_broadcast(&retention->changed);
+    pthread_mutex_unlock(&retention->mutex);
+}
+
+/* By the rules: runs[] are to go. */
+static void decide(struct keeper *keeper, void *context)
+{
+    struct request *request = context;
+    struct database *registry = keeper ? keeper_registry(keeper) : NULL;
+    char shown[32], detail[128];
+    snprintf(detail, sizeof detail,
+             "%s after its end, what it left was thrown away: its folder, checkpoints and output",
+             text_duration(request->retention->keep / 1000, shown, sizeof shown));
+    for (size_t i = 0; registry && i < request->count && request->status == WEFT_OK; i++) {
+        request->status = database_begin(registry, DATABASE_DURABLE, request->error);
+        if (request->status == WEFT_OK)
+            request->status = database_end(
+                registry, registry_run_discard(registry, request->runs[i], "", detail, keeper_now(), request->error),
+                request->error);
+    }
+    finish(request, keeper);
+}
+
+/* Nobody asks again for what was answered so long ago. */
+static void forget_keys(struct keeper *keeper, void *context)
+{
+    struct request *request = context;
+    struct database *registry = keeper ? keeper_registry(keeper) : NULL;
+    if (registry)
+        request->status = database_begin(registry, DATABASE_LAZY, request->error);
+    if (registry && request->status == WEFT_OK)
+        request->status = database_end(
+            registry, registry_keys_forget(registry, keeper_now() - KEYS_KEPT, request->error), request->error);
+    finish(request, keeper);
+}
+
+/* What was decided before is on disk: that was another group. */
+static void settle(struct keeper *keeper, void *context)
+{
+    finish(context, keeper);
+}
+
+/* The engine keeps nothing any more of the attempts of runs[0]. */
+static void forget(struct keeper *keeper, void *context)
+{
+    struct request *request = context;
+    struct engine *engine = keeper ? keeper_engine(keeper) : NULL;
+    struct registry_attempt *attempts = NULL;
+    size_t count = 0;
+    if (engine)
+        request->status =
+            registry_attempts(keeper_registry(keeper), request->runs[0], &attempts, &count, request->error);
+    for (size_t i = 0; i < count && request->status == WEFT_OK; i++) {
+        struct attempt attempt = {.epoch = (uint64_t)attempts[i].epoch};
+        snprintf(attempt.run, sizeof attempt.run, "%" PRId64, request->runs[0]);
+        request->status = engine->forget(engine, &attempt, request->error);
+    }
+    free(attempts);
+    finish(request, keeper);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------------------------- */
+
+static bool is_stopping(struct retention *retention)
+{
+    pthread_mutex_lock(&retention->mutex);
+    const bool stopping = retention->stopping;
+    pthread_mutex_unlock(&retention->mutex);
+    return stopping;
+}
+
+/* Have the keeper do it, and wait. One that is stopping does nothing, which is no error: is_stopping() tells. */
+static weft_status ask(struct retention *retention, keeper_task *task, int64_t *runs, size_t count, struct error *error)
+{
+    struct request request = {retention, runs, count, WEFT_OK, error, false};
+    if (!keeper_post(retention->keeper, task, &request)) {
+        finish(&request, NULL);
+        return WEFT_OK;
+    }
+    pthread_mutex_lock(&retention->mutex);
+    while (!request.done)
+        pthread_cond_wait(&retention->changed, &retention->mutex);
+    pthread_mutex_unlock(&retention->mutex);
+    return request.status;
+}
+
+static weft_status decide_by_rules(struct retention *retention, struct database *registry, struct error *error)
+{
+    size_t count = DECIDED_MOST;
+    weft_status status = WEFT_OK;
+    while (retention->keep && count == DECIDED_MOST && status == WEFT_OK && !is_stopping(retention)) {
+        int64_t *runs = NULL;
+        count = 0;
+        status = registry_runs_to_discard(registry, keeper_now() - retention->keep, DECIDED_MOST, &runs, &count, error);
+        if (status == WEFT_OK && count)
+            status = ask(retention, decide, runs, count, error);
+        free(runs);
+    }
+    return status == WEFT_OK ? ask(retention, settle, NULL, 0, error) : status;
+}
+
+/* What the program has written. Then there is room on a full disk for what forgetting the journals takes. */
+static weft_status remove_files(struct retention *retention, int64_t run, struct error *error)
+{
+    static const char *const names[] = {"work", "checkpoints"};
+    char path[FILE_PATH_BYTES];
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < sizeof names / sizeof *names && status == WEFT_OK; i++) {
+        status = run_folder_path(keeper_folders(retention->keeper)->runs, run, names[i], path, error);
+        if (status == WEFT_OK)
+            status = file_remove_tree(path, error);
+    }
+    return status;
+}
+
+/* The journals before the run's directory: as long as that is there, the run is looked at again. */
+static weft_status remove_run(struct retention *retention, int64_t run, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = remove_files(retention, run, error);
+    if (status == WEFT_OK)
+        status = ask(retention, forget, &run, 1, error);
+    if (status != WEFT_OK || is_stopping(retention))
+        return status;
+    status = run_folder_path(keeper_folders(retention->keeper)->runs, run, "", path, error);
+    return status == WEFT_OK ? file_remove_tree(path, error) : status;
+}
+
+/* What was decided, and has a folder yet. What cannot be removed keeps no other from it. */
+static weft_status remove_discarded(struct retention *retention, struct database *registry, struct error *error)
+{
+    DIR *listing = opendir(keeper_folders(retention->keeper)->runs);
+    weft_status result = WEFT_OK;
+    for (struct dirent *entry; listing && !is_stopping(retention) && (entry = readdir(listing));) {
+        struct registry_run run;
+        struct error failure = {0};
+        char *end;
+        const int64_t number = strtoll(entry->d_name, &end, 10);
+        if (number < 1 || *end || registry_run_get(registry, number, &run, NULL) != WEFT_OK || !run.discarded)
+            continue;
+        weft_status status = remove_run(retention, number, &failure);
+        if (status != WEFT_OK) {
+            result = status;
+            *error = failure;
+        }
+    }
+    if (listing)
+        closedir(listing);
+    return result;
+}
+
+/* False: something is left to be done. */
+static bool look(struct retention *retention)
+{
+    struct database *registry = NULL;
+    struct error error = {0};
+    weft_status status = registry_open(retention->folder, DATABASE_READER, &registry, &error);
+    if (status == WEFT_OK)
+        status = decide_by_rules(retention, registry, &error);
+    if (status == WEFT_OK)
+        status = remove_discarded(retention, registry, &error);
+    if (status == WEFT_OK)
+        status = ask(retention, forget_keys, NULL, 0, &error);
+    database_close(registry);
+    if (status != WEFT_OK)
+        complain(&retention->trouble, "what discarded runs have left cannot be removed at the moment", &error);
+    else
+        complain_no_more(&retention->trouble, "what discarded runs have left is removed again");
+    return status == WEFT_OK;
+}
+
+static void *watch(void *context)
+{
+    struct retention *retention = context;
+    while (!is_stopping(retention)) {
+        struct timespec until;
+        const bool done = look(retention);
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += done ? PERIOD_SECONDS : RETRY_SECONDS;
+        pthread_mutex_lock(&retention->mutex);
+        while (!retention->stopping && !retention->wanted &&
+               pthread_cond_timedwait(&retention->changed, &retention->mutex, &until) == 0)
+            continue;
+        retention->wanted = false;
+        pthread_mutex_unlock(&retention->mutex);
+    }
+    return NULL;
+}
+
+weft_status retention_start(struct keeper *keeper, const char *folder, int64_t keep, struct retention **retention,
+                            struct error *error)
+{
+    struct retention *made = calloc(1, sizeof *made);
+    pthread_condattr_t monotonic;
+    if (!made)
+        return error_memory(error, sizeof *made, "what is thrown away");
+    made->keeper = keeper;
+    made->keep = keep * 1000;
+    snprintf(made->folder, sizeof made->folder, "%s", folder);
+    pthread_mutex_init(&made->mutex, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    const int failure = pthread_create(&made->thread, NULL, watch, made);
+    if (failure) {
+        pthread_cond_destroy(&made->changed);
+        pthread_mutex_destroy(&made->mutex);
+        free(made);
+        return error_set(error, WEFT_ERROR_SYSTEM, "cannot start the thread that throws away what runs have left");
+    }
+    *retention = made;
+    return WEFT_OK;
+}
+
+void retention_stop(struct retention *retention)
+{
+    if (!retention || retention->joined)
+        return;
+    pthread_mutex_lock(&retention->mutex);
+    retention->stopping = true;
+    pthread_cond_broadcast(&retention->changed);
+    pthread_mutex_unlock(&retention->mutex);
+    pthread_join(retention->thread, NULL);
+    retention->joined = true;
+}
+
+void retention_close(struct retention *retention)
+{
+    if (!retention)
+        return;
+    retention_stop(retention);
+    pthread_cond_destroy(&retention->changed);
+    pthread_mutex_destroy(&retention->mutex);
+    free(retention);
+}
+
+void retention_look(struct retention *retention)
+{
+    pthread_mutex_lock(&retention->mutex);
+    retention->wanted = true;
+    pthread_cond_broadcast(&retention->changed);
+    pthread_mutex_unlock(&retention->mutex);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What is measured, kept in the database of metrics: what runs report and use (platform/metrics/run_metrics.h); every few
+ * seconds how full the cluster is (platform/metrics/cluster_history.h) and what this machine does (observe/telemetry/machine_watch.h,
+ * under the names that are told there and CLUSTER_RUN). Who listens hears of runs that have new points, once a second
+ * at most:
+ *
+ *     event: metrics    data: {"run":12,"progress":null}    topic: its project
+ *
+ * Of the keeper's thread.
+ */
+#ifndef WEFT_PLATFORM_SERVICE_INTERNAL_COLLECTOR_H
+#define WEFT_PLATFORM_SERVICE_INTERNAL_COLLECTOR_H
+
+#include "observe/telemetry/machine_watch.h"
+#include "platform/http/events_stream.h"
+#include "platform/metrics/run_metrics.h"
+#include "platform/metrics/run_use.h"
+
+struct collector;
+
+struct collector_config {
+    const char *folder;        /**< of the state: metrics.db is there */
+    struct database *registry; /**< outlives it, as the engine does */
+    struct engine *engine;
+    struct events_stream *events; /**< likewise */
+    run_use_policy *idle;         /**< how idle a run may be, with its context; NULL: as run_use.h has it */
+    void *context;
+};
+
+/** Errors: those of the database of metrics, and of run_metrics_open(). */
+weft_status collector_open(const struct collector_config *config, struct collector **collector, struct error *error);
+
+/** NULL is allowed. What cannot be written any more is told on standard error. */
+void collector_close(struct collector *collector);
+
+/** For the controller: its sink, and the context of that. */
+controller_sink *collector_sink(struct collector *collector, void **context);
+
+struct metric_store *collector_store(struct collector *collector);
+struct run_use *collector_use(struct collector *collector);           /**< the watch over what runs use */
+struct machine_watch *collector_machine(struct collector *collector); /**< NULL: it cannot be watched */
+
+/** For who watches it. */
+struct collector_counts {
+    struct run_metrics_counts runs;
+    uint32_t behind; /**< nodes of which metrics are to be read again */
+    bool failing;    /**< the last flush has failed */
+};
+struct collector_counts collector_counts(const struct collector *collector);
+
+/** Do what is due; `now` is milliseconds since 1970. Returns milliseconds until it is to be called again. */
+int64_t collector_tick(struct collector *collector, int64_t now);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A run that is asked for, from the call to the registry: what submit, fork and promote (platform/service/routes/run_order.c) have in
+ * common.
+ *
+ *     HTTP thread    run_order_begin()        the key's run, if there is one, is the answer
+ *     keeper         run_submission_enter()   checked and kept in one transaction
+ *                    run_submission_put()     the answer
+ */
+#ifndef WEFT_PLATFORM_SERVICE_INTERNAL_RUN_SUBMISSION_H
+#define WEFT_PLATFORM_SERVICE_INTERNAL_RUN_SUBMISSION_H
+
+#include "platform/registry/run/runs.h"
+#include "platform/runs/checkpoints.h"
+#include "platform/service/internal/service_state.h"
+
+/** What a submission is about: its specification as JSON, and what it has led to. */
+struct run_submission {
+    cJSON *wanted; /**< of the caller; project, owner and kind of slots are set in it */
+    const char *project, *owner;
+    int64_t run;
+    int64_t resumes; /**< the run that it goes on with: one at a time may; 0: none */
+    bool again, project_made;
+    uint64_t secrets;                    /**< files that the code of a promoted run is without */
+    char limited[REGISTRY_DETAIL_BYTES]; /**< to less time than it asks for: a sentence; "" if it is not */
+};
+
+/** What a call brings along that asks for a run: call->kept. */
+struct run_order {
+    struct registry_key key;                    /**< text: NULL where there is none */
+    char snapshot[RUN_SNAPSHOT_BYTES];          /**< of the code that was tried by hand; "" */
+    char checkpoint[RUN_CHECKPOINT_NAME_BYTES]; /**< of the parent, by its own name; "" */
+    uint64_t secrets;                           /**< that were left out of it */
+    char owner[PLATFORM_NAME_BYTES];            /**< of the parent that is promoted; "" */
+    char used[200];                             /**< names of secrets, for the audit log */
+};
+
+/** Make the order of a call. False: it is answered, with an error or with the run that the same key has made. */
+bool run_order_begin(struct route_call *call);
+
+/** Put a text into what is wanted, in place of what was there; false: there is no memory. */
+bool run_wanted_set(cJSON *wanted, const char *key, const char *value);
+
+/** Keep the run that is wanted, or find the one of the same key. On the keeper's thread. */
+weft_status run_submission_enter(struct keeper *keeper, struct route_call *call, struct run_submission *submission,
+                                 struct error *error);
+
+/** The answer to who has asked. */
+void run_submission_put(struct json_writer *answer, const struct run_submission *submission);
+
+#endif

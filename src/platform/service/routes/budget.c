@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Budgets: what projects have, and every posting of it. */
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/internal/table_answer.h"
+#include "platform/service/routes/budget_json.h"
+#include "platform/service/runs/run_json.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+void budget_json_put(struct json_writer *writer, const char *key, const struct ledger_budget *budget)
+{
+    json_open_object(writer, key);
+    json_put_bool(writer, "limited", budget->limited);
+    budget_json_put_amount(writer, "rate_per_day", budget->rate);
+    budget_json_put_amount(writer, "cap", budget->cap);
+    json_put_bool(writer, "shared", budget->shared);
+    budget_json_put_amount(writer, "pool", budget->pool);
+    budget_json_put_amount(writer, "accruing", budget->accruing);
+    budget_json_put_amount(writer, "members", budget->members);
+    budget_json_put_amount(writer, "held", budget->held);
+    budget_json_put_amount(writer, "spent", budget->spent);
+    json_close(writer);
+}
+
+/* ---- changes ---------------------------------------------------------------------------------------------------- */
+
+/* An amount of the body, in slot-minutes, as the ledger counts. */
+static weft_status amount_of(const struct route_call *call, const char *key, int64_t *amount, struct error *error)
+{
+    double value = 0;
+    weft_status status = json_get_number(call->body, key, "the body", &value, error);
+    if (status == WEFT_OK && fabs(value) > (double)LEDGER_MOST / (double)LEDGER_SLOT_MINUTE)
+        status = error_set(error, WEFT_ERROR_DATA, "%s is %g slot-minutes, the most is %g", key, value,
+                           (double)LEDGER_MOST / (double)LEDGER_SLOT_MINUTE);
+    if (status == WEFT_OK)
+        *amount = (int64_t)llround(value * (double)LEDGER_SLOT_MINUTE);
+    return status;
+}
+
+/* End the change with the budget as its answer. */
+static weft_status answer_budget(struct keeper *keeper, const struct route_call *call, weft_status status,
+                                 struct json_writer *answer, struct error *error)
+{
+    struct ledger_budget budget;
+    status = database_end(keeper_registry(keeper), status, error);
+    if (status == WEFT_OK) {
+        controller_budgets_changed(keeper_controller(keeper));
+        keeper_project_changed(keeper, call->project);
+        status = ledger_budget_get(keeper_registry(keeper), call->project, keeper_now(), &budget, error);
+    }
+    if (status == WEFT_OK)
+        budget_json_put(answer, NULL, &budget);
+    return status;
+}
+
+static weft_status put_budget(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    int64_t rate = 0, cap = 0;
+    bool shared = true;
+    weft_status status = amount_of(call, "rate_per_day", &rate, error);
+    if (status == WEFT_OK)
+        status = amount_of(call, "cap", &cap, error);
+    json_get_bool(call->body, "shared", "the body", &shared, NULL);
+    if (status == WEFT_OK)
+        status = database_begin(keeper_registry(keeper), DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = ledger_budget_put(keeper_registry(keeper), call->project, rate, cap, shared, keeper_now(), error);
+    return answer_budget(keeper, call, status, answer, error);
+}
+
+static weft_status grant(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                         struct error *error)
+{
+    int64_t amount = 0;
+    const char *detail = "";
+    weft_status status = amount_of(call, "amount", &amount, error);
+    json_get_text(call->body, "detail", "the body", &detail, NULL);
+    if (status == WEFT_OK)
+        status = database_begin(keeper_registry(keeper), DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = ledger_grant(keeper_registry(keeper), call->project, amount, call->who.user, detail, keeper_now(), error);
+    return answer_budget(keeper, call, status, answer, error);
+}
+
+static weft_status transfer(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                            struct error *error)
+{
+    int64_t amount = 0;
+    const char *from = "", *to = "", *detail = "";
+    weft_status status = amount_of(call, "amount", &amount, error);
+    json_get_text(call->body, "from", "the body", &from, NULL);
+    json_get_text(call->body, "to", "the body", &to, NULL);
+    json_get_text(call->body, "detail", "the body", &detail, NULL);
+    if (status == WEFT_OK)
+        status = database_begin(keeper_registry(keeper), DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = ledger_transfer(keeper_registry(keeper), call->project, from, to, amount, call->who.user, detail,
+                             keeper_now(), error);
+    return answer_budget(keeper, call, status, answer, error);
+}
+
+/* Every attempt of a run that has ended and cost something. */
+static weft_status give_back(struct database *registry, int64_t run, const char *actor, const char *detail,
+                             int64_t *refunded, struct error *error)
+{
+    struct ledger_hold *holds = NULL;
+    size_t count = 0;
+    weft_status status = ledger_holds_of(registry, run, &holds, &count, error);
+    *refunded = 0;
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        int64_t amount = 0;
+        status = ledger_refund(registry, run, holds[i].epoch, actor, detail, keeper_now(), &amount, error);
+        *refunded += amount;
+    }
+    free(holds);
+    if (status == WEFT_OK && *refunded == 0)
+        status =
+            error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has cost nothing so far that was not given back", run);
+    return status;
+}
+
+static weft_status refund(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                          struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    const int64_t run = route_value(call, "run")->integer;
+    const char *detail = "";
+    int64_t refunded = 0;
+    json_get_text(call->body, "detail", "the body", &detail, NULL);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = give_back(registry, run, call->who.user, detail, &refunded, error);
+    status = database_end(registry, status, error);
+    if (status != WEFT_OK)
+        return status;
+    controller_budgets_changed(keeper_controller(keeper));
+    keeper_project_changed(keeper, call->project);
+    json_open_object(answer, NULL);
+    json_put_integer(answer, "run", run);
+    json_put_text(answer, "project", call->project);
+    budget_json_put_amount(answer, "refunded", refunded);
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void refund_run(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, refund);
+}
+
+static void change_budget(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, put_budget);
+}
+
+static void grant_budget(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, grant);
+}
+
+static void transfer_budget(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, transfer);
+}
+
+/* ---- the ledger ------------------------------------------------------------------------------------------------- */
+
+static void put_entry(struct json_writer *writer, const struct ledger_entry *entry)
+{
+    json_open_object(writer, NULL);
+    json_put_integer(writer, "posting", entry->posting);
+    json_put_time(writer, "time", entry->time);
+    json_put_text(writer, "kind", entry->kind);
+    json_put_text(writer, "account", entry->account);
+    json_put_text(writer, "user", entry->user);
+    budget_json_put_amount(writer, "amount", entry->amount);
+    json_put_integer(writer, "run", entry->run);
+    json_put_integer(writer, "epoch", entry->epoch);
+    json_put_text(writer, "actor", entry->actor);
+    json_put_text(writer, "detail", entry->detail);
+    json_close(writer);
+}
+
+const char *const budget_json_entry_columns[] = {"posting", "time",  "kind",  "account", "user", "amount",
+                                                 "run",     "epoch", "actor", "detail",  NULL};
+
+static void show_ledger(struct route_call *call)
+{
+    struct database *reader = service_of(call)->reader;
+    struct ledger_entry *entries = NULL, *older = NULL;
+    size_t count = 0, older_count = 0;
+    struct json_writer writer;
+    struct error error = {0};
+    weft_status status = ledger_entries(reader, call->project, route_value(call, "before")->integer,
+                                        (size_t)route_value(call, "most")->integer, &entries, &count, &error);
+    if (status == WEFT_OK && count)
+        status = ledger_entries(reader, call->project, entries[count - 1].posting, 3, &older, &older_count, &error);
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "entries");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++)
+        put_entry(&writer, &entries[i]);
+    json_close(&writer);
+    json_put_bool(&writer, "more", older_count > 0);
+    json_close(&writer);
+    free(entries);
+    free(older);
+    table_answer(call, status, &writer, "entries", budget_json_entry_columns, &error);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+#define PROJECT                                                                                                        \
+    {                                                                                                                  \
+        .name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."                                   \
+    }
+static const struct route_parameter project_parameters[] = {PROJECT, {0}};
+static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+static const struct route_parameter ledger_parameters[] = {
+    PROJECT,
+    {.name = "before",
+     .type = ROUTE_INTEGER,
+     .least = 0,
+     .most = 1e15,
+     .fallback = "0",
+     .meaning = "Only postings of smaller numbers: the last of the page before."},
+    {.name = "most",
+     .type = ROUTE_INTEGER,
+     .least = 3,
+     .most = 1000,
+     .fallback = "100",
+     .meaning = "How many entries at most; those of a posting come together."},
+    TABLE_ANSWER_PARAMETER,
+    {0}};
+
+static const struct route routes[] = {
+    {.method = "PUT",
+     .path = "/api/v1/projects/{project}/budget",
+     .operation = "changeBudget",
+     .tag = "budgets",
+     .summary = "Give a project a budget, or change how it grows.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = project_parameters,
+     .request = "BudgetRequest",
+     .response = "Budget",
+     .handler = change_budget},
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/grants",
+     .operation = "grantBudget",
+     .tag = "budgets",
+     .summary = "Add an amount to a project's pool, beyond its cap if need be.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = project_parameters,
+     .request = "Grant",
+     .response = "Budget",
+     .handler = grant_budget},
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/transfers",
+     .operation = "transferBudget",
+     .tag = "budgets",
+     .summary = "Move an amount between members and the pool.",
+     .permission = ROUTE_MANAGER,
+     .parameters = project_parameters,
+     .request = "Transfer",
+     .response = "Budget",
+     .handler = transfer_budget},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/refund",
+     .operation = "refundRun",
+     .tag = "budgets",
+     .summary = "Give back what the ended attempts of a run were charged, once: the platform has failed it, as was "
+                "found out later.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .request = "Refund",
+     .response = "Refunded",
+     .handler = refund_run},
+    {.method = "GET",
+     .path = "/api/v1/projects/{project}/ledger",
+     .operation = "showLedger",
+     .tag = "budgets",
+     .summary = "The entries of a project's ledger, newest first; those of a posting sum to zero.",
+     .permission = ROUTE_VIEWER,
+     .parameters = ledger_parameters,
+     .response = "Ledger",
+     .produces_also = TABLE_ANSWER_CSV,
+     .handler = show_ledger},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Budget", SCHEMA({"type": "object", "description": "Amounts in slot-minutes.", "properties": {
+        "limited": {"type": "boolean", "description": "false: the project has no budget, and is not limited."},
+        "rate_per_day": {"type": "number"},
+        "cap": {"type": "number", "description": "It grows until pool, members and held together are this."},
+        "shared": {"type": "boolean", "description": "Members draw on the pool too."},
+        "pool": {"type": "number", "description": "With what has accrued until now."},
+        "accruing": {"type": "number", "description": "Of the pool: what has accrued, and will be posted to the ledger."},
+        "members": {"type": "number"},
+        "held": {"type": "number", "description": "For what runs."}, "spent": {"type": "number"}}})},
+    {"BudgetRequest", SCHEMA({"type": "object", "required": ["rate_per_day", "cap"], "additionalProperties": false,
+        "properties": {"rate_per_day": {"type": "number", "minimum": 0}, "cap": {"type": "number", "minimum": 0},
+                       "shared": {"type": "boolean"}}})},
+    {"Grant", SCHEMA({"type": "object", "required": ["amount"], "additionalProperties": false, "properties": {
+        "amount": {"type": "number", "description": "Slot-minutes; below 0 takes away."},
+        "detail": {"type": "string", "maxLength": 400}}})},
+    {"Transfer", SCHEMA({"type": "object", "required": ["amount"], "additionalProperties": false, "properties": {
+        "from": {"type": "string", "maxLength": 63, "description": "A member; empty: the pool."},
+        "to": {"type": "string", "maxLength": 63, "description": "A member; empty: the pool."},
+        "amount": {"type": "number"}, "detail": {"type": "string", "maxLength": 400}}})},
+    {"Refund", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "detail": {"type": "string", "maxLength": 400, "description": "Why; kept in the ledger."}}})},
+    {"Refunded", SCHEMA({"type": "object", "properties": {
+        "run": {"type": "integer"}, "project": {"type": "string"},
+        "refunded": {"type": "number", "description": "Slot-minutes."}}})},
+    {"Ledger", SCHEMA({"type": "object", "properties": {
+        "entries": {"type": "array", "items": {"type": "object", "properties": {
+            "posting": {"type": "integer"}, "time": {"type": "integer"}, "kind": {"type": "string"},
+            "account": {"type": "string"}, "user": {"type": "string"}, "amount": {"type": "number"},
+            "run": {"type": "integer"}, "epoch": {"type": "integer"}, "actor": {"type": "string"},
+            "detail": {"type": "string"}}}},
+        "more": {"type": "boolean"}}})},
+};
+/* clang-format on */
+
+const struct route_table budget_routes = {.routes = routes,
+                                          .route_count = sizeof routes / sizeof *routes,
+                                          .schemas = schemas,
+                                          .schema_count = sizeof schemas / sizeof *schemas};

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Budgets as the interface shows them: in slot-minutes. Thread-safe. */
+#ifndef WEFT_PLATFORM_SERVICE_ROUTES_BUDGET_JSON_H
+#define WEFT_PLATFORM_SERVICE_ROUTES_BUDGET_JSON_H
+
+#include "base/format/json.h"
+#include "platform/registry/ledger/ledger.h"
+
+/** An amount of the ledger. */
+static inline void budget_json_put_amount(struct json_writer *writer, const char *key, int64_t amount)
+{
+    json_put_number(writer, key, (double)amount / (double)LEDGER_SLOT_MINUTE);
+}
+
+/** A budget as an object. */
+void budget_json_put(struct json_writer *writer, const char *key, const struct ledger_budget *budget);
+
+/** The keys of an entry of the ledger, for tables; NULL ends them. */
+extern const char *const budget_json_entry_columns[];
+
+#endif

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pods, hosts, and who has which slots of them. */
+#include "platform/registry/hosts.h"
+#include "platform/registry/run/list.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/internal/sight.h"
+#include "platform/service/runs/run_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the cluster ------------------------------------------------------------------------------------------------ */
+
+static void put_known(struct json_writer *writer, const char *key, int64_t value)
+{
+    if (value)
+        json_put_integer(writer, key, value);
+    else
+        json_put_tree(writer, key, NULL);
+}
+
+static void put_host(struct json_writer *writer, const struct registry_host *host)
+{
+    json_put_text(writer, "host", host->host);
+    json_put_text(writer, "pod", host->pod);
+    json_put_text(writer, "state", registry_host_state_name(host->state));
+    json_put_text(writer, "detail", host->detail);
+    json_put_integer(writer, "slots", host->slots);
+    json_put_text(writer, "slot_kind", slot_kind_name(host->slot_kind));
+    put_known(writer, "processors", host->processors);
+    put_known(writer, "memory", host->memory);
+    json_put_time(writer, "heard", host->heard);
+    json_put_time(writer, "changed", host->changed);
+}
+
+/* What nodes have of a host: the caller sees whose they are only where the project is theirs to see. */
+static int64_t put_taken(struct json_writer *writer, struct sight *sight, const char *host,
+                         const struct registry_placement *placements, size_t count)
+{
+    int64_t taken = 0;
+    json_open_array(writer, "taken");
+    for (size_t i = registry_placements_on(placements, count, host); i < count && strcmp(placements[i].host, host) == 0;
+         i++) {
+        const struct registry_placement *placement = &placements[i];
+        bool seen = sight_has(sight, placement->project);
+        taken += placement->slot_count;
+        json_open_object(writer, NULL);
+        json_put_text(writer, "slots", placement->slots);
+        if (seen) {
+            json_put_integer(writer, "run", placement->run);
+            json_put_integer(writer, "node", placement->node);
+        } else {
+            json_put_tree(writer, "run", NULL);
+            json_put_tree(writer, "node", NULL);
+        }
+        json_put_text(writer, "project", seen ? placement->project : NULL);
+        json_put_text(writer, "owner", seen ? placement->owner : NULL);
+        json_close(writer);
+    }
+    json_close(writer);
+    return taken;
+}
+
+static void put_cluster(struct json_writer *writer, struct sight *sight, const struct registry_host *hosts,
+                        size_t host_count, const struct registry_placement *placements, size_t placement_count,
+                        int64_t waiting)
+{
+    int64_t slots = 0, taken = 0;
+    json_open_object(writer, NULL);
+    json_open_array(writer, "pods");
+    for (size_t i = 0; i < host_count; i++) {
+        if (i == 0 || strcmp(hosts[i].pod, hosts[i - 1].pod) != 0) {
+            if (i) {
+                json_close(writer);
+                json_close(writer);
+            }
+            json_open_object(writer, NULL);
+            json_put_text(writer, "pod", hosts[i].pod);
+            json_open_array(writer, "hosts");
+        }
+        json_open_object(writer, NULL);
+        put_host(writer, &hosts[i]);
+        taken += put_taken(writer, sight, hosts[i].host, placements, placement_count);
+        slots += registry_host_is_lost(hosts[i].state) ? 0 : hosts[i].slots;
+        json_close(writer);
+    }
+    if (host_count) {
+        json_close(writer);
+        json_close(writer);
+    }
+    json_close(writer);
+    json_put_integer(writer, "slots", slots);
+    json_put_integer(writer, "taken", taken);
+    json_put_integer(writer, "waiting_slots", waiting);
+    json_close(writer);
+}
+
+static void show_cluster(struct route_call *call)
+{
+    struct database *reader = service_of(call)->reader;
+    struct sight sight = {.registry = reader, .who = &call->who};
+    struct registry_host *hosts = NULL;
+    struct registry_placement *placements = NULL;
+    size_t host_count = 0, placement_count = 0;
+    int64_t waiting = 0;
+    struct json_writer writer;
+    struct error error = {0};
+    weft_status status = registry_hosts(reader, &hosts, &host_count, &error);
+    if (status == WEFT_OK)
+        status = registry_placements(reader, &placements, &placement_count, &error);
+    if (status == WEFT_OK)
+        status = registry_waiting_slots(reader, &waiting, &error);
+    json_begin(&writer, JSON_LINE);
+    if (status == WEFT_OK)
+        put_cluster(&writer, &sight, hosts, host_count, placements, placement_count, waiting);
+    free(hosts);
+    free(placements);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- hosts ------------------------------------------------------------------------------------------------------ */
+
+static weft_status change_host(struct keeper *keeper, struct route_call *call, bool drain, struct json_writer *answer,
+                               struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    const char *name = route_value(call, "host")->text, *reason = "";
+    struct registry_host host;
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    if (drain) {
+        json_get_text(call->body, "reason", "", &reason, NULL);
+        status = registry_host_drain(registry, name, call->who.user, reason, keeper_now(), error);
+    } else {
+        status = registry_host_resume(registry, name, call->who.user, keeper_now(), error);
+    }
+    status = database_end(registry, status, error);
+    if (status == WEFT_OK)
+        status = controller_hosts_changed(keeper_controller(keeper), error);
+    if (status == WEFT_OK)
+        status = registry_host_get(registry, name, &host, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    put_host(answer, &host);
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static weft_status drain(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                         struct error *error)
+{
+    return change_host(keeper, call, true, answer, error);
+}
+
+static weft_status resume(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                          struct error *error)
+{
+    return change_host(keeper, call, false, answer, error);
+}
+
+static weft_status remove_lost(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                               struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_host_remove(registry, route_value(call, "host")->text, call->who.user, keeper_now(), error);
+    return database_end(registry, status, error);
+}
+
+/* Whether there is the host that the path names. False: answered. */
+static bool has_host(struct route_call *call)
+{
+    struct registry_host host;
+    struct error error = {0};
+    weft_status status = registry_host_get(service_of(call)->reader, route_value(call, "host")->text, &host, &error);
+    if (status == WEFT_ERROR_ARGUMENT)
+        http_fail(call->request, 404, "%s", error.text);
+    else if (status != WEFT_OK)
+        http_fail_error(call->request, &error);
+    return status == WEFT_OK;
+}
+
+static void remove_node(struct route_call *call)
+{
+    if (has_host(call))
+        keeper_do(service_of(call)->keeper, call, remove_lost);
+}
+
+static void drain_node(struct route_call *call)
+{
+    if (has_host(call))
+        keeper_do(service_of(call)->keeper, call, drain);
+}
+
+static void resume_node(struct route_call *call)
+{
+    if (has_host(call))
+        keeper_do(service_of(call)->keeper, call, resume);
+}
+
+/* What a run's node has said of its failure is for those who may see all runs. */
+static const char *detail_of(const struct route_call *call, const struct registry_host_event *event)
+{
+    return call->who.administrator || strcmp(event->what, "failure") != 0 ? event->detail
+                                                                          : "a run could not go on there";
+}
+
+static void list_node_events(struct route_call *call)
+{
+    const size_t most = (size_t)route_value(call, "most")->integer;
+    struct registry_host_event *events = NULL;
+    size_t count = 0;
+    struct json_writer writer;
+    struct error error = {0};
+    weft_status status = registry_host_events(service_of(call)->reader, route_value(call, "host")->text,
+                                              route_value(call, "before")->integer, most + 1, &events, &count, &error);
+    if (status == WEFT_OK && !count && !has_host(call)) { /* of one that is forgotten they are kept */
+        free(events);
+        return;
+    }
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "events");
+    for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++) {
+        json_open_object(&writer, NULL);
+        json_put_integer(&writer, "event", events[i].event);
+        json_put_time(&writer, "time", events[i].time);
+        json_put_text(&writer, "what", events[i].what);
+        json_put_text(&writer, "from", registry_host_state_name(events[i].from));
+        json_put_text(&writer, "to", registry_host_state_name(events[i].to));
+        json_put_text(&writer, "actor", events[i].actor);
+        json_put_text(&writer, "detail", detail_of(call, &events[i]));
+        json_close(&writer);
+    }
+    json_close(&writer);
+    json_put_bool(&writer, "more", count > most);
+    json_close(&writer);
+    if (status == WEFT_OK)
+        free(events);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+#define HOST                                                                                                           \
+    {                                                                                                                  \
+        .name = "host", .type = ROUTE_NAME, .meaning = "The name of the host."                                         \
+    }
+static const struct route_parameter host_parameters[] = {HOST, {0}};
+static const struct route_parameter event_parameters[] = {HOST,
+                                                          {.name = "before",
+                                                           .type = ROUTE_INTEGER,
+                                                           .least = 0,
+                                                           .most = 1e15,
+                                                           .fallback = "0",
+                                                           .meaning = "Only events of smaller numbers: the last of the "
+                                                                      "page before."},
+                                                          {.name = "most",
+                                                           .type = ROUTE_INTEGER,
+                                                           .least = 1,
+                                                           .most = 1000,
+                                                           .fallback = "100",
+                                                           .meaning = "How many at most."},
+                                                          {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/cluster",
+     .operation = "showCluster",
+     .tag = "cluster",
+     .summary = "Pods, their hosts, and who has which slots.",
+     .permission = ROUTE_USER,
+     .response = "Cluster",
+     .handler = show_cluster},
+    {.method = "POST",
+     .path = "/api/v1/nodes/{host}/drain",
+     .operation = "drainNode",
+     .tag = "cluster",
+     .summary = "Start nothing new on a host; what runs there may end.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = host_parameters,
+     .request = "Reason",
+     .response = "Host",
+     .handler = drain_node},
+    {.method = "POST",
+     .path = "/api/v1/nodes/{host}/resume",
+     .operation = "resumeNode",
+     .tag = "cluster",
+     .summary = "Start new runs again on a host that is drained or cordoned.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = host_parameters,
+     .response = "Host",
+     .handler = resume_node},
+    {.method = "DELETE",
+     .path = "/api/v1/nodes/{host}",
+     .operation = "removeNode",
+     .tag = "cluster",
+     .summary = "Forget a host that is lost; its events stay.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = host_parameters,
+     .status = 204,
+     .handler = remove_node},
+    {.method = "GET",
+     .path = "/api/v1/nodes/{host}/events",
+     .operation = "listNodeEvents",
+     .tag = "cluster",
+     .summary = "What has happened to a host, newest first.",
+     .permission = ROUTE_USER,
+     .parameters = event_parameters,
+     .response = "HostEvents",
+     .handler = list_node_events},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Cluster", SCHEMA({"type": "object", "required": ["pods"], "properties": {
+        "pods": {"type": "array", "items": {"type": "object", "properties": {
+            "pod": {"type": "string"},
+            "hosts": {"type": "array", "items": {"$ref": "#/components/schemas/Host"}}}}},
+        "slots": {"type": "integer", "description": "Of hosts that are not lost."}, "taken": {"type": "integer"},
+        "waiting_slots": {"type": "integer", "description": "That waiting runs ask for."}}})},
+    {"Host", SCHEMA({"type": "object", "properties": {
+        "host": {"type": "string"}, "pod": {"type": "string"},
+        "state": {"type": "string", 
+                  "enum": ["up", "drained", "cordoned", "lost", "lost, drained", "lost, cordoned"],
+                  "description": "drained: by an administrator; cordoned: by the platform, after repeated failures."},
+        "detail": {"type": "string", "description": "Why it is in that state."},
+        "slots": {"type": "integer"}, "slot_kind": {"type": "string"},
+        "processors": {"type": "integer", "nullable": true,
+                       "description": "They go with its slots, in proportion; null: not known."},
+        "memory": {"type": "integer", "nullable": true, "description": "Bytes; likewise."},
+        "heard": {"type": "integer", "nullable": true},
+        "changed": {"type": "integer", "nullable": true, "description": "Since when it is in that state."},
+        "taken": {"type": "array", "items": {"type": "object", "properties": {
+            "slots": {"type": "string", "description": "Their numbers: 0-3,6"},
+            "run": {"type": "integer", "nullable": true,
+                    "description": "null, as the next three, where you may not see the project."},
+            "node": {"type": "integer", "nullable": true}, "project": {"type": "string", "nullable": true},
+            "owner": {"type": "string", "nullable": true}}}}}})},
+    {"HostEvents", SCHEMA({"type": "object", "required": ["events", "more"], "properties": {
+        "more": {"type": "boolean", "description": "Whether older events follow."},
+        "events": {"type": "array", "items": {"type": "object", "properties": {
+            "event": {"type": "integer"}, "time": {"type": "integer"}, 
+            "what": {"type": "string", "enum": ["registered", "changed", "drained", "cordoned", "resumed", "lost",
+                                                "heard", "failure", "removed"]},
+            "from": {"type": "string"}, "to": {"type": "string"}, "actor": {"type": "string"},
+            "detail": {"type": "string"}}}}}})},
+    {"Reason", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "reason": {"type": "string", "maxLength": 400}}})},
+};
+/* clang-format on */
+
+const struct route_table cluster_routes = {.routes = routes,
+                                           .route_count = sizeof routes / sizeof *routes,
+                                           .schemas = schemas,
+                                           .schema_count = sizeof schemas / sizeof *schemas};

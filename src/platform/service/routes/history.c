@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cluster over time: how full it was, and who had which slots when. */
+#include "platform/metrics/cluster_history.h"
+#include "platform/registry/run/list.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/internal/sight.h"
+#include "platform/service/runs/run_json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define DAY INT64_C(86400000) /* milliseconds that are shown if nothing is said */
+
+/* The span that is asked for: the last day if it does not say. False: answered. */
+static bool span_of(struct route_call *call, int64_t *from, int64_t *to)
+{
+    const struct route_value *first = route_value(call, "from"), *last = route_value(call, "to");
+    *to = last->given ? last->integer : keeper_now();
+    *from = first->given ? first->integer : *to - DAY;
+    if (*from <= *to)
+        return true;
+    http_fail_parameter(call->request, 400, "from", "'from' must not be later than 'to'");
+    return false;
+}
+
+/* ---- history ----------------------------------------------------------------------------------------------------- */
+
+enum column { TIME, SLOTS, TAKEN, WAITING, FREE, HOLE };
+
+static void put_column(struct json_writer *answer, const char *key, const struct cluster_history *history,
+                       enum column column)
+{
+    json_open_array(answer, key);
+    for (size_t i = 0; i < history->count; i++) {
+        const struct cluster_part *part = &history->parts[i];
+        if (column == TIME)
+            json_put_integer(answer, NULL, part->time);
+        else
+            json_put_number(answer, NULL,
+                            column == SLOTS     ? part->slots
+                            : column == TAKEN   ? part->taken
+                            : column == WAITING ? part->waiting
+                            : column == FREE    ? part->idle
+                                                : part->largest_hole);
+    }
+    json_close(answer);
+}
+
+static weft_status tell_history(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                                struct error *error)
+{
+    const struct route_value *from = route_value(call, "from"), *to = route_value(call, "to");
+    const int64_t last = to->given ? to->integer : keeper_now(), first = from->given ? from->integer : last - DAY;
+    struct cluster_history history;
+    weft_status status = cluster_history_draw(keeper_metrics(keeper), first, last,
+                                              (size_t)route_value(call, "most")->integer, &history, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    put_column(answer, "time", &history, TIME);
+    put_column(answer, "slots", &history, SLOTS);
+    put_column(answer, "taken", &history, TAKEN);
+    put_column(answer, "waiting", &history, WAITING);
+    put_column(answer, "free", &history, FREE);
+    put_column(answer, "largest_hole", &history, HOLE);
+    json_put_number(answer, "idle_while_queued", history.idle_while_queued);
+    json_put_number(answer, "utilisation", history.utilisation);
+    json_close(answer);
+    cluster_history_free(&history);
+    return WEFT_OK;
+}
+
+static void show_history(struct route_call *call)
+{
+    int64_t from, to;
+    if (span_of(call, &from, &to))
+        keeper_do(service_of(call)->keeper, call, tell_history);
+}
+
+/* ---- timeline ---------------------------------------------------------------------------------------------------- */
+
+static void put_bar(struct json_writer *writer, struct sight *sight, const struct registry_bar *bar)
+{
+    const bool seen = sight_has(sight, bar->project);
+    json_open_object(writer, NULL);
+    json_put_text(writer, "host", bar->host);
+    json_put_text(writer, "slots", bar->slots);
+    if (seen) {
+        json_put_integer(writer, "run", bar->run);
+        json_put_integer(writer, "epoch", bar->epoch);
+        json_put_integer(writer, "node", bar->node);
+    } else {
+        json_put_tree(writer, "run", NULL);
+        json_put_tree(writer, "epoch", NULL);
+        json_put_tree(writer, "node", NULL);
+    }
+    json_put_text(writer, "project", seen ? bar->project : NULL);
+    json_put_text(writer, "owner", seen ? bar->owner : NULL);
+    json_put_time(writer, "from", bar->from);
+    json_put_time(writer, "to", bar->to);
+    json_put_text(writer, "cause", bar->over ? run_cause_name(bar->cause) : NULL);
+    json_close(writer);
+}
+
+static void show_timeline(struct route_call *call)
+{
+    const size_t most = (size_t)route_value(call, "most")->integer;
+    struct sight sight = {.registry = service_of(call)->reader, .who = &call->who};
+    struct registry_bar *bars = NULL;
+    size_t count = 0;
+    int64_t from, to;
+    struct json_writer writer;
+    struct error error = {0};
+    if (!span_of(call, &from, &to))
+        return;
+    weft_status status = registry_timeline(service_of(call)->reader, from, to, most + 1, &bars, &count, &error);
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "bars");
+    for (size_t i = 0; status == WEFT_OK && i < count && i < most; i++)
+        put_bar(&writer, &sight, &bars[i]);
+    json_close(&writer);
+    json_put_bool(&writer, "more", count > most);
+    json_close(&writer);
+    free(bars);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+/* clang-format off */
+#define SPAN \
+    {.name = "from", .type = ROUTE_INTEGER, .least = 0, .most = 8e12, \
+     .meaning = "The beginning, milliseconds since 1970; a day before the end if it is not given."}, \
+    {.name = "to", .type = ROUTE_INTEGER, .least = 0, .most = 8e12, .meaning = "The end; now if it is not given."}
+static const struct route_parameter history_parameters[] = {
+    SPAN,
+    {.name = "most", .type = ROUTE_INTEGER, .least = 1, .most = 5000, .fallback = "500", .meaning = "Parts at most."},
+    {0}};
+static const struct route_parameter timeline_parameters[] = {
+    SPAN,
+    {.name = "most", .type = ROUTE_INTEGER, .least = 1, .most = 20000, .fallback = "5000",
+     .meaning = "Bars at most, the newest."},
+    {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/cluster/history",
+     .operation = "showClusterHistory",
+     .tag = "cluster",
+     .summary = "How full the cluster was: its slots, those that were taken and waited for, and the largest hole.",
+     .permission = ROUTE_USER,
+     .parameters = history_parameters,
+     .response = "ClusterHistory",
+     .handler = show_history},
+    {.method = "GET",
+     .path = "/api/v1/cluster/timeline",
+     .operation = "showClusterTimeline",
+     .tag = "cluster",
+     .summary = "Who had which slots when, as the bars of a Gantt chart.",
+     .permission = ROUTE_USER,
+     .parameters = timeline_parameters,
+     .response = "ClusterTimeline",
+     .handler = show_timeline},
+};
+
+static const struct schema schemas[] = {
+    {"ClusterHistory", SCHEMA({"type": "object", "required": ["time", "slots", "taken", "waiting"], "properties": {
+        "time": {"type": "array", "items": {"type": "integer"}},
+        "slots": {"type": "array", "items": {"type": "number", "nullable": true},
+                  "description": "Of hosts that are not lost. Means over the parts whose middles are in time, as the next four."},
+        "taken": {"type": "array", "items": {"type": "number", "nullable": true}},
+        "waiting": {"type": "array", "items": {"type": "number", "nullable": true},
+                    "description": "Slots that waiting runs ask for."},
+        "free": {"type": "array", "items": {"type": "number", "nullable": true},
+                 "description": "Slots that a run could start on: those of drained hosts are not."},
+        "largest_hole": {"type": "array", "items": {"type": "number", "nullable": true},
+                         "description": "Slots of the largest run that could start at once without moving another: those that are free on one host, or all hosts of one Pod that are wholly free."},
+        "idle_while_queued": {"type": "number", "nullable": true,
+                              "description": "Mean share of slots that were free while anything waited."},
+        "utilisation": {"type": "number", "nullable": true, "description": "Mean share of slots that were taken."}}})},
+    {"ClusterTimeline", SCHEMA({"type": "object", "required": ["bars"], "properties": {
+        "bars": {"type": "array", "items": {"type": "object", "properties": {
+            "host": {"type": "string"}, "slots": {"type": "string", "description": "Their numbers: 0-3,6"},
+            "run": {"type": "integer", "nullable": true,
+                    "description": "null, as the next four, where you may not see the project."},
+            "epoch": {"type": "integer", "nullable": true}, "node": {"type": "integer", "nullable": true},
+            "project": {"type": "string", "nullable": true}, "owner": {"type": "string", "nullable": true},
+            "from": {"type": "integer", "nullable": true},
+            "to": {"type": "integer", "nullable": true, "description": "null: it has them still."},
+            "cause": {"type": "string", "nullable": true, "description": "Of the end of its attempt."}}}},
+        "more": {"type": "boolean", "description": "There are more bars than were asked for."}}})},
+};
+/* clang-format on */
+
+const struct route_table history_routes = {.routes = routes,
+                                           .route_count = sizeof routes / sizeof *routes,
+                                           .schemas = schemas,
+                                           .schema_count = sizeof schemas / sizeof *schemas};

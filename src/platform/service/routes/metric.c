@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The metrics of a run: which there are, curves of them, and every point (metric_export.c). */
+#include "observe/telemetry/metric_unit.h"
+#include "platform/metrics/query/draw.h"
+#include "platform/metrics/read/text.h"
+#include "platform/metrics/run_metrics.h"
+#include "platform/metrics/store/latest.h"
+#include "platform/metrics/store/names.h"
+#include "platform/service/internal/metric_export.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIXES_MOST 500 /* of the answer */
+
+/* Times are milliseconds here, microseconds in the store. */
+static int64_t milliseconds_of(int64_t time)
+{
+    return time / 1000;
+}
+
+/* ---- which there are --------------------------------------------------------------------------------------------- */
+
+/* JSON has no numbers that are not finite: they are texts. */
+static void put_value(struct json_writer *answer, const char *key, double value)
+{
+    char number[TEXT_NUMBER_BYTES];
+    if (isfinite(value))
+        json_put_number(answer, key, value);
+    else
+        json_put_text(answer, key, metric_text_number(value, number));
+}
+
+static weft_status put_name(struct json_writer *answer, struct metric_store *store, int64_t run,
+                            const struct metric_name *name, struct error *error)
+{
+    struct metric_latest latest;
+    bool found;
+    char group[METRIC_NAME_MOST + 1];
+    weft_status status = metric_latest(store, run, name->name, &latest, &found, error);
+    if (status != WEFT_OK)
+        return status;
+    memcpy(group, name->name, name->group);
+    group[name->group] = 0;
+    json_open_object(answer, NULL);
+    json_put_text(answer, "name", name->name);
+    json_put_text(answer, "group", group);
+    json_put_text(answer, "unit", metric_unit(name->name));
+    json_put_integer(answer, "ranks", name->ranks);
+    json_put_integer(answer, "attempts", name->attempts);
+    if (found) {
+        json_open_object(answer, "last");
+        json_put_integer(answer, "step", latest.step);
+        json_put_integer(answer, "time", milliseconds_of(latest.time));
+        put_value(answer, "value", latest.mean);
+        put_value(answer, "lowest", latest.lowest);
+        put_value(answer, "highest", latest.highest);
+        json_put_integer(answer, "ranks", latest.ranks);
+        json_close(answer);
+    } else {
+        json_put_tree(answer, "last", NULL);
+    }
+    json_close(answer);
+    return WEFT_OK;
+}
+
+/* Which of the names are asked for. */
+struct choice {
+    const char *search, *prefix, *after; /* NULL: any */
+    size_t most;
+};
+
+static const char *text_given(const struct route_call *call, const char *name)
+{
+    const struct route_value *value = route_value(call, name);
+    return value->given ? value->text : NULL;
+}
+
+/* The bytes of a name before its first slash. */
+static size_t prefix_of(const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return slash ? (size_t)(slash - name) : 0;
+}
+
+static bool is_sought(const struct choice *choice, const char *name)
+{
+    return !choice->search || strcasestr(name, choice->search);
+}
+
+static bool is_chosen(const struct choice *choice, const char *name)
+{
+    const size_t prefix = prefix_of(name);
+    return is_sought(choice, name) &&
+           (!choice->prefix || (strlen(choice->prefix) == prefix && memcmp(choice->prefix, name, prefix) == 0));
+}
+
+/* The prefixes of the names that are sought, with how many names each has. Names come in the order of the alphabet, and
+ * so do prefixes, but for the empty one, whose names are among the others. */
+static void put_prefixes(struct json_writer *answer, const struct metric_name *names, size_t count,
+                         const struct choice *choice)
+{
+    int64_t without = 0, members = 0, shown = 0, left_out = 0;
+    const char *last = NULL;
+    char prefix[METRIC_NAME_MOST + 1];
+    json_open_array(answer, "prefixes");
+    for (size_t i = 0; i <= count; i++) {
+        const char *name = i < count ? names[i].name : NULL;
+        if (name && !is_sought(choice, name))
+            continue;
+        const size_t length = name ? prefix_of(name) : 0;
+        if (name && length == 0) {
+            without++;
+            continue;
+        }
+        if (last && name && prefix_of(last) == length && memcmp(last, name, length) == 0) {
+            members++;
+            continue;
+        }
+        if (last && shown < PREFIXES_MOST) {
+            snprintf(prefix, sizeof prefix, "%.*s", (int)prefix_of(last), last);
+            json_open_object(answer, NULL);
+            json_put_text(answer, "prefix", prefix);
+            json_put_integer(answer, "metrics", members);
+            json_close(answer);
+            shown++;
+        } else if (last) {
+            left_out++;
+        }
+        last = name;
+        members = 1;
+    }
+    if (without) {
+        json_open_object(answer, NULL);
+        json_put_text(answer, "prefix", "");
+        json_put_integer(answer, "metrics", without);
+        json_close(answer);
+    }
+    json_close(answer);
+    json_put_integer(answer, "prefixes_left_out", left_out);
+}
+
+/* A page of the names that are chosen, and how many there are. */
+static weft_status put_page(struct json_writer *answer, struct metric_store *store, int64_t run,
+                            const struct metric_name *names, size_t count, const struct choice *choice,
+                            struct error *error)
+{
+    weft_status status = WEFT_OK;
+    size_t matching = 0, shown = 0;
+    bool more = false;
+    json_open_array(answer, "metrics");
+    for (size_t i = 0; i < count && status == WEFT_OK; i++) {
+        if (!is_chosen(choice, names[i].name))
+            continue;
+        matching++;
+        if (choice->after && strcmp(names[i].name, choice->after) <= 0)
+            continue;
+        if (shown < choice->most)
+            status = put_name(answer, store, run, &names[i], error);
+        else
+            more = true;
+        shown += shown < choice->most;
+    }
+    json_close(answer);
+    json_put_integer(answer, "matching", (int64_t)matching);
+    json_put_integer(answer, "total", (int64_t)count);
+    json_put_bool(answer, "more", more);
+    return status;
+}
+
+static weft_status tell_names(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    const int64_t run = route_value(call, "run")->integer;
+    const char *prefix = text_given(call, "prefix");
+    const struct choice choice = {text_given(call, "search"), prefix && strcmp(prefix, "/") == 0 ? "" : prefix,
+                                  text_given(call, "after"), (size_t)route_value(call, "most")->integer};
+    struct metric_store *store = keeper_metrics(keeper);
+    struct metric_name *names = NULL;
+    size_t count = 0;
+    double joules = 0;
+    bool known = false;
+    weft_status status = metric_names(store, run, &names, &count, error);
+    json_open_object(answer, NULL);
+    if (status == WEFT_OK)
+        status = put_page(answer, store, run, names, count, &choice, error);
+    if (status == WEFT_OK)
+        put_prefixes(answer, names, count, &choice);
+    if (status == WEFT_OK)
+        status = run_metrics_energy(store, run, &joules, &known, error);
+    json_put_number(answer, "energy", known ? joules : NAN);
+    json_close(answer);
+    free(names);
+    return status;
+}
+
+static void list_metrics(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, tell_names);
+}
+
+/* ---- curves ------------------------------------------------------------------------------------------------------ */
+
+static int64_t choice_of(const struct route_call *call, const char *name)
+{
+    const struct route_value *value = route_value(call, name);
+    return value->given ? value->integer : METRIC_ANY;
+}
+
+/* A bound of the axis; times are given in milliseconds. */
+static int64_t bound_of(const struct route_call *call, const char *name, bool times, int64_t otherwise)
+{
+    const struct route_value *value = route_value(call, name);
+    if (!value->given)
+        return otherwise;
+    return times ? value->integer * 1000 + (otherwise == INT64_MAX ? 999 : 0) : value->integer;
+}
+
+enum column { COLUMN_X, COLUMN_MEAN, COLUMN_LOWEST, COLUMN_HIGHEST };
+
+static void put_column(struct json_writer *answer, const char *key, const struct metric_curve *curve, bool times,
+                       enum column column)
+{
+    json_open_array(answer, key);
+    for (size_t i = 0; i < curve->count; i++) {
+        const struct metric_summary *part = &curve->parts[i];
+        const struct metric_spread spread = metric_curve_spread(curve, i);
+        const int64_t *ends = times ? part->times : part->steps, middle = ends[0] + (ends[1] - ends[0]) / 2;
+        if (column == COLUMN_X)
+            json_put_integer(answer, NULL, times ? milliseconds_of(middle) : middle);
+        else
+            json_put_number(answer, NULL,
+                            column == COLUMN_MEAN     ? spread.mean
+                            : column == COLUMN_LOWEST ? spread.lowest
+                                                      : spread.highest);
+    }
+    json_close(answer);
+}
+
+static weft_status put_curve(struct json_writer *answer, struct metric_store *store, const struct metric_query *query,
+                             const struct metric_curve *curve, struct error *error)
+{
+    const bool times = query->axis == METRIC_TIMES;
+    int64_t *ranks;
+    size_t count;
+    weft_status status = metric_ranks(store, query->run, query->name, &ranks, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    json_put_text(answer, "name", query->name);
+    json_put_text(answer, "axis", times ? "times" : "steps");
+    json_put_integer(answer, "points", (int64_t)curve->points);
+    json_put_integer(answer, "nan", (int64_t)(curve->nan + curve->infinite[0] + curve->infinite[1]));
+    json_put_integer(answer, "infinite", (int64_t)(curve->infinite[0] + curve->infinite[1]));
+    json_put_bool(answer, "whole", curve->whole);
+    json_open_array(answer, "ranks");
+    for (size_t i = 0; i < count; i++)
+        json_put_integer(answer, NULL, ranks[i]);
+    json_close(answer);
+    put_column(answer, "x", curve, times, COLUMN_X);
+    put_column(answer, "mean", curve, times, COLUMN_MEAN);
+    put_column(answer, "lowest", curve, times, COLUMN_LOWEST);
+    put_column(answer, "highest", curve, times, COLUMN_HIGHEST);
+    json_close(answer);
+    free(ranks);
+    return WEFT_OK;
+}
+
+static weft_status tell_curve(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    const bool times = strcmp(route_value(call, "axis")->text, "times") == 0;
+    const struct metric_query query = {.run = route_value(call, "run")->integer,
+                                       .name = route_value(call, "name")->text,
+                                       .rank = choice_of(call, "rank"),
+                                       .attempt = choice_of(call, "attempt"),
+                                       .axis = times ? METRIC_TIMES : METRIC_STEPS,
+                                       .from = bound_of(call, "from", times, INT64_MIN),
+                                       .to = bound_of(call, "to", times, INT64_MAX),
+                                       .together = true,
+                                       .most = (size_t)route_value(call, "most")->integer};
+    struct metric_curve curve;
+    weft_status status = metric_draw(keeper_metrics(keeper), &query, &curve, error);
+    if (status != WEFT_OK)
+        return status;
+    status = put_curve(answer, keeper_metrics(keeper), &query, &curve, error);
+    metric_curve_free(&curve);
+    return status;
+}
+
+static void draw_metric(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, tell_curve);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
+
+/* clang-format off */
+#define NAME    {.name = "name", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST, .required = true, \
+                 .meaning = "Of the metric: train/loss."}
+#define RANK    {.name = "rank", .type = ROUTE_INTEGER, .least = 0, .most = 4294967295, \
+                 .meaning = "Of one rank; otherwise of all."}
+#define ATTEMPT {.name = "attempt", .type = ROUTE_INTEGER, .least = 1, .most = 1e15, \
+                 .meaning = "Of one attempt; otherwise of all, of which the newest has each step."}
+#define BOUND(key, what) {.name = key, .type = ROUTE_INTEGER, .least = -8e12, .most = 8e12, \
+                          .meaning = what " of the axis: a step, or milliseconds since 1970."}
+
+static const char *const axes[] = {"steps", "times", NULL}, *const formats[] = {"csv", "json", NULL};
+static const struct route_parameter list_parameters[] = {
+    SERVICE_RUN_PARAMETER,
+    {.name = "search", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
+     .meaning = "Only names that contain this, in small or capital letters."},
+    {.name = "prefix", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
+     .meaning = "Only names with this before their first slash; '/': only names without one."},
+    {.name = "after", .type = ROUTE_TEXT, .least = 1, .most = METRIC_NAME_MOST,
+     .meaning = "Only names after this one: the last of the page before."},
+    {.name = "most", .type = ROUTE_INTEGER, .least = 1, .most = 2000, .fallback = "500",
+     .meaning = "How many names at most; 'more' says whether there are others."},
+    {0}};
+static const struct route_parameter curve_parameters[] = {
+    SERVICE_RUN_PARAMETER, NAME, RANK, ATTEMPT,
+    {.name = "axis", .type = ROUTE_CHOICE, .choices = axes, .fallback = "steps", .meaning = "What it is drawn over."},
+    BOUND("from", "The beginning"), BOUND("to", "The end"),
+    {.name = "most", .type = ROUTE_INTEGER, .least = 2, .most = 20000, .fallback = "2000",
+     .meaning = "Points of the picture: a part with a lowest and a highest counts as two."},
+    {0}};
+static const struct route_parameter point_parameters[] = {
+    SERVICE_RUN_PARAMETER, NAME, RANK, ATTEMPT,
+    {.name = "format", .type = ROUTE_CHOICE, .choices = formats, .fallback = "csv", .meaning = "Of the answer."},
+    {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/runs/{run}/metrics",
+     .operation = "listMetrics",
+     .tag = "metrics",
+     .summary = "What a run has reported and used: its metrics with their newest values, by name, and its energy.",
+     .permission = ROUTE_VIEWER,
+     .parameters = list_parameters,
+     .project_of = service_project_of_run,
+     .response = "Metrics",
+     .handler = list_metrics},
+    {.method = "GET",
+     .path = "/api/v1/runs/{run}/metrics/curve",
+     .operation = "drawMetric",
+     .tag = "metrics",
+     .summary = "A metric as a curve of a few points, however many it has; the lowest and the highest are kept.",
+     .permission = ROUTE_VIEWER,
+     .parameters = curve_parameters,
+     .project_of = service_project_of_run,
+     .response = "Curve",
+     .handler = draw_metric},
+    {.method = "GET",
+     .path = "/api/v1/runs/{run}/metrics/points",
+     .operation = "exportMetric",
+     .tag = "metrics",
+     .summary = "Every point of a metric: CSV (rank, attempt, step, time in seconds since 1970, value), or JSON with "
+                "the same columns and the time in milliseconds, where values that are not finite are the texts NaN, "
+                "Infinity and -Infinity.",
+     .permission = ROUTE_VIEWER,
+     .parameters = point_parameters,
+     .project_of = service_project_of_run,
+     .produces = "text/csv",
+     .handler = metric_export},
+};
+
+static const struct schema schemas[] = {
+    {"MetricValue", SCHEMA({"description":
+        "A number; one that is not finite is the text NaN, Infinity or -Infinity, as JSON has no such numbers."})},
+    {"Metrics", SCHEMA({"type": "object", "required": ["metrics"], "properties": {
+        "metrics": {"type": "array", "items": {"type": "object", "properties": {
+            "name": {"type": "string"},
+            "group": {"type": "string", "description": "What stands before the last slash of the name."},
+            "ranks": {"type": "integer"}, "attempts": {"type": "integer"},
+            "unit": {"type": "string", "description": "Of what is measured: share (0 to 1), bytes, bytes/s, CPUs, s, J, W, °C; else empty."},
+            "last": {"type": "object", "nullable": true,
+                "description": "Of the last step that all ranks have reached: the mean of their newest values there, and their lowest and highest.",
+                "properties": {
+                    "step": {"type": "integer"}, "time": {"type": "integer"},
+                    "value": {"$ref": "#/components/schemas/MetricValue"},
+                    "lowest": {"$ref": "#/components/schemas/MetricValue"}, "highest": {"$ref": "#/components/schemas/MetricValue"},
+                    "ranks": {"type": "integer", "description": "That it is of; one that was silent for a minute is not waited for."}}}}}},
+        "matching": {"type": "integer", "description": "Names that the parameters choose, on all pages."},
+        "total": {"type": "integer", "description": "Names that the run has."},
+        "more": {"type": "boolean", "description": "There are more after the last of this page."},
+        "prefixes": {"type": "array", "description": "Of all names that contain what was searched for.", "items": {"type": "object", "properties": {
+            "prefix": {"type": "string", "description": "What stands before the first slash; empty: there is none."},
+            "metrics": {"type": "integer"}}}},
+        "prefixes_left_out": {"type": "integer", "description": "Prefixes beyond the first 500."},
+        "energy": {"type": "number", "nullable": true,
+                   "description": "Joules that its GPUs, and its part of the processors, have taken so far."}}})},
+    {"Curve", SCHEMA({"type": "object", "required": ["x", "mean", "lowest", "highest"], "properties": {
+        "name": {"type": "string"}, "axis": {"type": "string", "enum": ["steps", "times"]},
+        "points": {"type": "integer", "description": "That it stands for."},
+        "nan": {"type": "integer", "description": "Of these, not finite: no column has them."},
+        "infinite": {"type": "integer", "description": "Of those, plus or minus infinity."},
+        "whole": {"type": "boolean", "description": "Each place of x is all that was reported at one step, or time."},
+        "ranks": {"type": "array", "items": {"type": "integer"}, "description": "That have reported it."},
+        "x": {"type": "array", "items": {"type": "integer"},
+            "description": "Over times a place of several ranks is at least as wide as the usual time between two points of a rank: each counts once in it."},
+        "mean": {"type": "array", "items": {"type": "number", "nullable": true}},
+        "lowest": {"type": "array", "items": {"type": "number", "nullable": true}},
+        "highest": {"type": "array", "items": {"type": "number", "nullable": true}}}})},
+};
+/* clang-format on */
+
+const struct route_table metric_routes = {.routes = routes,
+                                          .route_count = sizeof routes / sizeof *routes,
+                                          .schemas = schemas,
+                                          .schema_count = sizeof schemas / sizeof *schemas};

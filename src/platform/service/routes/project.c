@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Projects and their members. */
+#include "platform/registry/ledger/ledger.h"
+#include "platform/registry/projects.h"
+#include "platform/registry/run/list.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/routes/budget_json.h"
+#include "platform/service/runs/run_json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void put_project(struct json_writer *writer, const struct registry_project *project, enum role role)
+{
+    json_put_text(writer, "project", project->project);
+    json_put_text(writer, "title", project->title);
+    json_put_bool(writer, "personal", project->personal);
+    json_put_time(writer, "created", project->created);
+    json_put_time(writer, "closed", project->closed);
+    json_put_text(writer, "role", role_name(role));
+}
+
+/* What its runs take on disk, and may take together. */
+static void put_disk(struct json_writer *writer, const struct service *service, const char *project)
+{
+    const struct disk_watch *disk = keeper_disk(service->keeper);
+    const uint64_t quota = disk_use_project_quota(disk->use);
+    json_put_unsigned(writer, "disk_bytes", disk_use_project(disk->use, project));
+    if (quota)
+        json_put_unsigned(writer, "disk_quota", quota);
+    else
+        json_put_tree(writer, "disk_quota", NULL);
+}
+
+/* How many runs it has, how many of them are under way or wait, and its budget. */
+static weft_status put_use(struct json_writer *writer, struct database *reader, const char *project,
+                           struct error *error)
+{
+    int64_t counts[RUN_STATES] = {0}, live = 0, all = 0;
+    struct ledger_budget budget;
+    weft_status status = registry_run_counts(reader, &(struct registry_filter){.project = project}, counts, error);
+    if (status == WEFT_OK)
+        status = ledger_budget_get(reader, project, keeper_now(), &budget, error);
+    if (status != WEFT_OK)
+        return status;
+    for (int state = 0; state < RUN_STATES; state++) {
+        all += counts[state];
+        live += REGISTRY_STATE(state) & REGISTRY_LIVE ? counts[state] : 0;
+    }
+    json_put_integer(writer, "runs", all);
+    json_put_integer(writer, "live", live);
+    budget_json_put(writer, "budget", &budget);
+    return WEFT_OK;
+}
+
+static void list_projects(struct route_call *call)
+{
+    struct registry_project *projects = NULL;
+    size_t count = 0;
+    struct json_writer writer;
+    struct error error = {0};
+    weft_status status = registry_projects(service_of(call)->reader, service_viewer(call), &projects, &count, &error);
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "projects");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+        enum role role = route_role(call, projects[i].project);
+        if (role == ROLE_NONE)
+            continue; /* the token is for another one */
+        json_open_object(&writer, NULL);
+        put_project(&writer, &projects[i], role);
+        put_disk(&writer, service_of(call), projects[i].project);
+        status = put_use(&writer, service_of(call)->reader, projects[i].project, &error);
+        json_close(&writer);
+    }
+    json_close(&writer);
+    json_close(&writer);
+    free(projects);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- one -------------------------------------------------------------------------------------------------------- */
+
+static int64_t balance_of(const struct ledger_balance *balances, size_t count, const char *user)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(balances[i].user, user) == 0)
+            return balances[i].balance;
+    return 0;
+}
+
+static weft_status put_members(struct json_writer *writer, struct database *reader, const char *project,
+                               struct error *error)
+{
+    struct registry_member *members = NULL;
+    struct ledger_balance *balances = NULL;
+    size_t count = 0, balance_count = 0;
+    weft_status status = registry_members(reader, project, &members, &count, error);
+    if (status == WEFT_OK)
+        status = ledger_balances(reader, project, &balances, &balance_count, error);
+    json_open_array(writer, "members");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+        json_open_object(writer, NULL);
+        json_put_text(writer, "user", members[i].user);
+        json_put_text(writer, "role", role_name(members[i].role));
+        json_put_time(writer, "since", members[i].since);
+        budget_json_put_amount(writer, "balance", balance_of(balances, balance_count, members[i].user));
+        json_close(writer);
+    }
+    json_close(writer);
+    free(members);
+    free(balances);
+    return status;
+}
+
+static void show_project(struct route_call *call)
+{
+    struct database *reader = service_of(call)->reader;
+    struct registry_project project;
+    struct ledger_budget budget;
+    struct json_writer writer;
+    struct error error = {0};
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    weft_status status = registry_project_get(reader, call->project, &project, &error);
+    if (status == WEFT_ERROR_ARGUMENT) { /* an administrator may ask for any: it is not there */
+        json_end(&writer);
+        http_fail(call->request, 404, "%s", error.text);
+        return;
+    }
+    if (status == WEFT_OK) {
+        put_project(&writer, &project, route_role(call, call->project));
+        put_disk(&writer, service_of(call), call->project);
+        status = put_members(&writer, reader, call->project, &error);
+    }
+    if (status == WEFT_OK)
+        status = ledger_budget_get(reader, call->project, keeper_now(), &budget, &error);
+    if (status == WEFT_OK)
+        budget_json_put(&writer, "budget", &budget);
+    json_close(&writer);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- changes ---------------------------------------------------------------------------------------------------- */
+
+static weft_status make(struct keeper *keeper, struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    const char *name = "", *title = "";
+    struct registry_project project;
+    weft_status status = json_get_text(call->body, "project", "the body", &name, error);
+    json_get_text(call->body, "title", "the body", &title, NULL);
+    if (status == WEFT_OK)
+        status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_project_make(registry, name, title, call->who.user, keeper_now(), error);
+    status = database_end(registry, status, error);
+    if (status == WEFT_OK)
+        status = registry_project_get(registry, name, &project, error);
+    if (status != WEFT_OK)
+        return status;
+    keeper_project_changed(keeper, name);
+    json_open_object(answer, NULL);
+    put_project(answer, &project, ROLE_MANAGER); /* who makes it is its first */
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void make_project(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, make);
+}
+
+static weft_status close_or_reopen(struct keeper *keeper, struct route_call *call, bool close,
+                                   struct json_writer *answer, struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    struct registry_project project;
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_project_get(registry, call->project, &project, error);
+    if (status == WEFT_OK && (project.closed != 0) == close)
+        status = error_set(error, WEFT_ERROR_STATE, "project '%s' is %s", project.project,
+                           close ? "closed already" : "not closed");
+    if (status == WEFT_OK)
+        status = registry_project_close(registry, call->project, close ? keeper_now() : 0, error);
+    status = database_end(registry, status, error);
+    if (status == WEFT_OK)
+        status = registry_project_get(registry, call->project, &project, error);
+    if (status != WEFT_OK)
+        return status;
+    keeper_project_changed(keeper, call->project);
+    json_open_object(answer, NULL);
+    put_project(answer, &project, route_role(call, call->project));
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static weft_status close_now(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                             struct error *error)
+{
+    return close_or_reopen(keeper, call, true, answer, error);
+}
+
+static weft_status reopen_now(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    return close_or_reopen(keeper, call, false, answer, error);
+}
+
+static void close_project(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, close_now);
+}
+
+static void reopen_project(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, reopen_now);
+}
+
+static weft_status put_member(struct keeper *keeper, struct route_call *call, enum role role, struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    const char *user = route_value(call, "user")->text;
+    status = registry_member_put(registry, call->project, user, role, keeper_now(), error);
+    if (status == WEFT_OK && role == ROLE_NONE)
+        status = ledger_leave(registry, call->project, user, call->who.user, keeper_now(), error);
+    status = database_end(registry, status, error);
+    if (status == WEFT_OK) {
+        controller_budgets_changed(keeper_controller(keeper)); /* who may pay for whom */
+        keeper_project_changed(keeper, call->project);
+    }
+    return status;
+}
+
+static weft_status change(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                          struct error *error)
+{
+    const char *name;
+    enum role role = ROLE_NONE;
+    weft_status status = json_get_text(call->body, "role", "the body", &name, error);
+    if (status != WEFT_OK || !role_find(name, &role)) /* the schema has looked */
+        return status;
+    return put_member(keeper, call, role, error);
+}
+
+static weft_status take_away(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                             struct error *error)
+{
+    return put_member(keeper, call, ROLE_NONE, error);
+}
+
+static void change_member(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, change);
+}
+
+static void remove_member(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, take_away);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct route_parameter project_parameters[] = {
+    {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."}, {0}};
+static const struct route_parameter member_parameters[] = {
+    {.name = "project", .type = ROUTE_NAME, .meaning = "The name of the project."},
+    {.name = "user", .type = ROUTE_NAME, .meaning = "The name of the user."},
+    {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/projects",
+     .operation = "listProjects",
+     .tag = "projects",
+     .summary = "The projects that you may see, by name.",
+     .permission = ROUTE_USER,
+     .response = "Projects",
+     .handler = list_projects},
+    {.method = "POST",
+     .path = "/api/v1/projects",
+     .operation = "makeProject",
+     .tag = "projects",
+     .summary = "Make a project, of which you are the first manager.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .request = "ProjectRequest",
+     .response = "Project",
+     .status = 201,
+     .handler = make_project},
+    {.method = "GET",
+     .path = "/api/v1/projects/{project}",
+     .operation = "showProject",
+     .tag = "projects",
+     .summary = "A project: its members and its budget.",
+     .permission = ROUTE_VIEWER,
+     .parameters = project_parameters,
+     .response = "Project",
+     .handler = show_project},
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/close",
+     .operation = "closeProject",
+     .tag = "projects",
+     .summary = "Take no more runs into a project. Those that it has go on, and all that is known stays.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = project_parameters,
+     .response = "Project",
+     .handler = close_project},
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/reopen",
+     .operation = "reopenProject",
+     .tag = "projects",
+     .summary = "Take runs into a closed project again.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = project_parameters,
+     .response = "Project",
+     .handler = reopen_project},
+    {.method = "PUT",
+     .path = "/api/v1/projects/{project}/members/{user}",
+     .operation = "changeMember",
+     .tag = "projects",
+     .summary = "Give a user a role in the project.",
+     .permission = ROUTE_MANAGER,
+     .parameters = member_parameters,
+     .request = "Role",
+     .status = 204,
+     .handler = change_member},
+    {.method = "DELETE",
+     .path = "/api/v1/projects/{project}/members/{user}",
+     .operation = "removeMember",
+     .tag = "projects",
+     .summary = "Take a user's role in the project away.",
+     .permission = ROUTE_MANAGER,
+     .parameters = member_parameters,
+     .status = 204,
+     .handler = remove_member},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Projects", SCHEMA({"type": "object", "required": ["projects"], "properties": {
+        "projects": {"type": "array", "items": {"$ref": "#/components/schemas/Project"}}}})},
+    {"Project", SCHEMA({"type": "object", "required": ["project", "role"], "properties": {
+        "project": {"type": "string"}, "title": {"type": "string"},
+        "personal": {"type": "boolean", "description": "Of the user of its name, for small runs without a budget."},
+        "created": {"type": "integer", "nullable": true},
+        "disk_bytes": {"type": "integer", "description": "What its runs take on disk, ended ones that are not discarded included."},
+        "disk_quota": {"type": "integer", "nullable": true, "description": "What they may take together; null: any amount."},
+        "closed": {"type": "integer", "nullable": true, "description": "No run may be submitted since."},
+        "role": {"type": "string", "description": "Yours."},
+        "runs": {"type": "integer", "description": "In the list of projects: how many runs it has."},
+        "live": {"type": "integer", "description": "In the list of projects: how many of them have not ended."},
+        "members": {"type": "array", "items": {"type": "object", "properties": {
+            "user": {"type": "string"}, "role": {"type": "string"}, "since": {"type": "integer"},
+            "balance": {"type": "number", "description": "Of the member's own account, in slot-minutes."}}}},
+        "budget": {"$ref": "#/components/schemas/Budget"}}})},
+    {"ProjectRequest", SCHEMA({"type": "object", "required": ["project"], "additionalProperties": false,
+        "properties": {"project": {"type": "string", "minLength": 1, "maxLength": 63},
+                       "title": {"type": "string", "maxLength": 200}}})},
+    {"Role", SCHEMA({"type": "object", "required": ["role"], "additionalProperties": false, "properties": {
+        "role": {"type": "string", "enum": ["viewer", "member", "manager"]}}})},
+};
+/* clang-format on */
+
+const struct route_table project_routes = {.routes = routes,
+                                           .route_count = sizeof routes / sizeof *routes,
+                                           .schemas = schemas,
+                                           .schema_count = sizeof schemas / sizeof *schemas};

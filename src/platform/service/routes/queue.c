@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What waits, why, and until when. */
+#include "platform/service/internal/collector.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/internal/sight.h"
+#include "platform/service/runs/run_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- one run ---------------------------------------------------------------------------------------------------- */
+
+/* When a run that waits is expected to start; 0: it does not wait, or nobody can say. */
+static int64_t expected_start(const struct controller_plan *plan, int64_t run)
+{
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        if (plan->waiting[i].run == run)
+            return plan->waiting[i].expected_start;
+    return 0;
+}
+
+static weft_status tell_why(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                            struct error *error)
+{
+    struct controller *controller = keeper_controller(keeper);
+    int64_t number = route_value(call, "run")->integer, now = keeper_now(), expected = 0;
+    char why[1024], idle[RUN_USE_SENTENCE_BYTES], progress[RUN_PROGRESS_BYTES];
+    const struct controller_plan *plan;
+    struct registry_run run;
+    weft_status status = registry_run_get(keeper_registry(keeper), number, &run, error);
+    if (status == WEFT_OK)
+        status = controller_plan(controller, now, &plan, error);
+    if (status == WEFT_OK) {
+        expected = expected_start(plan, number);
+        status = controller_why(controller, number, now, why, sizeof why, error);
+    }
+    if (status != WEFT_OK)
+        return status;
+    if (!*why && run.idle_since && run_use_say(collector_use(keeper_collector(keeper)), number, run.epoch, idle))
+        snprintf(why, sizeof why, "runs idle: %s", idle);
+    else if (!*why && run.state == RUN_RUNNING && run.progress.reported)
+        snprintf(why, sizeof why, "it reports that it is %s", run_progress_say(&run.progress, now, progress));
+    json_open_object(answer, NULL);
+    json_put_integer(answer, "run", number);
+    json_put_text(answer, "state", run_state_name(run.state));
+    json_put_text(answer, "why", *why ? why : run_json_reason(&run));
+    json_put_time(answer, "expected_start", expected);
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void show_why(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, tell_why);
+}
+
+/* ---- the queue -------------------------------------------------------------------------------------------------- */
+
+static void put_name(struct json_writer *writer, const struct sight *sight, int64_t number, bool seen)
+{
+    struct registry_run run;
+    bool known = seen && registry_run_get(sight->registry, number, &run, NULL) == WEFT_OK;
+    json_put_text(writer, "name", known ? run.name : NULL);
+}
+
+/* What everybody may know of a run that waits or runs; whose it is only where the project is theirs to see: returns
+ * whether it is. */
+static bool put_planned(struct json_writer *writer, struct sight *sight, const struct controller_plan_run *planned)
+{
+    bool seen = sight_has(sight, planned->project);
+    json_open_object(writer, NULL);
+    if (seen)
+        json_put_integer(writer, "run", planned->run);
+    else
+        json_put_tree(writer, "run", NULL);
+    json_put_text(writer, "project", seen ? planned->project : NULL);
+    json_put_text(writer, "owner", seen ? planned->owner : NULL);
+    put_name(writer, sight, planned->run, seen);
+    json_put_integer(writer, "nodes", planned->nodes);
+    json_put_integer(writer, "slots", planned->slots);
+    json_put_integer(writer, "size", (int64_t)planned->nodes * planned->slots);
+    json_put_time(writer, "since", planned->since);
+    return seen;
+}
+
+static void put_waiting(struct json_writer *answer, struct sight *sight, const struct controller *controller,
+                        const struct controller_plan *plan, size_t place, int64_t now)
+{
+    char reason[1024];
+    const bool seen = put_planned(answer, sight, &plan->waiting[place]);
+    json_put_integer(answer, "place", (int64_t)place + 1);
+    json_put_text(answer, "reason",
+                  controller_plan_reason(controller, &plan->waiting[place], seen, now, reason, sizeof reason));
+    json_put_time(answer, "expected_start", plan->waiting[place].expected_start);
+    json_close(answer);
+}
+
+static void put_running(struct json_writer *answer, struct sight *sight, const struct controller_plan_run *running)
+{
+    put_planned(answer, sight, running);
+    json_put_time(answer, "ends_before", running->ends_before);
+    json_close(answer);
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/*
+ * The page after run `after`, in the order of numbers: what waits and what runs counted together, so that a run that
+ * starts between two pages is listed once. *last is its last run, *more whether another page follows.
+ */
+static weft_status choose_page(const struct controller_plan *plan, int64_t after, size_t most, int64_t *last,
+                               bool *more, struct error *error)
+{
+    size_t count = 0;
+    const size_t room = (plan->waiting_count + plan->running_count + 1) * sizeof(int64_t);
+    int64_t *numbers = malloc(room);
+    if (!numbers)
+        return error_memory(error, room, "a page of the queue");
+    for (size_t i = 0; i < plan->waiting_count; i++)
+        if (plan->waiting[i].run > after)
+            numbers[count++] = plan->waiting[i].run;
+    for (size_t i = 0; i < plan->running_count; i++)
+        if (plan->running[i].run > after)
+            numbers[count++] = plan->running[i].run;
+    qsort(numbers, count, sizeof *numbers, compare_numbers);
+    *more = count > most;
+    *last = *more ? numbers[most - 1] : INT64_MAX;
+    free(numbers);
+    return WEFT_OK;
+}
+
+static int64_t slots_of(const struct controller_plan_run *runs, size_t count)
+{
+    int64_t slots = 0;
+    for (size_t i = 0; i < count; i++)
+        slots += (int64_t)runs[i].nodes * runs[i].slots;
+    return slots;
+}
+
+static weft_status tell_queue(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    struct controller *controller = keeper_controller(keeper);
+    const int64_t now = keeper_now(), after = route_value(call, "after")->integer;
+    const bool by_number = route_value(call, "after")->given;
+    const size_t most = by_number ? SIZE_MAX : (size_t)route_value(call, "most")->integer;
+    struct sight sight = {.registry = keeper_registry(keeper), .who = &call->who};
+    const struct controller_plan *plan;
+    int64_t last = INT64_MAX;
+    bool more = false;
+    weft_status status = controller_plan(controller, now, &plan, error);
+    if (status == WEFT_OK && by_number)
+        status = choose_page(plan, after, (size_t)route_value(call, "most")->integer, &last, &more, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    json_open_array(answer, "queue");
+    for (size_t i = 0; i < plan->waiting_count && i < most; i++)
+        if (plan->waiting[i].run > after && plan->waiting[i].run <= last)
+            put_waiting(answer, &sight, controller, plan, i, now);
+    json_close(answer);
+    json_put_integer(answer, "waiting", (int64_t)plan->waiting_count);
+    json_put_text(answer, "paused", exits_why(&service_of(call)->exits));
+    json_put_integer(answer, "waiting_slots", slots_of(plan->waiting, plan->waiting_count));
+    json_open_array(answer, "running");
+    for (size_t i = 0; i < plan->running_count && i < most; i++)
+        if (plan->running[i].run > after && plan->running[i].run <= last)
+            put_running(answer, &sight, &plan->running[i]);
+    json_close(answer);
+    json_put_integer(answer, "running_count", (int64_t)plan->running_count);
+    json_put_integer(answer, "running_slots", slots_of(plan->running, plan->running_count));
+    json_put_bool(answer, "more", more || plan->waiting_count > most || plan->running_count > most);
+    if (more)
+        json_put_integer(answer, "next", last);
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void show_queue(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, tell_queue);
+}
+
+static weft_status do_resume(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                             struct error *error)
+{
+    weft_status status = keeper_resume(keeper, error);
+    if (status == WEFT_OK)
+        fprintf(stderr, "weft: '%s' has resumed scheduling\n", call->who.user);
+    return status;
+}
+
+static void resume(struct route_call *call)
+{
+    keeper_do(service_of(call)->keeper, call, do_resume);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct route_parameter queue_parameters[] = {{.name = "most",
+                                                           .type = ROUTE_INTEGER,
+                                                           .least = 1,
+                                                           .most = 10000,
+                                                           .fallback = "1000",
+                                                           .meaning = "How many of each list at most; with `after`, "
+                                                                      "of both together."},
+                                                          {.name = "after",
+                                                           .type = ROUTE_INTEGER,
+                                                           .least = 0,
+                                                           .most = 1e15,
+                                                           .meaning =
+                                                               "Only runs of larger numbers, page by page in the "
+                                                               "order of numbers: begin with 0, go on with `next`."},
+                                                          {0}};
+static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/queue",
+     .operation = "showQueue",
+     .tag = "queue",
+     .summary = "The plan: who waits, in which order, for what, and when each is expected to start; and what runs. "
+                "Without `after` the first of each, in that order.",
+     .permission = ROUTE_USER,
+     .parameters = queue_parameters,
+     .response = "Queue",
+     .handler = show_queue},
+    {.method = "POST",
+     .path = "/api/v1/queue/resume",
+     .operation = "resumeQueue",
+     .tag = "queue",
+     .summary = "Start runs again, after scheduling was paused because of unclean exits of the server.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .status = 204,
+     .handler = resume},
+    {.method = "GET",
+     .path = "/api/v1/runs/{run}/why",
+     .operation = "explainRun",
+     .tag = "queue",
+     .summary = "Why a run is in its state: what it waits for, and when it is expected to start.",
+     .permission = ROUTE_VIEWER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .response = "Why",
+     .handler = show_why},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Queue", SCHEMA({"type": "object", "required": ["queue", "running", "more"], "properties": {
+        "queue": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
+        "waiting": {"type": "integer", "description": "How many wait in all."},
+        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."},
+        "waiting_slots": {"type": "integer", "description": "The slots of all that wait."},
+        "running": {"type": "array", "items": {"$ref": "#/components/schemas/Planned"}},
+        "running_count": {"type": "integer", "description": "How many run in all."},
+        "running_slots": {"type": "integer", "description": "The slots of all that run."},
+        "more": {"type": "boolean", "description": "Whether runs wait or run that are not in this answer."},
+        "next": {"type": "integer", "description": "With after, where more follow: the after of the next page."}}})},
+    {"Planned", SCHEMA({"type": "object", "required": ["nodes", "slots"], "properties": {
+        "run": {"type": "integer", "nullable": true,
+                "description": "null, as the next three, where you may not see the project."},
+        "project": {"type": "string", "nullable": true}, "owner": {"type": "string", "nullable": true},
+        "name": {"type": "string", "nullable": true}, "nodes": {"type": "integer"}, "slots": {"type": "integer"}, "size": {"type": "integer"},
+        "since": {"type": "integer", "nullable": true, "description": "It waits, or runs."},
+        "place": {"type": "integer"},
+        "reason": {"type": "string", "description": "Without names and amounts where you may not see the project."},
+        "expected_start": {"type": "integer", "nullable": true, "description": "A plan, not a promise."},
+        "ends_before": {"type": "integer", "nullable": true, "description": "By its limits."}}})},
+    {"Why", SCHEMA({"type": "object", "required": ["state", "why"], "properties": {
+        "run": {"type": "integer"}, "state": {"type": "string"}, "why": {"type": "string"},
+        "expected_start": {"type": "integer", "nullable": true,
+                           "description": "A plan, not a promise; null where the run does not wait."}}})},
+};
+/* clang-format on */
+
+const struct route_table queue_routes = {.routes = routes,
+                                         .route_count = sizeof routes / sizeof *routes,
+                                         .schemas = schemas,
+                                         .schema_count = sizeof schemas / sizeof *schemas};

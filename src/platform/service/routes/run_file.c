@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What runs have written: their checkpoints. */
+#include "platform/runs/checkpoints.h"
+#include "platform/runs/directory.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/runs/run_json.h"
+
+#include <stdlib.h>
+
+static weft_status read_checkpoints(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    struct run_checkpoint *list = NULL;
+    size_t count = 0;
+    char folder[FILE_PATH_BYTES];
+    weft_status status = run_folder_path(keeper_folders(service_of(call)->keeper)->runs,
+                                         route_value(call, "run")->integer, "checkpoints", folder, error);
+    if (status == WEFT_OK)
+        status = run_checkpoints_list(folder, &list, &count, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    json_open_array(answer, "checkpoints");
+    for (size_t i = 0; i < count; i++) {
+        json_open_object(answer, NULL);
+        json_put_text(answer, "name", list[i].name);
+        json_put_time(answer, "time", list[i].time);
+        json_put_unsigned(answer, "bytes", list[i].bytes);
+        if (list[i].step >= 0)
+            json_put_integer(answer, "step", list[i].step);
+        else
+            json_put_tree(answer, "step", NULL);
+        json_put_bool(answer, "best", list[i].best);
+        json_close(answer);
+    }
+    json_close(answer);
+    json_close(answer);
+    free(list);
+    return WEFT_OK;
+}
+
+static void list_checkpoints(struct route_call *call)
+{
+    struct registry_run run;
+    if (service_run(call, &run) && service_has_files(call, &run))
+        background_do(service_of(call)->reading, call, read_checkpoints, NULL);
+}
+
+static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/runs/{run}/checkpoints",
+     .operation = "listCheckpoints",
+     .tag = "runs",
+     .summary = "The checkpoints that a run has written, newest first.",
+     .permission = ROUTE_VIEWER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .response = "Checkpoints",
+     .handler = list_checkpoints},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Checkpoints", SCHEMA({"type": "object", "required": ["checkpoints"], "properties": {
+        "checkpoints": {"type": "array", "items": {"type": "object", "properties": {
+            "name": {"type": "string"}, "time": {"type": "integer", "nullable": true}, "bytes": {"type": "integer"},
+            "step": {"type": "integer", "nullable": true, "description": "As its name tells; null: it does not."},
+            "best": {"type": "boolean", "description": "The program has marked it as its best one."}}}}}})},
+};
+/* clang-format on */
+
+const struct route_table run_file_routes = {.routes = routes,
+                                            .route_count = sizeof routes / sizeof *routes,
+                                            .schemas = schemas,
+                                            .schema_count = sizeof schemas / sizeof *schemas};

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is done to runs: submitted, stopped, forked, promoted, discarded. */
+#include "platform/registry/run/runs.h"
+#include "platform/service/internal/run_origin.h"
+#include "platform/service/internal/run_submission.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/runs/run_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- submit ----------------------------------------------------------------------------------------------------- */
+
+static weft_status submit(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                          struct error *error)
+{
+    struct run_submission submission = {.wanted = call->body, .project = call->project, .owner = call->who.user};
+    weft_status status = run_submission_enter(keeper, call, &submission, error);
+    if (status == WEFT_OK)
+        run_submission_put(answer, &submission);
+    return status;
+}
+
+static void submit_run(struct route_call *call)
+{
+    if (run_order_begin(call))
+        keeper_do(service_of(call)->keeper, call, submit);
+}
+
+/* ---- fork and promote ------------------------------------------------------------------------------------------- */
+
+/* The specification of a run as JSON that can be changed. */
+static weft_status read_parent(struct keeper *keeper, int64_t run, cJSON **wanted, struct error *error)
+{
+    struct run_specification specification;
+    struct json_writer text;
+    weft_status status = registry_run_specification(keeper_registry(keeper), run, &specification, error);
+    if (status != WEFT_OK)
+        return status;
+    json_begin(&text, JSON_LINE);
+    run_specification_write(&text, NULL, &specification);
+    run_specification_free(&specification);
+    status = json_text(&text) ? json_parse(text.text, text.length, "the run", wanted, error)
+                              : error_memory(error, text.room, "a run");
+    json_end(&text);
+    return status;
+}
+
+/* "arguments" stand for all of the command but the program. */
+static bool replace_arguments(cJSON *wanted, const cJSON *arguments)
+{
+    cJSON *command = cJSON_GetObjectItemCaseSensitive(wanted, "command"), *copy = cJSON_Duplicate(arguments, true);
+    if (!copy)
+        return false;
+    while (cJSON_GetArraySize(command) > 1)
+        cJSON_DeleteItemFromArray(command, 1);
+    while (cJSON_GetArraySize(copy) > 0)
+        cJSON_AddItemToArray(command, cJSON_DetachItemFromArray(copy, 0));
+    cJSON_Delete(copy);
+    return true;
+}
+
+/* What the body says goes before what the parent was. */
+static weft_status replace(cJSON *wanted, const cJSON *body, int64_t parent, struct error *error)
+{
+    const cJSON *item;
+    bool fits = true;
+    cJSON_ArrayForEach(item, body)
+    {
+        if (strcmp(item->string, "arguments") == 0) {
+            fits = fits && replace_arguments(wanted, item);
+            continue;
+        }
+        if (strcmp(item->string, "resume") == 0) /* says how, not what */
+            continue;
+        cJSON *copy = cJSON_Duplicate(item, true);
+        cJSON_DeleteItemFromObjectCaseSensitive(wanted, item->string);
+        fits = fits && copy && cJSON_AddItemToObject(wanted, item->string, copy);
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(wanted, "parent");
+    fits = fits && cJSON_AddNumberToObject(wanted, "parent", (double)parent);
+    return fits ? WEFT_OK : error_memory(error, 1024, "a run");
+}
+
+/* The planned run of an interactive one called NAME is NAME-planned, so that either can be called by its name. */
+static bool name_planned(cJSON *wanted)
+{
+    char name[RUN_NAME_BYTES];
+    const cJSON *old = cJSON_GetObjectItemCaseSensitive(wanted, "name");
+    if (!cJSON_IsString(old) || !*old->valuestring ||
+        snprintf(name, sizeof name, "%s-planned", old->valuestring) >= (int)sizeof name)
+        return true;
+    return run_wanted_set(wanted, "name", name);
+}
+
+/* The checkpoint of the parent that the body names; "": none. */
+static const char *checkpoint_of(const struct route_call *call)
+{
+    const char *checkpoint = "";
+    json_get_text(call->body, "checkpoint", "the body", &checkpoint, NULL);
+    return checkpoint;
+}
+
+/* A checkpoint of the parent can be begun from as long as the parent has any. */
+static weft_status check_checkpoint(struct database *registry, const struct route_call *call, struct error *error)
+{
+    struct registry_run run;
+    weft_status status = registry_run_get(registry, route_value(call, "run")->integer, &run, error);
+    if (status != WEFT_OK || !run.discarded || !*checkpoint_of(call))
+        return status;
+    return error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " has no checkpoints any more: they were thrown away",
+                     run.run);
+}
+
+/* The code is what was made of it by hand: no longer what the commit has. */
+static bool set_code(cJSON *wanted, const char *snapshot)
+{
+    const char *before = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(wanted, "snapshot"));
+    const char *commit = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(wanted, "commit"));
+    if (commit && *commit && (!before || strcmp(before, snapshot) != 0)) {
+        cJSON_DeleteItemFromObjectCaseSensitive(wanted, "commit_changed");
+        if (!cJSON_AddTrueToObject(wanted, "commit_changed"))
+            return false;
+    }
+    return run_wanted_set(wanted, "snapshot", snapshot);
+}
+
+/* A new run with the code and settings of another one. Begun anew unless the body names a checkpoint. */
+static weft_status derive(struct keeper *keeper, struct route_call *call, bool planned, struct json_writer *answer,
+                          struct error *error)
+{
+    int64_t parent = route_value(call, "run")->integer;
+    const struct run_order *order = call->kept;
+    struct run_submission submission = {.project = call->project, .owner = call->who.user, .secrets = order->secrets};
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(call->body, "resume")))
+        submission.resumes = parent;
+    weft_status status = check_checkpoint(keeper_registry(keeper), call, error);
+    if (status == WEFT_OK)
+        status = read_parent(keeper, parent, &submission.wanted, error);
+    if (status != WEFT_OK)
+        return status;
+    cJSON *wanted = submission.wanted, *interactive = cJSON_GetObjectItemCaseSensitive(wanted, "interactive");
+    if (planned && !cJSON_IsTrue(interactive))
+        status = error_set(error, WEFT_ERROR_STATE, "run %" PRId64 " is a planned one already: fork it", parent);
+    if (planned && interactive)
+        cJSON_ReplaceItemInObjectCaseSensitive(wanted, "interactive", cJSON_CreateFalse());
+    if (status == WEFT_OK && planned && !name_planned(wanted))
+        status = error_memory(error, RUN_NAME_BYTES, "a run");
+    if (!run_wanted_set(wanted, "checkpoint", "") || (*order->snapshot && !set_code(wanted, order->snapshot)))
+        status = error_memory(error, 64, "a run");
+    if (status == WEFT_OK)
+        status = replace(wanted, call->body, parent, error);
+    if (status == WEFT_OK && *order->checkpoint && !run_wanted_set(wanted, "checkpoint", order->checkpoint))
+        status = error_memory(error, sizeof order->checkpoint, "a run");
+    if (status == WEFT_OK)
+        status = run_submission_enter(keeper, call, &submission, error);
+    if (status == WEFT_OK)
+        run_submission_put(answer, &submission);
+    cJSON_Delete(submission.wanted);
+    return status;
+}
+
+static weft_status fork_it(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                           struct error *error)
+{
+    return derive(keeper, call, false, answer, error);
+}
+
+static weft_status promote_it(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                              struct error *error)
+{
+    return derive(keeper, call, true, answer, error);
+}
+
+static weft_status find_checkpoint(struct route_call *call, struct error *error)
+{
+    struct run_order *order = call->kept;
+    const char *named = checkpoint_of(call);
+    return *named ? run_origin_find(keeper_folders(service_of(call)->keeper), route_value(call, "run")->integer, named,
+                                    order->checkpoint, error)
+                  : WEFT_OK;
+}
+
+static weft_status prepare_fork(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    return find_checkpoint(call, error);
+}
+
+static void fork_prepared(struct route_call *call, weft_status status, const struct error *error)
+{
+    if (status != WEFT_OK)
+        http_fail_error(call->request, error);
+    else
+        keeper_do(service_of(call)->keeper, call, fork_it);
+}
+
+static void fork_run(struct route_call *call)
+{
+    struct error error = {0};
+    if (!run_order_begin(call))
+        return;
+    if (!*checkpoint_of(call))
+        keeper_do(service_of(call)->keeper, call, fork_it);
+    else if (check_checkpoint(service_of(call)->reader, call, &error) != WEFT_OK)
+        http_fail_error(call->request, &error);
+    else
+        background_do(service_of(call)->reading, call, prepare_fork, fork_prepared);
+}
+
+/* What was tried by hand is in the folder of the interactive run: its code as it is now. */
+static weft_status prepare_promotion(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    struct run_order *order = call->kept;
+    struct snapshot taken = {.id = ""};
+    weft_status status = find_checkpoint(call, error);
+    if (status == WEFT_OK)
+        status = run_origin_take(keeper_folders(service_of(call)->keeper), call->project,
+                                 route_value(call, "run")->integer, order->owner, call->who.user, &taken, error);
+    if (status == WEFT_OK) {
+        snprintf(order->snapshot, sizeof order->snapshot, "%s", taken.id);
+        order->secrets = taken.secrets;
+    }
+    return status;
+}
+
+static void promotion_prepared(struct route_call *call, weft_status status, const struct error *error)
+{
+    if (status != WEFT_OK)
+        http_fail_error(call->request, error);
+    else
+        keeper_do(service_of(call)->keeper, call, promote_it);
+}
+
+/* What has no folder any more, or is no interactive run, the keeper answers. */
+static void promote_run(struct route_call *call)
+{
+    struct registry_run run;
+    if (!run_order_begin(call) || !service_run(call, &run))
+        return;
+    struct run_order *order = call->kept;
+    snprintf(order->owner, sizeof order->owner, "%s", run.owner);
+    if (run.interactive && !run.discarded)
+        background_do(service_of(call)->storing, call, prepare_promotion, promotion_prepared);
+    else
+        keeper_do(service_of(call)->keeper, call, promote_it);
+}
+
+/* ---- stop ------------------------------------------------------------------------------------------------------- */
+
+static weft_status stop(struct keeper *keeper, struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    int64_t number = route_value(call, "run")->integer;
+    struct registry_run run;
+    weft_status status = controller_cancel(keeper_controller(keeper), number, call->who.user, keeper_now(), error);
+    if (status == WEFT_OK)
+        status = registry_run_get(keeper_registry(keeper), number, &run, error);
+    if (status != WEFT_OK)
+        return status;
+    json_open_object(answer, NULL);
+    json_put_integer(answer, "run", number);
+    json_put_text(answer, "state", run_state_name(run.state));
+    json_close(answer);
+    return WEFT_OK;
+}
+
+static void stop_run(struct route_call *call)
+{
+    struct registry_run run;
+    if (service_run(call, &run) && service_may_change(call, &run))
+        keeper_do(service_of(call)->keeper, call, stop);
+}
+
+/* ---- discard ---------------------------------------------------------------------------------------------------- */
+
+static weft_status discard(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                           struct error *error)
+{
+    int64_t number = route_value(call, "run")->integer;
+    struct database *registry = keeper_registry(keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status =
+        registry_run_discard(registry, number, call->who.user,
+                             "what it left was thrown away: its folder, checkpoints and output", keeper_now(), error);
+    return database_end(registry, status, error);
+}
+
+static void discarded(struct route_call *call, weft_status status, const struct error *error)
+{
+    struct registry_run run;
+    struct json_writer writer;
+    if (status != WEFT_OK) {
+        http_fail_error(call->request, error);
+        return;
+    }
+    retention_look(service_of(call)->retention);
+    if (!service_run(call, &run))
+        return;
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_integer(&writer, "run", run.run);
+    json_put_time(&writer, "discarded", run.discarded);
+    json_close(&writer);
+    route_reply(call, &writer);
+}
+
+static void discard_run(struct route_call *call)
+{
+    struct registry_run run;
+    if (service_run(call, &run) && service_may_change(call, &run))
+        keeper_do_then(service_of(call)->keeper, call, discard, discarded);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct route_parameter submit_parameters[] = {
+    {.name = "project", .type = ROUTE_NAME, .meaning = "The project of the run."}, {0}};
+static const struct route_parameter run_parameters[] = {SERVICE_RUN_PARAMETER, {0}};
+
+static const struct route routes[] = {
+    {.method = "POST",
+     .path = "/api/v1/projects/{project}/runs",
+     .operation = "submitRun",
+     .tag = "runs",
+     .summary = "Queue a run. The answer comes when it is on disk.",
+     .permission = ROUTE_MEMBER,
+     .project_may_be_new = true,
+     .parameters = submit_parameters,
+     .request = "RunRequest",
+     .response = "Submitted",
+     .status = 201,
+     .body_most = (size_t)4 << 20,
+     .idempotent_key = true,
+     .handler = submit_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/stop",
+     .operation = "stopRun",
+     .tag = "runs",
+     .summary = "End a run for good: SIGTERM, its grace period, SIGKILL.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .response = "Stopped",
+     .handler = stop_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/discard",
+     .operation = "discardRun",
+     .tag = "runs",
+     .summary =
+         "Throw away what an ended run has left on disk: its folder, checkpoints and output. Its metrics and events "
+         "stay.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .response = "Discarded",
+     .handler = discard_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/fork",
+     .operation = "forkRun",
+     .tag = "runs",
+     .summary = "Queue a new run with the code and the settings of this one, but for what the body says.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .request = "RunChange",
+     .response = "Submitted",
+     .status = 201,
+     .body_most = (size_t)4 << 20,
+     .idempotent_key = true,
+     .handler = fork_run},
+    {.method = "POST",
+     .path = "/api/v1/runs/{run}/promote",
+     .operation = "promoteRun",
+     .tag = "runs",
+     .summary = "Queue a planned run with the code, as it is in the folder now, and the settings of this interactive "
+                "one.",
+     .permission = ROUTE_MEMBER,
+     .parameters = run_parameters,
+     .project_of = service_project_of_run,
+     .request = "RunChange",
+     .response = "Submitted",
+     .status = 201,
+     .body_most = (size_t)4 << 20,
+     .idempotent_key = true,
+     .handler = promote_run},
+};
+
+/* clang-format off */
+/* What can be asked for, as properties of both. */
+#define SETTINGS SCHEMA("command": {"type": "array", "minItems": 1, "items": {"type": "string"},                      \
+    "description": "The program and its arguments."},                                                                 \
+    "name": {"type": "string", "description": "For people; one line, not of digits alone: that is a run's number."}, \
+    "environment": {"type": "object", "additionalProperties": {"type": "string"}},                                    \
+    "secrets": {"type": "array", "items": {"type": "string"},                                                        \
+        "description": "Secrets of the owner or the project that become variables: NAME or NAME=VARIABLE."},          \
+    "nodes": {"type": "integer", "minimum": 1, "description": "Hosts that it runs on at once."},                      \
+    "slots": {"type": "integer", "minimum": 1, "description": "GPUs, or CPU slots, on each of them."},                \
+    "slot_kind": {"type": "string", "enum": ["gpu", "cpu"], "description": "What the cluster has, if left out, or if its hosts are a pretence (weft serve --pods)."}, \
+    "launch": {"type": "string", "enum": ["ranks", "nodes", "first"],\
+               "description": "The command is started as a rank on every slot, on every node, or on the first."},      \
+    "processors": {"type": "integer", "minimum": 0, "description": "That each node may use; 0: those of its slots."}, \
+    "memory": {"type": "integer", "minimum": 0, "description": "Bytes, likewise."},                                   \
+    "processes": {"type": "integer", "minimum": 0, "description": "Likewise, threads included; 0: 1024 for a slot."}, \
+    "disk": {"type": "integer", "minimum": 0,                                                                         \
+             "description": "Bytes that its directories may take on disk; 0: the default of the server."},            \
+    "time_limit": {"description": "Of each attempt: 6h, or seconds. A day if left out."},                             \
+    "time_slice": {"description": "So long it may run before others have their turn."},                               \
+    "preemptible": {"type": "boolean", "description": "May be stopped at a checkpoint and run again later."},         \
+    "may_span_pods": {"type": "boolean"}, "interactive": {"type": "boolean"},                                         \
+    "priority": {"type": "integer", "minimum": -100, "maximum": 100},                                                 \
+    "retries": {"type": "integer", "minimum": 0,                                                                       \
+                "description": "When its own program fails: after a second, two, four ... a minute at most."},         \
+    "class": {"type": "string", "description": "Limits are set by class."},                                           \
+    "snapshot": {"type": "string", "description": "Of the code, as it was uploaded."},                                \
+    "checkpoint": {"type": "string", "description": "Of the parent, from which it begins."},                          \
+    "commit": {"type": "string", "description": "Of git."},                                                           \
+    "commit_changed": {"type": "boolean", "description": "The code differs from that commit, or has files that are not in it."})
+
+static const struct schema schemas[] = {
+    {"RunRequest", "{\"type\": \"object\", \"required\": [\"command\"], \"additionalProperties\": false, \"properties\": {" SETTINGS
+                   "}}"},
+    {"RunChange", "{\"type\": \"object\", \"additionalProperties\": false, \"properties\": {" SETTINGS ", "
+                  SCHEMA("arguments": {"type": "array", "items": {"type": "string"},
+                                       "description": "Instead of all of the command but the program."},
+                         "resume": {"type": "boolean",
+                                    "description": "It goes on with this run: refused while another one does."}) "}}"},
+    {"Submitted", SCHEMA({"type": "object", "required": ["run"], "properties": {
+        "run": {"type": "integer"},
+        "again": {"type": "boolean", "description": "It was submitted before, with the same Idempotency-Key."},
+        "project_made": {"type": "boolean", "description": "There was no such project until now."},
+        "secrets_left_out": {"type": "integer",
+                             "description": "Files in the directory of a promoted run that look like secrets; absent if none."},
+        "limited": {"type": "string", "description": "That its class allows it less time than it asks for; absent if it does not."}}})},
+    {"Discarded", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "discarded": {"type": "integer"}}})},
+    {"Stopped", SCHEMA({"type": "object", "properties": {"run": {"type": "integer"}, "state": {"type": "string"}}})},
+};
+/* clang-format on */
+
+const struct route_table run_order_routes = {.routes = routes,
+                                             .route_count = sizeof routes / sizeof *routes,
+                                             .schemas = schemas,
+                                             .schema_count = sizeof schemas / sizeof *schemas};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server itself: what it is, and the events that it sends. */
+#include "platform/service/internal/accounts.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+
+#include "base/clock.h"
+#include "platform/agent/limits.h"
+#include "platform/registry/projects.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <weft/weft.h>
+
+/* The project of a run for which none is named: the token's, or the caller's own. NULL where that is somebody else's.
+ */
+static const char *usual_project(const struct route_call *call)
+{
+    struct registry_project found;
+    const struct identity *who = &call->who;
+    if (*who->project)
+        return who->project;
+    const bool there = registry_project_get(service_of(call)->reader, who->user, &found, NULL) == WEFT_OK;
+    return !there || found.personal ? who->user : NULL;
+}
+
+static void show_server(struct route_call *call)
+{
+    struct service *service = service_of(call);
+    struct keeper_slots slots = keeper_slots(service->keeper);
+    struct disk_space_state disk;
+    struct json_writer writer;
+    char limits[NODE_LIMITS_TEXT_BYTES];
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "version", weft_version());
+    json_put_text(&writer, "user", call->who.user);
+    json_put_bool(&writer, "administrator", identity_administers(&call->who));
+    json_put_text(&writer, "project", usual_project(call));
+    json_put_bool(&writer, "tokens", service->tokens);
+    json_put_text(&writer, "slot_kind", slot_kind_name(slots.kind));
+    json_put_integer(&writer, "slots", slots.slots);
+    json_put_integer(&writer, "hosts", slots.hosts);
+    json_put_integer(&writer, "started", service->started);
+    json_put_text(&writer, "isolation", accounts_isolation());
+    json_put_text(&writer, "limits", node_limits_describe(limits));
+    json_put_text(&writer, "paused", exits_why(&service->exits));
+    disk_space_state(service->space, &disk);
+    json_open_object(&writer, "disk");
+    json_put_unsigned(&writer, "size", disk.size);
+    json_put_unsigned(&writer, "free", disk.free);
+    json_put_unsigned(&writer, "low", disk.low);
+    service_put_trouble(&writer, service);
+    json_close(&writer);
+    json_close(&writer);
+    route_reply(call, &writer);
+}
+
+/* ---- events ----------------------------------------------------------------------------------------------------- */
+
+#define KNOWN_PROJECTS 64
+#define KNOWN_FOR      5000000000u /* nanoseconds that a role is believed */
+
+/* A subscriber, and what it may see of the projects that were asked for last. */
+struct subscriber {
+    struct route_call *call; /* whose identity is kept up to date */
+    struct {
+        char project[PLATFORM_NAME_BYTES];
+        bool seen;
+        uint64_t until;
+    } known[KNOWN_PROJECTS];
+    unsigned next;
+};
+
+static bool may_see(void *context, const char *topic, const char *kind)
+{
+    struct subscriber *subscriber = context;
+    uint64_t now = clock_now();
+    if (!*topic)
+        return true;
+    for (int i = 0; i < KNOWN_PROJECTS; i++)
+        if (subscriber->known[i].until > now && strcmp(subscriber->known[i].project, topic) == 0)
+            return subscriber->known[i].seen;
+    unsigned slot = subscriber->next++ % KNOWN_PROJECTS;
+    strncpy(subscriber->known[slot].project, topic, PLATFORM_NAME_BYTES - 1);
+    subscriber->known[slot].until = now + KNOWN_FOR;
+    return subscriber->known[slot].seen =
+               service_may_see(service_of(subscriber->call)->reader, &subscriber->call->who, topic);
+}
+
+static void subscribe(struct route_call *call)
+{
+    struct subscriber *subscriber = calloc(1, sizeof *subscriber);
+    if (!subscriber) {
+        http_fail(call->request, 503, "the server has no memory for another subscriber at the moment");
+        return;
+    }
+    subscriber->call = call;
+    events_subscribe(service_of(call)->events, call->request, route_value(call, "after")->text, may_see, subscriber,
+                     free);
+}
+
+static const struct route_parameter event_parameters[] = {
+    {.name = "after", .meaning = "The id of the last event seen; without it only what is new comes."}, {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/server",
+     .operation = "showServer",
+     .tag = "server",
+     .summary = "What this server is, and who you are to it.",
+     .permission = ROUTE_USER,
+     .response = "Server",
+     .handler = show_server},
+    {.method = "GET",
+     .path = "/api/v1/events",
+     .operation = "readEvents",
+     .tag = "server",
+     .summary =
+         "Changes as they happen: 'run' has the run as it is now; 'queue' and 'cluster' say that these are to be "
+         "asked for anew, 'project' the same of the one that it names; 'metrics' names a run with new points, as "
+         "{\"run\":12}; 'missed' says that some are gone. What runs print comes from "
+         "GET /api/v1/runs/{run}/logs?follow=true.",
+     .permission = ROUTE_USER,
+     .parameters = event_parameters,
+     .produces = "text/event-stream",
+     .handler = subscribe},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Server", SCHEMA({"type": "object", "properties": {
+        "version": {"type": "string"}, "user": {"type": "string"}, "administrator": {"type": "boolean"},
+        "project": {"type": "string", "nullable": true,
+                    "description": "Of a run for which none is named: your personal one, or that of your token."},
+        "tokens": {"type": "boolean", "description": "Whether everybody needs a token."},
+        "slot_kind": {"type": "string", "enum": ["gpu", "cpu"]}, "slots": {"type": "integer"},
+        "hosts": {"type": "integer"}, "started": {"type": "integer"},
+        "isolation": {"type": "string", "description": "What keeps runs of different users apart."},
+        "limits": {"type": "string", "description": "Whether runs are kept to the processors, the memory and the number of processes that they have asked for."},
+        "paused": {"type": "string", "nullable": true, "description": "Why no run is started at the moment."},
+        "disk": {"type": "object", "description": "The disk of the state, in bytes.", "properties": {
+            "size": {"type": "integer"}, "free": {"type": "integer"},
+            "low": {"type": "integer", "description": "It counts as full when less than this is free."},
+            "trouble": {"type": "string", "nullable": true, "description": "That it is full, for people."}}}}})},
+};
+/* clang-format on */
+
+const struct route_table server_routes = {.routes = routes,
+                                          .route_count = sizeof routes / sizeof *routes,
+                                          .schemas = schemas,
+                                          .schema_count = sizeof schemas / sizeof *schemas};

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signing in and out with a browser (platform/access/sessions.h). */
+#include "base/hash.h"
+#include "platform/access/sessions.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/runs/run_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* Cookies go to all ports of a host: each platform has a name of its own for its. */
+void service_name_cookie(struct service *service, const char *platform)
+{
+    snprintf(service->cookie, sizeof service->cookie, "weft_session_%016" PRIx64, hash_text(platform, 0));
+}
+
+/* The user at the other end, where that is on this machine. */
+static int64_t peer_of(const struct http_request *request)
+{
+    uid_t user;
+    return http_request_peer_user(request, &user) ? (int64_t)user : SESSION_ANYWHERE;
+}
+
+static bool find_cookie(const struct http_request *request, const char *name, char cookie[SESSION_COOKIE_BYTES])
+{
+    const size_t length = strlen(name);
+    for (const char *at = http_request_header(request, "Cookie"); at && *at; at += strcspn(at, ";")) {
+        at += strspn(at, "; ");
+        if (strncmp(at, name, length) == 0 && at[length] == '=') {
+            const size_t size = strcspn(at + length + 1, "; ");
+            snprintf(cookie, SESSION_COOKIE_BYTES, "%.*s", (int)size, at + length + 1);
+            return size < SESSION_COOKIE_BYTES;
+        }
+    }
+    return false;
+}
+
+bool service_identify_session(struct service *service, const struct http_request *request, struct identity *who)
+{
+    char cookie[SESSION_COOKIE_BYTES];
+    const char *key = http_request_header(request, SESSION_HEADER);
+    return key && find_cookie(request, service->cookie, cookie) &&
+           sessions_identify(service->access, cookie, key, peer_of(request), time(NULL), who);
+}
+
+static void set_cookie(struct route_call *call, const char *value, int64_t seconds)
+{
+    char header[256];
+    snprintf(header, sizeof header, "%s=%s; Path=/; HttpOnly; SameSite=Strict; Max-Age=%" PRId64 "%s",
+             service_of(call)->cookie, value, seconds, http_request_is_encrypted(call->request) ? "; Secure" : "");
+    http_reply_header(call->request, "Set-Cookie", header);
+}
+
+static void begin_session(struct route_call *call)
+{
+    struct session made;
+    struct json_writer writer;
+    struct error error = {0};
+    const int64_t now = time(NULL);
+    if (!*call->who.token || *call->who.session) {
+        http_fail(call->request, 409,
+                  *call->who.session ? "a session begins with a token, not with another session"
+                                     : "this server asks for no token, so there are no sessions");
+        return;
+    }
+    weft_status status =
+        sessions_begin(service_of(call)->access, &call->who, peer_of(call->request), now, &made, &error);
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "key", status == WEFT_OK ? made.key : "");
+    json_put_time(&writer, "ends", made.ends * 1000);
+    json_close(&writer);
+    if (status == WEFT_OK)
+        set_cookie(call, made.cookie, made.ends - now);
+    service_answer(call, status, &writer, &error);
+}
+
+static void end_session(struct route_call *call)
+{
+    struct error error = {0};
+    weft_status status = *call->who.session ? sessions_end(service_of(call)->access, &call->who, &error) : WEFT_OK;
+    if (status != WEFT_OK) {
+        http_fail_error(call->request, &error);
+        return;
+    }
+    set_cookie(call, "", 0);
+    http_reply(call->request, 204, NULL, NULL, 0);
+}
+
+static const struct route routes[] = {
+    {.method = "POST",
+     .path = "/api/v1/session",
+     .operation = "beginSession",
+     .tag = "users",
+     .summary =
+         "Sign in with a browser: the answer sets a cookie and has the key that goes with it in " SESSION_HEADER ".",
+     .permission = ROUTE_USER,
+     .response = "Session",
+     .status = 201,
+     .handler = begin_session},
+    {.method = "DELETE",
+     .path = "/api/v1/session",
+     .operation = "endSession",
+     .tag = "users",
+     .summary = "Sign out: the session of the cookie that is shown ends.",
+     .permission = ROUTE_USER,
+     .status = 204,
+     .handler = end_session},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Session", SCHEMA({"type": "object", "required": ["key", "ends"], "properties": {
+        "key": {"type": "string"}, "ends": {"type": "integer"}}})},
+};
+/* clang-format on */
+
+const struct route_table session_routes = {.routes = routes,
+                                           .route_count = sizeof routes / sizeof *routes,
+                                           .schemas = schemas,
+                                           .schema_count = sizeof schemas / sizeof *schemas};

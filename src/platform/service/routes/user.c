@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Users, their tokens, and the audit log. */
+#include "base/text.h"
+#include "platform/registry/projects.h"
+#include "platform/service/internal/accounts.h"
+#include "platform/service/internal/schema_text.h"
+#include "platform/service/internal/service_state.h"
+#include "platform/service/runs/run_json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- users ------------------------------------------------------------------------------------------------------ */
+
+static void list_users(struct route_call *call)
+{
+    struct registry_user *users = NULL;
+    size_t count = 0;
+    struct json_writer writer;
+    struct error error = {0};
+    const char *viewer = service_viewer(call);
+    weft_status status = registry_users(service_of(call)->reader, viewer, call->who.project, &users, &count, &error);
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "users");
+    for (size_t i = 0; status == WEFT_OK && i < count; i++) {
+        json_open_object(&writer, NULL);
+        json_put_text(&writer, "user", users[i].user);
+        json_put_bool(&writer, "administrator", users[i].admin);
+        json_put_bool(&writer, "disabled", users[i].disabled);
+        const bool shown = !viewer || strcmp(viewer, users[i].user) == 0;
+        json_put_text(&writer, "account", shown ? users[i].account : "");
+        json_put_time(&writer, "created", users[i].created);
+        json_close(&writer);
+    }
+    json_close(&writer);
+    json_close(&writer);
+    free(users);
+    service_answer(call, status, &writer, &error);
+}
+
+weft_status service_make_user(struct database *registry, const char *user, bool administrator, struct error *error)
+{
+    struct error taken = {0};
+    weft_status status = registry_user_put(registry, user, administrator, keeper_now(), error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_project_personal(registry, user, keeper_now(), &taken);
+    return status == WEFT_OK || status == WEFT_ERROR_STATE ? WEFT_OK : error_set(error, status, "%s", taken.text);
+}
+
+static weft_status put_user(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                            struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    const char *user = route_value(call, "user")->text;
+    struct registry_user found;
+    bool administrator = false;
+    const char *account = NULL;
+    json_get_bool(call->body, "administrator", "the body", &administrator, NULL);
+    json_get_text(call->body, "account", "the body", &account, NULL);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    /* An account alone leaves whoever there is as they are. */
+    if (!account || cJSON_HasObjectItem(call->body, "administrator") ||
+        registry_user_get(registry, user, &found, NULL) != WEFT_OK)
+        status = service_make_user(registry, user, administrator, error);
+    if (status == WEFT_OK && account)
+        status = registry_user_account_put(registry, user, account, error);
+    return database_end(registry, status, error);
+}
+
+static weft_status disable(struct keeper *keeper, struct route_call *call, struct json_writer *answer,
+                           struct error *error)
+{
+    struct database *registry = keeper_registry(keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    status = registry_user_disable(registry, route_value(call, "user")->text, keeper_now(), error);
+    return database_end(registry, status, error);
+}
+
+/* Accounts may be looked up over a network, and the way to the state may lead over one. */
+static weft_status check_account(struct route_call *call, struct json_writer *answer, struct error *error)
+{
+    const char *account = "";
+    json_get_text(call->body, "account", "the body", &account, NULL);
+    return accounts_check(service_of(call)->folder, route_value(call, "user")->text, account, error);
+}
+
+static void account_checked(struct route_call *call, weft_status status, const struct error *error)
+{
+    if (status != WEFT_OK)
+        http_fail_error(call->request, error);
+    else
+        keeper_do(service_of(call)->keeper, call, put_user);
+}
+
+static void change_user(struct route_call *call)
+{
+    if (cJSON_HasObjectItem(call->body, "account"))
+        background_do(service_of(call)->reading, call, check_account, account_checked);
+    else
+        keeper_do(service_of(call)->keeper, call, put_user);
+}
+
+static void disable_user(struct route_call *call)
+{
+    if (strcmp(route_value(call, "user")->text, call->who.user) == 0)
+        http_fail(call->request, 409, "nobody can disable themselves");
+    else
+        keeper_do(service_of(call)->keeper, call, disable);
+}
+
+/* ---- tokens ----------------------------------------------------------------------------------------------------- */
+
+/* A token may show and end those that allow no more than it does: itself, and of its user's those that it could have
+ * made but for when they end; an administrator's, everybody's. */
+struct token_view {
+    const struct identity *who;
+    struct json_writer *writer;
+    const char *sought; /* an id; NULL once it was found */
+};
+
+static bool covers(const struct identity *who, const struct token_record *record)
+{
+    return (identity_administers(who) || strcmp(record->user, who->user) == 0) &&
+           (!*who->project || strcmp(record->project, who->project) == 0) && record->most <= who->most &&
+           (!record->administrator || who->administrator);
+}
+
+static bool put_token(void *context, const struct token_record *record)
+{
+    const struct token_view *view = context;
+    struct json_writer *writer = view->writer;
+    if (!covers(view->who, record))
+        return true;
+    json_open_object(writer, NULL);
+    json_put_text(writer, "id", record->id);
+    json_put_text(writer, "user", record->user);
+    json_put_text(writer, "project", record->project);
+    json_put_text(writer, "most", role_name(record->most));
+    json_put_bool(writer, "administrator", record->administrator);
+    json_put_time(writer, "created", record->created * 1000);
+    json_put_time(writer, "ends", record->ends * 1000);
+    json_put_time(writer, "revoked", record->revoked * 1000);
+    json_put_text(writer, "note", record->note);
+    json_close(writer);
+    return true;
+}
+
+static weft_status view_tokens(struct route_call *call, struct token_view *view,
+                               bool (*each)(void *context, const struct token_record *record), struct error *error)
+{
+    view->who = &call->who;
+    return access_list_tokens(service_of(call)->access, identity_administers(&call->who) ? NULL : call->who.user, each,
+                              view, error);
+}
+
+static void list_tokens(struct route_call *call)
+{
+    struct json_writer writer;
+    struct token_view view = {.writer = &writer};
+    struct error error = {0};
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "tokens");
+    weft_status status = view_tokens(call, &view, put_token, &error);
+    json_close(&writer);
+    json_close(&writer);
+    service_answer(call, status, &writer, &error);
+}
+
+/* A token that its user may have: no more than they may, and than the one that asks for it. */
+static bool read_token(struct route_call *call, struct token_record *wanted)
+{
+    const char *user = call->who.user, *project = call->who.project, *most = "manager", *note = "";
+    int64_t days = 0;
+    char code[TEXT_CODE_BYTES];
+    struct registry_user found;
+    struct error error = {0};
+    json_get_text(call->body, "user", "", &user, NULL);
+    json_get_text(call->body, "project", "", &project, NULL);
+    json_get_text(call->body, "most", "", &most, NULL);
+    json_get_text(call->body, "note", "", &note, NULL);
+    json_get_bool(call->body, "administrator", "", &wanted->administrator, NULL);
+    json_get_integer(call->body, "days", "", 1, 3660, &days, NULL);
+    if (!text_is_printable(note, false)) {
+        http_fail(call->request, 400, "the token's note contains %s, which cannot be printed",
+                  text_unprintable_code(note, false, code));
+        return false;
+    }
+    if (strcmp(user, call->who.user) != 0 && !identity_administers(&call->who)) {
+        http_fail(call->request, 403, "only an administrator makes tokens for others");
+        return false;
+    }
+    if (wanted->administrator && !call->who.administrator) {
+        http_fail(call->request, 403, "only an administrator makes tokens of administrators");
+        return false;
+    }
+    if (*call->who.project && strcmp(project, call->who.project) != 0) {
+        http_fail(call->request, 403, "the token that asks is for project '%s' alone", call->who.project);
+        return false;
+    }
+    if (registry_user_get(service_of(call)->reader, user, &found, &error) != WEFT_OK) {
+        http_fail_error(call->request, &error);
+        return false;
+    }
+    role_find(most, &wanted->most); /* the schema has looked */
+    if (wanted->most > call->who.most)
+        wanted->most = call->who.most;
+    snprintf(wanted->user, sizeof wanted->user, "%s", user);
+    snprintf(wanted->project, sizeof wanted->project, "%s", project);
+    snprintf(wanted->note, sizeof wanted->note, "%s", note);
+    wanted->ends = days ? time(NULL) + days * 86400 : call->who.ends;
+    if (call->who.ends && wanted->ends > call->who.ends)
+        wanted->ends = call->who.ends;
+    return true;
+}
+
+static void make_token(struct route_call *call)
+{
+    struct token_record wanted = {0};
+    struct token_store store = access_tokens(service_of(call)->access);
+    char text[TOKEN_TEXT_BYTES];
+    struct json_writer writer;
+    struct error error = {0};
+    if (!read_token(call, &wanted))
+        return;
+    weft_status status = tokens_make(&store, &wanted, time(NULL), text, &error);
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_put_text(&writer, "token", status == WEFT_OK ? text : "");
+    json_put_text(&writer, "id", wanted.id);
+    json_put_time(&writer, "ends", wanted.ends * 1000);
+    json_close(&writer);
+    service_answer(call, status, &writer, &error);
+}
+
+static bool seek(void *context, const struct token_record *record)
+{
+    struct token_view *view = context;
+    if (covers(view->who, record) && strcmp(record->id, view->sought) == 0)
+        view->sought = NULL;
+    return view->sought != NULL;
+}
+
+static void revoke_token(struct route_call *call)
+{
+    struct token_store store = access_tokens(service_of(call)->access);
+    const char *id = route_value(call, "token")->text;
+    struct token_view view = {.sought = id};
+    struct error error = {0};
+    weft_status status = view_tokens(call, &view, seek, &error);
+    if (status == WEFT_OK && view.sought) {
+        http_fail(call->request, 404, "you have no token '%s', or the one that asks allows less", id);
+        return;
+    }
+    if (status == WEFT_OK)
+        status = tokens_revoke(&store, id, time(NULL), &error);
+    if (status == WEFT_OK)
+        http_reply(call->request, 204, NULL, NULL, 0);
+    else
+        http_fail_error(call->request, &error);
+}
+
+/* ---- the audit log ---------------------------------------------------------------------------------------------- */
+
+/* A page of the audit log. */
+struct audit_page {
+    struct json_writer *writer;
+    int64_t left; /* entries that it still takes */
+    bool more;    /* there was one more */
+};
+
+static bool put_entry(void *context, const struct audit_entry *entry)
+{
+    struct audit_page *page = context;
+    struct json_writer *writer = page->writer;
+    if (page->left-- == 0) {
+        page->more = true;
+        return false;
+    }
+    json_open_object(writer, NULL);
+    json_put_integer(writer, "number", entry->number);
+    json_put_time(writer, "time", entry->time_ms);
+    json_put_text(writer, "user", entry->user);
+    json_put_text(writer, "token", entry->token);
+    json_put_text(writer, "address", entry->address);
+    json_put_text(writer, "project", entry->project);
+    json_put_text(writer, "what", entry->what);
+    json_put_text(writer, "target", entry->target);
+    json_put_integer(writer, "status", entry->status);
+    json_close(writer);
+    return true;
+}
+
+static void show_audit(struct route_call *call)
+{
+    const struct route_value *user = route_value(call, "user"), *project = route_value(call, "project");
+    struct audit_filter filter = {.user = user->given ? user->text : NULL,
+                                  .project = project->given ? project->text : NULL,
+                                  .before = route_value(call, "before")->integer,
+                                  .most = (uint32_t)route_value(call, "most")->integer + 1};
+    struct json_writer writer;
+    struct audit_page page = {.writer = &writer, .left = route_value(call, "most")->integer};
+    struct error error = {0};
+    json_begin(&writer, JSON_LINE);
+    json_open_object(&writer, NULL);
+    json_open_array(&writer, "entries");
+    weft_status status = audit_list(service_of(call)->access, &filter, put_entry, &page, &error);
+    json_close(&writer);
+    json_put_bool(&writer, "more", page.more);
+    json_close(&writer);
+    service_answer(call, status, &writer, &error);
+}
+
+/* ---- tables ----------------------------------------------------------------------------------------------------- */
+
+static const struct route_parameter user_parameters[] = {
+    {.name = "user", .type = ROUTE_NAME, .meaning = "The name of the user."}, {0}};
+static const struct route_parameter token_parameters[] = {
+    {.name = "token", .type = ROUTE_NAME, .meaning = "The id of the token: the twelve digits in its middle."}, {0}};
+static const struct route_parameter audit_parameters[] = {
+    {.name = "user", .type = ROUTE_NAME, .meaning = "Only what this user did."},
+    {.name = "project", .type = ROUTE_NAME, .meaning = "Only what concerns this project."},
+    {.name = "before",
+     .type = ROUTE_INTEGER,
+     .least = 0,
+     .most = 1e15,
+     .fallback = "0",
+     .meaning = "Only entries of smaller numbers: the last of the page before."},
+    {.name = "most",
+     .type = ROUTE_INTEGER,
+     .least = 1,
+     .most = 1000,
+     .fallback = "100",
+     .meaning = "How many at most."},
+    {0}};
+
+static const struct route routes[] = {
+    {.method = "GET",
+     .path = "/api/v1/users",
+     .operation = "listUsers",
+     .tag = "users",
+     .summary = "Users by name: to administrators all, to others themselves and the members of their projects.",
+     .permission = ROUTE_USER,
+     .response = "Users",
+     .handler = list_users},
+    {.method = "PUT",
+     .path = "/api/v1/users/{user}",
+     .operation = "changeUser",
+     .tag = "users",
+     .summary = "Make a user, or change one; who was disabled is not any more. An account alone changes nothing else.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = user_parameters,
+     .request = "UserRequest",
+     .status = 204,
+     .handler = change_user},
+    {.method = "DELETE",
+     .path = "/api/v1/users/{user}",
+     .operation = "disableUser",
+     .tag = "users",
+     .summary = "Nobody may act as this user any more; what they did is kept.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = user_parameters,
+     .status = 204,
+     .handler = disable_user},
+    {.method = "GET",
+     .path = "/api/v1/tokens",
+     .operation = "listTokens",
+     .tag = "users",
+     .summary = "Your tokens, as far as they allow no more than the one that asks; to administrators, everybody's.",
+     .permission = ROUTE_USER,
+     .response = "Tokens",
+     .handler = list_tokens},
+    {.method = "POST",
+     .path = "/api/v1/tokens",
+     .operation = "makeToken",
+     .tag = "users",
+     .summary = "Make a token. It is in the answer, and never shown again.",
+     .permission = ROUTE_USER,
+     .request = "TokenRequest",
+     .response = "NewToken",
+     .status = 201,
+     .handler = make_token},
+    {.method = "DELETE",
+     .path = "/api/v1/tokens/{token}",
+     .operation = "revokeToken",
+     .tag = "users",
+     .summary = "End a token.",
+     .permission = ROUTE_USER,
+     .parameters = token_parameters,
+     .status = 204,
+     .handler = revoke_token},
+    {.method = "GET",
+     .path = "/api/v1/audit",
+     .operation = "showAudit",
+     .tag = "users",
+     .summary = "Who did what, newest first.",
+     .permission = ROUTE_ADMINISTRATOR,
+     .parameters = audit_parameters,
+     .response = "Audit",
+     .handler = show_audit},
+};
+
+/* clang-format off */
+static const struct schema schemas[] = {
+    {"Users", SCHEMA({"type": "object", "properties": {"users": {"type": "array", "items": {"type": "object",
+        "properties": {"user": {"type": "string"}, "administrator": {"type": "boolean"},
+                       "disabled": {"type": "boolean"},
+                       "account": {"type": "string"}, "created": {"type": "integer"}}}}}})},
+    {"UserRequest", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "administrator": {"type": "boolean"},
+        "account": {"type": "string", "maxLength": 63,
+                    "description": "Of the machine, whose processes this user's runs are; empty: none of its own."}}})},
+    {"Tokens", SCHEMA({"type": "object", "properties": {"tokens": {"type": "array", "items": {"type": "object",
+        "properties": {"id": {"type": "string"}, "user": {"type": "string"},
+                       "project": {"type": "string", "description": "The only one it is for; empty: all."},
+                       "most": {"type": "string", "description": "The most that it allows in a project."},
+                       "administrator": {"type": "boolean"}, "created": {"type": "integer"},
+                       "ends": {"type": "integer", "nullable": true},
+                       "revoked": {"type": "integer", "nullable": true}, "note": {"type": "string"}}}}}})},
+    {"TokenRequest", SCHEMA({"type": "object", "additionalProperties": false, "properties": {
+        "user": {"type": "string", "minLength": 1, "maxLength": 63, "description": "You, if left out."},
+        "project": {"type": "string", "maxLength": 63}, "administrator": {"type": "boolean"},
+        "most": {"type": "string", "enum": ["viewer", "member", "manager"]},
+        "days": {"type": "integer", "minimum": 1, "maximum": 3660, "description": "After which it ends; if left out, with the token that asks, beyond which none goes."},
+        "note": {"type": "string", "maxLength": 100}}})},
+    {"NewToken", SCHEMA({"type": "object", "required": ["token", "id"], "properties": {
+        "token": {"type": "string"}, "id": {"type": "string"},
+        "ends": {"type": "integer", "nullable": true}}})},
+    {"Audit", SCHEMA({"type": "object", "required": ["entries", "more"], "properties": {"more": {"type": "boolean"}, "entries": {"type": "array", "items": {"type": "object",
+        "properties": {"number": {"type": "integer"}, "time": {"type": "integer"}, "user": {"type": "string"},
+                       "token": {"type": "string"}, "address": {"type": "string"}, "project": {"type": "string"},
+                       "what": {"type": "string"}, "target": {"type": "string"}, "status": {"type": "integer"}}}}}})},
+};
+/* clang-format on */
+
+const struct route_table user_routes = {.routes = routes,
+                                        .route_count = sizeof routes / sizeof *routes,
+                                        .schemas = schemas,
+                                        .schema_count = sizeof schemas / sizeof *schemas};

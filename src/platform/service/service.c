@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/service/internal/service_state.h"
+
+#include "base/file/file.h"
+#include "platform/access/sessions.h"
+#include "platform/http/pages.h"
+#include "platform/registry/projects.h"
+#include "platform/registry/settings.h"
+#include "platform/service/internal/accounts.h"
+
+#include <inttypes.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CACHE_BYTES ((size_t)64 << 20) /* some 30,000 runs */
+
+static const struct route_table *const resources[] = {
+    &server_routes, &run_routes,     &run_order_routes, &queue_routes,      &cluster_routes,  &project_routes,
+    &budget_routes, &session_routes, &user_routes,      &snapshot_routes,   &run_file_routes, &log_routes,
+    &exec_routes,   &metric_routes,  &history_routes,   &prometheus_routes, &secret_routes};
+#define RESOURCES (sizeof resources / sizeof *resources)
+
+/* ---- for resources ---------------------------------------------------------------------------------------------- */
+
+bool service_project_of_run(const struct route_call *call, char project[PLATFORM_NAME_BYTES])
+{
+    struct registry_run run;
+    if (registry_run_get(service_of(call)->reader, route_value(call, "run")->integer, &run, NULL) != WEFT_OK)
+        return false;
+    snprintf(project, PLATFORM_NAME_BYTES, "%s", run.project);
+    return true;
+}
+
+bool service_run(struct route_call *call, struct registry_run *run)
+{
+    struct error error = {0};
+    if (registry_run_get(service_of(call)->reader, route_value(call, "run")->integer, run, &error) == WEFT_OK)
+        return true;
+    http_fail_error(call->request, &error);
+    return false;
+}
+
+bool service_is_changer(const struct route_call *call, const struct registry_run *run)
+{
+    return strcmp(run->owner, call->who.user) == 0 || route_role(call, run->project) >= ROLE_MANAGER;
+}
+
+bool service_may_change(struct route_call *call, const struct registry_run *run)
+{
+    if (service_is_changer(call, run))
+        return true;
+    http_fail(call->request, 403, "run %" PRId64 " is '%s's: only they, and managers of project '%s', may change it",
+              run->run, run->owner, run->project);
+    return false;
+}
+
+bool service_has_files(struct route_call *call, const struct registry_run *run)
+{
+    char day[32];
+    const time_t when = (time_t)(run->discarded / 1000);
+    struct tm local;
+    if (!run->discarded)
+        return true;
+    strftime(day, sizeof day, "%Y-%m-%d", localtime_r(&when, &local));
+    http_fail(call->request, 410,
+              "what run %" PRId64 " has left was thrown away on %s: its folder, checkpoints and output", run->run, day);
+    return false;
+}
+
+const char *service_viewer(const struct route_call *call)
+{
+    return call->who.administrator ? NULL : call->who.user;
+}
+
+bool service_may_see(struct database *registry, const struct identity *who, const char *project)
+{
+    enum role membership = ROLE_NONE;
+    if (!who->administrator && registry_membership_get(registry, project, who->user, &membership, NULL) != WEFT_OK)
+        return false;
+    return identity_role(who, project, membership) != ROLE_NONE;
+}
+
+void service_put_trouble(struct json_writer *writer, const struct service *service)
+{
+    struct disk_space_state disk;
+    disk_space_state(service->space, &disk);
+    json_put_text(writer, "trouble", disk.full ? disk.trouble : NULL);
+}
+
+void service_answer(struct route_call *call, weft_status status, struct json_writer *writer, const struct error *error)
+{
+    if (status == WEFT_OK) {
+        route_reply(call, writer);
+        return;
+    }
+    http_fail_error(call->request, error);
+    json_end(writer);
+}
+
+/* ---- who is who ------------------------------------------------------------------------------------------------- */
+
+/* What the registry says of who has a token. */
+static bool is_user(struct service *service, struct identity *who)
+{
+    struct registry_user user;
+    if (registry_user_get(service->reader, who->user, &user, NULL) != WEFT_OK || user.disabled)
+        return false;
+    who->administrator = who->administrator && user.admin;
+    return true;
+}
+
+static bool identify(void *context, const char *token, struct identity *who)
+{
+    struct service *service = context;
+    struct token_store store = access_tokens(service->access);
+    return tokens_identify(&store, token, time(NULL), who) && is_user(service, who);
+}
+
+static bool still(void *context, struct identity *who)
+{
+    struct service *service = context;
+    struct token_store store = access_tokens(service->access);
+    const time_t now = time(NULL);
+    return (*who->session ? sessions_still(service->access, now, who) : tokens_still(&store, now, who)) &&
+           is_user(service, who);
+}
+
+static bool identify_session(void *context, const struct http_request *request, struct identity *who)
+{
+    return service_identify_session(context, request, who) && is_user(context, who);
+}
+
+static enum role role_of(void *context, const struct identity *who, const char *project)
+{
+    struct service *service = context;
+    enum role role;
+    return registry_membership_get(service->reader, project, who->user, &role, NULL) == WEFT_OK ? role : ROLE_NONE;
+}
+
+static bool project_is_there(void *context, const char *project)
+{
+    struct service *service = context;
+    struct registry_project found;
+    return registry_project_get(service->reader, project, &found, NULL) == WEFT_OK;
+}
+
+static void answered(void *context, const struct route_call *call, unsigned status)
+{
+    struct service *service = context;
+    struct audit_entry entry;
+    struct error error = {0};
+    audit_describe(call, status, &entry);
+    if (audit_add(service->access, &entry, &error) != WEFT_OK)
+        complain(&service->audit_trouble, "the audit log cannot be kept at the moment", &error);
+    else
+        complain_no_more(&service->audit_trouble, "the audit log is kept again");
+}
+
+/* The user of this process, as a name of the platform. */
+static void name_user(char name[PLATFORM_NAME_BYTES])
+{
+    const struct passwd *user = getpwuid(geteuid());
+    size_t length = 0;
+    for (const char *c = user ? user->pw_name : ""; *c && length + 1 < PLATFORM_NAME_BYTES; c++) {
+        char letter = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
+        name[length] = letter;
+        name[length + 1] = '\0';
+        length += platform_name_is_valid(name);
+    }
+    name[length] = '\0';
+    if (!length)
+        snprintf(name, PLATFORM_NAME_BYTES, "user-%u", (unsigned)geteuid());
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+/* The administrator. Projects are made when somebody has use for them. */
+static weft_status furnish(struct service *service, struct error *error)
+{
+    struct database *registry = keeper_registry(service->keeper);
+    weft_status status = database_begin(registry, DATABASE_DURABLE, error);
+    if (status != WEFT_OK)
+        return status;
+    /* Where there are tokens, some of this user's may be no administrator's, for whom only what is there is there. */
+    status = service->tokens ? service_make_user(registry, service->user, true, error)
+                             : registry_user_put(registry, service->user, true, service->started, error);
+    return database_end(registry, status, error);
+}
+
+static bool note_token(void *context, const struct token_record *record)
+{
+    *(bool *)context = true;
+    return false;
+}
+
+static weft_status open_access(struct service *service, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = file_join(path, service->folder, "access.db", error);
+    if (status != WEFT_OK)
+        return status;
+    do
+        status = access_open(service->cache, path, &service->access, error);
+    while (disk_space_try_again(service->space, status, error));
+    return status == WEFT_OK ? database_checkpoint_apart(service->access, error) : status;
+}
+
+/* The first administrator's token. After all that may fail, for it is shown but once. */
+static weft_status make_first_token(struct service *service, struct error *error)
+{
+    bool any = false;
+    if (!service->tokens)
+        return WEFT_OK;
+    weft_status status = access_list_tokens(service->access, NULL, note_token, &any, error);
+    if (status != WEFT_OK || any)
+        return status;
+    struct token_store store = access_tokens(service->access);
+    struct token_record wanted = {.most = ROLE_MANAGER, .administrator = true, .note = "the first administrator"};
+    snprintf(wanted.user, sizeof wanted.user, "%s", service->user);
+    return tokens_make(&store, &wanted, time(NULL), service->first_token, error);
+}
+
+static weft_status name_cookie(struct service *service, struct error *error)
+{
+    struct registry_platform platform;
+    weft_status status = registry_platform_get(service->reader, &platform, error);
+    if (status == WEFT_OK)
+        service_name_cookie(service, platform.identity);
+    return status;
+}
+
+/* The engine of the platform that the registry is of. */
+static weft_status open_engine(const struct service *service, const struct service_config *config,
+                               struct database *registry, struct engine **engine, struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    struct registry_platform platform;
+    struct engine_local_config local = config->engine;
+    weft_status status = registry_platform_get(registry, &platform, error);
+    if (status == WEFT_OK)
+        status = file_join(folder, service->folder, "engine", error);
+    if (status != WEFT_OK)
+        return status;
+    local.folder = folder;
+    local.platform = platform.identity;
+    local.adopts = platform.adopts;
+    return engine_local_open(&local, engine, error);
+}
+
+static weft_status open_keeper(struct service *service, const struct service_config *config, struct error *error)
+{
+    struct database *registry = NULL;
+    struct engine *engine;
+    weft_status status;
+    do
+        status = registry_open_cached(service->cache, service->folder, DATABASE_WRITER, &registry, error);
+    while (disk_space_try_again(service->space, status, error));
+    if (status == WEFT_OK)
+        status = exits_begin(&service->exits, service->folder, config->unclean_exits, service->started, error);
+    if (status == WEFT_OK)
+        status = open_engine(service, config, registry, &engine, error);
+    if (status != WEFT_OK) {
+        exits_end(&service->exits);
+        database_close(registry);
+        return status;
+    }
+    struct keeper_config keeper = {.folder = service->folder,
+                                   .registry = registry,
+                                   .engine = engine,
+                                   .pod = config->pod,
+                                   .pretended = config->pretended,
+                                   .own_user = accounts_own_user(service),
+                                   .events = service->events,
+                                   .exits = &service->exits,
+                                   .policy = config->policy,
+                                   .space = service->space};
+    return keeper_open(&keeper, &service->keeper, error);
+}
+
+static weft_status open_pages(struct service *service, struct error *error)
+{
+    size_t count;
+    const struct page *pages = pages_all(&count);
+    weft_status status = static_files_new(&service->pages, error);
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status = static_files_add(service->pages, &(struct static_file){pages[i].path, pages[i].bytes, pages[i].size},
+                                  error);
+    return status;
+}
+
+static weft_status open_router(struct service *service, struct error *error)
+{
+    struct router_config config = {.access = {.tokens = service->tokens,
+                                              .local = {.most = ROLE_MANAGER, .administrator = true},
+                                              .identify = identify,
+                                              .identify_session = identify_session,
+                                              .still = still,
+                                              .role_of = role_of,
+                                              .project_is_there = project_is_there,
+                                              .answered = answered,
+                                              .context = service},
+                                   .title = "Weft",
+                                   .version = "1",
+                                   .pages = service->pages};
+    snprintf(config.access.local.user, sizeof config.access.local.user, "%s", service->user);
+    weft_status status = router_new(&config, &service->router, error);
+    for (size_t i = 0; i < RESOURCES && status == WEFT_OK; i++) {
+        struct route_table table = *resources[i];
+        table.context = service;
+        status = router_add(service->router, &table, error);
+    }
+    return status == WEFT_OK ? router_finish(service->router, error) : status;
+}
+
+/* The folder of the state, which is this user's alone to write to: whoever else can may have programs started as this
+ * user. One that is made here is closed to all others, whatever files of this user's are like; accounts that runs
+ * belong to are let through it later. */
+static weft_status open_folder(struct service *service, const char *folder, struct error *error)
+{
+    struct stat found;
+    const bool is_new = stat(folder, &found) != 0;
+    weft_status status = file_make_folder(folder, error);
+    if (status != WEFT_OK)
+        return status;
+    if (!realpath(folder, service->folder) || stat(service->folder, &found) != 0)
+        return error_system(error, "cannot find the folder '%s'", folder);
+    const mode_t others = found.st_mode & (S_IWGRP | S_IWOTH);
+    if (is_new && chmod(service->folder, 0700) != 0)
+        return error_system(error, "cannot keep others out of the folder '%s'", service->folder);
+    if (found.st_uid == geteuid() && (!others || is_new))
+        return WEFT_OK;
+    if (found.st_uid == geteuid())
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "others can write to the folder '%s' (mode %04o), and could have programs started as user "
+                         "'%s': take that from them by 'chmod go-w %s', or choose another folder by --state",
+                         service->folder, (unsigned)(found.st_mode & 07777), service->user, service->folder);
+    const struct passwd *owner = getpwuid(found.st_uid);
+    return error_set(error, WEFT_ERROR_ARGUMENT,
+                     "the folder '%s' belongs to user %s%.63s%s (%u), and this is user '%s' (%u): serve as its owner, "
+                     "or choose another folder by --state",
+                     service->folder, owner ? "'" : "", owner ? owner->pw_name : "of no name", owner ? "'" : "",
+                     (unsigned)found.st_uid, service->user, (unsigned)geteuid());
+}
+
+/* How many descriptors the engine may come to need: a node takes a slot at least. */
+static uint32_t files_of_engine(const struct engine_local_config *engine)
+{
+    uint32_t files = 0;
+    for (uint32_t i = 0; i < engine->host_count; i++)
+        files += ENGINE_LOCAL_FILES * engine->hosts[i].slots;
+    return files;
+}
+
+static weft_status open_server(struct service *service, const struct service_config *config, struct error *error)
+{
+    struct http_config http = {.host = config->host,
+                               .limits = {.files_kept = HTTP_FILES_KEPT + files_of_engine(&config->engine)},
+                               .port = config->port,
+                               .certificate = config->certificate,
+                               .key = config->key,
+                               .tokens = config->tokens,
+                               .application = router_application(service->router)};
+    return http_open(&http, &service->server, error);
+}
+
+/* What cannot be served, or read, is refused before anything is changed. */
+weft_status service_open(const struct service_config *config, struct service **service, struct error *error)
+{
+    struct service *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_memory(error, sizeof *made, "the control plane");
+    made->tokens = config->tokens;
+    made->keep = config->policy->keep;
+    made->started = keeper_now();
+    name_user(made->user);
+    weft_status status = events_new(&(struct events_config){0}, &made->events, error);
+    if (status == WEFT_OK)
+        status = open_pages(made, error);
+    if (status == WEFT_OK)
+        status = open_router(made, error);
+    if (status == WEFT_OK)
+        status = open_server(made, config, error);
+    if (status == WEFT_OK)
+        status = open_folder(made, config->folder, error);
+    if (status == WEFT_OK)
+        status = disk_space_open(made->folder, config->policy->disk_reserve, &made->space, error);
+    if (status == WEFT_OK)
+        status = page_cache_new(CACHE_BYTES, &made->cache, error);
+    if (status == WEFT_OK)
+        status = open_access(made, error);
+    if (status == WEFT_OK)
+        status = open_keeper(made, config, error);
+    if (status == WEFT_OK)
+        status = accounts_close_folder(made->folder, error);
+    if (status == WEFT_OK)
+        status = furnish(made, error);
+    if (status == WEFT_OK)
+        status = registry_open_cached(made->cache, made->folder, DATABASE_READER, &made->reader, error);
+    if (status == WEFT_OK)
+        status = name_cookie(made, error);
+    if (status == WEFT_OK)
+        status = make_first_token(made, error);
+    if (status != WEFT_OK) {
+        service_close(made);
+        return status;
+    }
+    *service = made;
+    return WEFT_OK;
+}
+
+weft_status service_start(struct service *service, struct error *error)
+{
+    events_attach(service->events, service->server);
+    weft_status status = background_open(service->server, 2, 256, &service->reading, error);
+    if (status == WEFT_OK)
+        status = background_open(service->server, 1, 64, &service->storing, error);
+    if (status == WEFT_OK)
+        status = keeper_start(service->keeper, service->server, error);
+    if (status == WEFT_OK)
+        status = retention_start(service->keeper, service->folder, service->keep, &service->retention, error);
+    return status == WEFT_OK ? http_start(service->server, error) : status;
+}
+
+char *service_address(const struct service *service, char *text, size_t room)
+{
+    return http_address(service->server, text, room);
+}
+
+const char *service_paused(const struct service *service)
+{
+    return exits_why(&service->exits);
+}
+
+const char *service_first_token(const struct service *service)
+{
+    return service->first_token;
+}
+
+void service_close(struct service *service)
+{
+    if (!service)
+        return;
+    if (service->keeper)
+        keeper_stop(service->keeper);
+    retention_stop(service->retention);
+    background_stop(service->reading);
+    background_stop(service->storing);
+    if (service->server) {
+        events_attach(service->events, NULL);
+        http_stop(service->server);
+    }
+    /* Until here requests came, which are told by these that they are too late. */
+    retention_close(service->retention);
+    background_close(service->reading);
+    background_close(service->storing);
+    router_free(service->router);
+    static_files_free(service->pages);
+    if (service->access)
+        disk_space_keep_log(service->space, service->access);
+    database_close(service->access);
+    database_close(service->reader);
+    exits_end(&service->exits); /* while the registry keeps other servers out */
+    keeper_close(service->keeper);
+    disk_space_close(service->space);
+    page_cache_free(service->cache);
+    if (service->events)
+        events_free(service->events);
+    free(service);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "platform/snapshot/internal/filter.h"
+
+#include "base/file/file.h"
+#include "platform/snapshot/git_state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define OUR_FILE ".weftignore"
+#define GIT_FILE ".gitignore"
+#define STANDARD ".git\n.hg/\n.svn/\n__pycache__/\n"
+
+/* A directory whose files of patterns were read. */
+struct level {
+    struct ignore ours, git;
+    size_t base; /* bytes before what its patterns are compared with */
+    char *our_name, *git_name;
+};
+
+struct snapshot_filter {
+    char *before; /* the top within its repository, "" or with a slash at the end */
+    char *place;  /* the top on the machine, with a slash at the end: ~/.aws has the credentials also from within */
+    struct level *levels;
+    size_t count, room;
+    struct ignore exclude, global, standard;
+    struct secret_names secrets;
+};
+
+static void free_level(struct level *level)
+{
+    ignore_free(&level->ours);
+    ignore_free(&level->git);
+    free(level->our_name);
+    free(level->git_name);
+}
+
+/* ---- files of patterns ------------------------------------------------------------------------------------------ */
+
+/* Read the patterns of an open file, if it is one. */
+static weft_status read_open(int file, const char *where, struct ignore *ignore, struct error *error)
+{
+    char opened[64], *text = NULL;
+    size_t size = 0;
+    struct stat there;
+    if (fstat(file, &there) != 0 || !S_ISREG(there.st_mode))
+        return WEFT_OK;
+    if ((uint64_t)there.st_size > IGNORE_BYTES_MOST)
+        return error_set(error, WEFT_ERROR_DATA, "'%s' has more than %zu bytes", where, (size_t)IGNORE_BYTES_MOST);
+    snprintf(opened, sizeof opened, "/proc/self/fd/%d", file); /* the file that was looked at */
+    weft_status status = file_read(opened, IGNORE_BYTES_MOST, &text, &size, error);
+    if (status == WEFT_OK)
+        status = ignore_add(ignore, text, size, where, error);
+    free(text);
+    return status;
+}
+
+/* Read a directory's file of patterns; links are not followed, as in git. */
+static weft_status read_inner(int directory, const char *name, const char *path,
+                              weft_status (*check)(void *, int, const char *, struct error *), void *context,
+                              struct ignore *ignore, struct error *error)
+{
+    int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0)
+        return errno == ENOENT || errno == ELOOP || errno == ENXIO ? WEFT_OK
+                                                                   : error_system(error, "cannot read '%s'", path);
+    weft_status status = check ? check(context, file, path, error) : WEFT_OK;
+    if (status == WEFT_OK)
+        status = read_open(file, path, ignore, error);
+    close(file);
+    return status;
+}
+
+/* Read a file that git's settings name; one that cannot be read has no patterns. */
+static weft_status read_setting(const char *path, struct ignore *ignore, struct error *error)
+{
+    int file = *path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    if (file < 0)
+        return WEFT_OK;
+    weft_status status = read_open(file, path, ignore, error);
+    close(file);
+    return status;
+}
+
+/* ---- directories ------------------------------------------------------------------------------------------------ */
+
+static weft_status push(struct snapshot_filter *filter, int directory, const char *shown, size_t base, bool ours,
+                        weft_status (*check)(void *, int, const char *, struct error *), void *context,
+                        struct error *error)
+{
+    struct level level = {.base = base};
+    size_t length = strlen(shown) + sizeof "/" OUR_FILE;
+    if (filter->count == filter->room) {
+        size_t room = filter->room ? 2 * filter->room : 16;
+        struct level *grown = realloc(filter->levels, room * sizeof *grown);
+        if (!grown)
+            return error_memory(error, room * sizeof *grown, "the directories of a tree");
+        filter->levels = grown;
+        filter->room = room;
+    }
+    level.our_name = malloc(length);
+    level.git_name = malloc(length);
+    weft_status status = WEFT_OK;
+    if (!level.our_name || !level.git_name) {
+        status = error_memory(error, length, "a path");
+    } else {
+        snprintf(level.our_name, length, "%s%s" OUR_FILE, shown, *shown ? "/" : "");
+        snprintf(level.git_name, length, "%s%s" GIT_FILE, shown, *shown ? "/" : "");
+        if (ours)
+            status = read_inner(directory, OUR_FILE, level.our_name, check, context, &level.ours, error);
+        if (status == WEFT_OK)
+            status = read_inner(directory, GIT_FILE, level.git_name, check, context, &level.git, error);
+    }
+    if (status == WEFT_OK)
+        filter->levels[filter->count++] = level;
+    else
+        free_level(&level);
+    return status;
+}
+
+/* The .gitignore files above the top, from the top of the repository at `top`, whose path has `size` bytes. */
+static weft_status read_above(struct snapshot_filter *filter, const char *top, size_t size, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    weft_status status = WEFT_OK;
+    for (size_t end = size; status == WEFT_OK && top[end]; end += 1 + strcspn(top + end + 1, "/")) {
+        snprintf(path, sizeof path, "%.*s", (int)end, top);
+        int directory = open(*path ? path : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (directory < 0)
+            continue;
+        status = push(filter, directory, path, end > size ? end - size : 0, false, NULL, NULL, error);
+        close(directory);
+    }
+    return status;
+}
+
+static void drop_levels(struct snapshot_filter *filter)
+{
+    while (filter->count > 0)
+        snapshot_filter_leave(filter);
+}
+
+static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool folder,
+                         struct snapshot_verdict *verdict);
+
+/* Whether the repository ignores the top itself or a directory above it: its patterns then do not apply to the tree. */
+static bool top_is_left_out(const struct snapshot_filter *filter)
+{
+    struct snapshot_verdict verdict = {SNAPSHOT_TAKEN, NULL, NULL};
+    char path[FILE_PATH_BYTES];
+    for (size_t end = 0; filter->before && filter->before[end]; end++)
+        if (filter->before[end] == '/') {
+            snprintf(path, sizeof path, "%.*s", (int)end, filter->before);
+            if (judge_by_git(filter, path, true, &verdict) && verdict.reason == SNAPSHOT_PATTERN)
+                return true;
+        }
+    return false;
+}
+
+/* Read git's patterns from outside the tree. */
+static weft_status read_outside(struct snapshot_filter *filter, const char *folder, struct error *error)
+{
+    char top[FILE_PATH_BYTES], git[FILE_PATH_BYTES], exclude[FILE_PATH_BYTES], global[FILE_PATH_BYTES];
+    if (!realpath(folder, top))
+        return error_system(error, "cannot tell where '%s' is", folder);
+    size_t size = strlen(top);
+    bool found = false;
+    if (!(filter->place = malloc(size + 2)))
+        return error_memory(error, size, "a path");
+    sprintf(filter->place, "%s/", top + 1);
+    for (;;) {
+        if (snprintf(git, sizeof git, "%.*s/.git", (int)size, top) < (int)sizeof git)
+            found = file_exists(git);
+        if (found || size == 0)
+            break;
+        while (size > 0 && top[--size] != '/')
+            ;
+    }
+    git_state_excludes(folder, exclude, global, sizeof exclude);
+    if (found && top[size] == '/' && !(filter->before = malloc(strlen(top + size) + 1)))
+        return error_memory(error, strlen(top), "a path");
+    if (filter->before)
+        sprintf(filter->before, "%s/", top + size + 1);
+    weft_status status = found ? read_above(filter, top, size, error) : WEFT_OK;
+    if (found && !*exclude && file_is_folder(git) &&
+        snprintf(exclude, sizeof exclude, "%s/info/exclude", git) >= (int)sizeof exclude)
+        *exclude = '\0';
+    if (status == WEFT_OK && found)
+        status = read_setting(exclude, &filter->exclude, error);
+    if (status == WEFT_OK && top_is_left_out(filter)) {
+        drop_levels(filter);
+        ignore_free(&filter->exclude);
+    }
+    return status == WEFT_OK ? read_setting(global, &filter->global, error) : status;
+}
+
+weft_status snapshot_filter_open(const char *folder, bool outside, struct snapshot_filter **filter, struct error *error)
+{
+    struct snapshot_filter *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_memory(error, sizeof *made, "patterns");
+    weft_status status = ignore_add(&made->standard, STANDARD, sizeof STANDARD - 1, "patterns", error);
+    if (status == WEFT_OK)
+        status = secret_names_open(&made->secrets, error);
+    if (status == WEFT_OK && outside)
+        status = read_outside(made, folder, error);
+    if (status == WEFT_OK)
+        *filter = made;
+    else
+        snapshot_filter_close(made);
+    return status;
+}
+
+void snapshot_filter_close(struct snapshot_filter *filter)
+{
+    if (!filter)
+        return;
+    drop_levels(filter);
+    ignore_free(&filter->exclude);
+    ignore_free(&filter->global);
+    ignore_free(&filter->standard);
+    secret_names_close(&filter->secrets);
+    free(filter->levels);
+    free(filter->before);
+    free(filter->place);
+    free(filter);
+}
+
+static size_t before_bytes(const struct snapshot_filter *filter)
+{
+    return filter->before ? strlen(filter->before) : 0;
+}
+
+weft_status snapshot_filter_enter(struct snapshot_filter *filter, int directory, const char *path,
+                                  weft_status (*check)(void *context, int file, const char *path, struct error *error),
+                                  void *context, struct error *error)
+{
+    size_t base = before_bytes(filter) + strlen(path) + (*path != '\0');
+    return push(filter, directory, path, base, true, check, context, error);
+}
+
+void snapshot_filter_leave(struct snapshot_filter *filter)
+{
+    free_level(&filter->levels[--filter->count]);
+}
+
+/* ---- judging ---------------------------------------------------------------------------------------------------- */
+
+/* Judge by the user's patterns: SNAPSHOT_TAKEN_BY_NAME or SNAPSHOT_PATTERN. False: none matches. */
+static bool judge_pattern(const struct ignore *ignore, const char *path, bool folder, const char *why,
+                          struct snapshot_verdict *verdict)
+{
+    enum ignore_answer answer = ignore_match(ignore, path, folder, NULL);
+    if (answer != IGNORE_UNNAMED)
+        *verdict =
+            (struct snapshot_verdict){answer == IGNORE_TAKEN ? SNAPSHOT_TAKEN_BY_NAME : SNAPSHOT_PATTERN, why, NULL};
+    return answer != IGNORE_UNNAMED;
+}
+
+/* Judge by git's patterns; `full` is the path within the repository. */
+static bool judge_by_git(const struct snapshot_filter *filter, const char *full, bool folder,
+                         struct snapshot_verdict *verdict)
+{
+    for (size_t i = filter->count; i-- > 0;) {
+        const struct level *level = &filter->levels[i];
+        if (level->base < strlen(full) &&
+            judge_pattern(&level->git, full + level->base, folder, level->git_name, verdict))
+            return true;
+    }
+    return judge_pattern(&filter->exclude, full, folder, ".git/info/exclude", verdict) ||
+           judge_pattern(&filter->global, full, folder, "git's core.excludesFile", verdict);
+}
+
+struct snapshot_verdict snapshot_filter_judge(const struct snapshot_filter *filter, const char *path, bool folder)
+{
+    char full[2 * FILE_PATH_BYTES];
+    struct snapshot_verdict verdict = {SNAPSHOT_TAKEN, NULL, NULL};
+    snprintf(full, sizeof full, "%s%s", filter->before ? filter->before : "", path);
+    for (size_t i = filter->count; i-- > 0;) {
+        const struct level *level = &filter->levels[i];
+        if (judge_pattern(&level->ours, full + level->base, folder, level->our_name, &verdict))
+            return verdict;
+    }
+    if (ignore_match(&filter->standard, path, folder, NULL) == IGNORE_LEFT_OUT)
+        return (struct snapshot_verdict){SNAPSHOT_STANDARD, NULL, NULL};
+    char placed[2 * FILE_PATH_BYTES];
+    snprintf(placed, sizeof placed, "%s%s", filter->place ? filter->place : "", path);
+    const struct secret_kind *kind = secret_names_find(&filter->secrets, placed, folder);
+    if (kind && !kind->only_with[0])
+        return (struct snapshot_verdict){SNAPSHOT_SECRET, kind->what, NULL};
+    if (judge_by_git(filter, full, folder, &verdict) && verdict.reason == SNAPSHOT_PATTERN)
+        return verdict;
+    return (struct snapshot_verdict){SNAPSHOT_TAKEN, NULL, kind};
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One writer a run folder: a lock on a file in it, which the kernel takes back when the process ends, however it ends.
+ */
+#include "base/file/file.h"
+#include "base/file/lock.h"
+#include "training/checkpoint/checkpoint.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define CLAIM_FILE ".writer"
+
+struct checkpoint_claim {
+    int descriptor;
+};
+
+/* A second line, which nobody else says: by it ranks find out whether they see the same folder. Synced, so that other
+ * hosts read it while the file is open. */
+static weft_status sign(int descriptor, const char *path, struct error *error)
+{
+    char line[40];
+    uint64_t drawn[2];
+    if (getrandom(drawn, sizeof drawn, 0) != sizeof drawn)
+        return error_system(error, "cannot draw a random number");
+    int length = snprintf(line, sizeof line, "%016" PRIx64 "%016" PRIx64 "\n", drawn[0], drawn[1]);
+    if (write(descriptor, line, (size_t)length) != length || fsync(descriptor) != 0)
+        return error_system(error, "cannot write '%s'", path);
+    return WEFT_OK;
+}
+
+weft_status checkpoint_claim(const char *run, struct checkpoint_claim **claim, struct error *error)
+{
+    char path[FILE_PATH_BYTES], use[FILE_PATH_BYTES + 32];
+    weft_status status = file_make_folder(run, error);
+    if (status == WEFT_OK)
+        status = file_join(path, run, CLAIM_FILE, error);
+    if (status != WEFT_OK)
+        return status;
+    struct checkpoint_claim *made = malloc(sizeof *made);
+    if (!made)
+        return error_memory(error, sizeof *made, "a claim");
+    made->descriptor = -1;
+    snprintf(use, sizeof use, "writing checkpoints to '%s'", run);
+    status = lock_take(path, 0666, use, &made->descriptor, error);
+    if (status == WEFT_OK)
+        status = sign(made->descriptor, path, error);
+    if (status != WEFT_OK) {
+        checkpoint_release(made);
+        return status;
+    }
+    *claim = made;
+    return WEFT_OK;
+}
+
+void checkpoint_claim_text(const char *run, char text[CHECKPOINT_CLAIM_BYTES])
+{
+    char path[FILE_PATH_BYTES];
+    memset(text, 0, CHECKPOINT_CLAIM_BYTES);
+    if (file_join(path, run, CLAIM_FILE, NULL) != WEFT_OK)
+        return;
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return;
+    if (read(descriptor, text, CHECKPOINT_CLAIM_BYTES - 1) <= 0)
+        text[0] = '\0';
+    close(descriptor);
+}
+
+void checkpoint_release(struct checkpoint_claim *claim)
+{
+    if (!claim)
+        return;
+    if (claim->descriptor >= 0)
+        close(claim->descriptor);
+    free(claim);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Datasets of tokens, and the order in which a run reads them.
+ *
+ * Formats, recognised by content and name (dataset_describe() says how):
+ *   - llm.c shards: a header of 256 int32 (magic 20240520, version 1, number of tokens), then uint16 tokens; also its
+ *     32-bit form (magic 20240801, version 7, uint32 tokens);
+ *   - nanoGPT shards: a name that ends in ".bin" and no such header: uint16 tokens, little-endian, nothing else;
+ *   - any other file: text. Its bytes are the tokens, vocabulary 256; or, where the options have a tokenizer, the text
+ *     is encoded when it is opened (document.h), into memory.
+ * A dataset is one file, several files of one format, or folders of them (their .bin files, or if there are none their
+ * .txt files, by name). Files are read as samples are asked for, and stay open.
+ *
+ * The split: files whose name has the word "val" are held out (a single "train.bin" brings the "val.bin" beside it).
+ * Where no name says so the last tenth of all tokens is held out, and at least one sample.
+ *
+ * The order. A sample is `sequence` + 1 neighbouring tokens of one file: inputs, and targets one further. In each epoch
+ * the training files are cut into as many whole samples as fit, touching (a sample's last target is the next one's
+ * first input), and these are read in a pseudo-random permutation (permutation.h); the cut begins at another offset in
+ * each epoch. Which tokens sample number n of the run has is a function of (files, sequence, seed, n) alone. So the
+ * position of a run is one integer, and a sample is the same whichever rank asks for it: with M micro-batches of B
+ * samples, micro-batch m of step s is
+ *
+ *     dataset_batch(dataset, DATASET_TRAIN, (s * M + m) * B, B, tokens, targets, error)
+ *
+ * on any rank of any world. Held-out samples are read in file order, from the start again after the last.
+ *
+ * A dataset never changes after it is opened: any number of threads may read it.
+ */
+#ifndef WEFT_TRAINING_DATA_DATASET_H
+#define WEFT_TRAINING_DATA_DATASET_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dataset;
+struct tokenizer;
+
+enum dataset_split {
+    DATASET_TRAIN,
+    DATASET_HELD_OUT,
+};
+
+/** How to read. */
+struct dataset_options {
+    uint64_t sequence;   /**< input tokens of a sample, at least 1 */
+    uint64_t seed;       /**< of the order */
+    uint64_t vocabulary; /**< tokens must be below it; 0: 256 for bytes, 50257 (GPT-2's) for 16-bit shards, 128256 for
+                            32-bit */
+    const struct tokenizer *tokenizer; /**< encodes text, until dataset_open() returns; NULL: bytes are tokens */
+};
+
+/**
+ * Open a dataset of `count` paths, each a file or a folder.
+ * Errors: SYSTEM or ARGUMENT for what cannot be read or is mixed; DATA for an empty file, a shard of odd size, a header
+ * with another version or count than the file holds, or fewer tokens than one sample a split needs (the sentence says
+ * how many there are and how many it takes).
+ */
+weft_status dataset_open(const char *const *paths, size_t count, const struct dataset_options *options,
+                         struct dataset **dataset, struct error *error);
+
+/**
+ * A dataset of random tokens, without end and without a pattern, for measuring speed: sample n has the tokens that n
+ * and the options' seed give. Errors: ARGUMENT.
+ */
+weft_status dataset_open_random(const struct dataset_options *options, struct dataset **dataset, struct error *error);
+
+void dataset_close(struct dataset *dataset);
+
+/** A line for people: what it is, how that was recognised, how it is split. Lives as long as the dataset. */
+const char *dataset_describe(const struct dataset *dataset);
+
+/** Number of different tokens: options' vocabulary, or the format's. */
+uint64_t dataset_vocabulary(const struct dataset *dataset);
+
+/** Bytes of text that a token of the held-out split stands for; 0: not known, as of token shards. */
+double dataset_bytes_per_token(const struct dataset *dataset);
+
+/** Tokens in a split; samples in one epoch of it. */
+uint64_t dataset_tokens(const struct dataset *dataset, enum dataset_split split);
+uint64_t dataset_samples(const struct dataset *dataset, enum dataset_split split);
+
+/** What tells one dataset from another, wherever its files lie and in whichever format its tokens are stored. */
+struct dataset_identity {
+    uint64_t tokens; /**< of both splits; 0: random ones */
+    uint64_t hash;   /**< of the files' order and sizes, which are held out by name, and of their tokens */
+};
+
+/**
+ * Identify a dataset. Of up to 4 Mi tokens all are hashed; of more, evenly spread blocks of 4096, two of each file at
+ * least, so that a terabyte takes no longer: a change between them goes unnoticed. Errors: those of dataset_batch() for
+ * files.
+ */
+weft_status dataset_identify(const struct dataset *dataset, struct dataset_identity *identity, struct error *error);
+
+/**
+ * Samples first to first + samples - 1 of a split, counted over all epochs: `tokens` and `targets` receive samples x
+ * sequence token numbers each, row by row. Errors: DATA for a token outside the vocabulary, named with file and place,
+ * and for a file that was truncated since it was opened; SYSTEM for one that cannot be read.
+ */
+weft_status dataset_batch(const struct dataset *dataset, enum dataset_split split, uint64_t first, uint64_t samples,
+                          int32_t *tokens, int32_t *targets, struct error *error);
+
+#endif

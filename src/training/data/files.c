@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/data/files.h"
+#include "base/file/file.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static weft_status add(struct data_files *files, const char *path, struct error *error)
+{
+    if (files->count == files->room) {
+        size_t room = files->room ? 2 * files->room : 16;
+        char **paths = realloc(files->paths, room * sizeof *paths);
+        if (!paths)
+            return error_memory(error, room * sizeof *paths, "a list of files");
+        files->paths = paths;
+        files->room = room;
+    }
+    char *copy = strdup(path);
+    if (!copy)
+        return error_memory(error, strlen(path) + 1, "a path");
+    files->paths[files->count++] = copy;
+    return WEFT_OK;
+}
+
+void data_files_free(struct data_files *files)
+{
+    for (size_t i = 0; i < files->count; i++)
+        free(files->paths[i]);
+    free(files->paths);
+    *files = (struct data_files){0};
+}
+
+/* The first place in `name` of `word` standing by itself, no letter before or after it; NULL if there is none. */
+static const char *find_word(const char *name, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *at = name; (at = strstr(at, word)) != NULL; at++)
+        if ((at == name || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[length]))
+            return at;
+    return NULL;
+}
+
+bool data_file_is_held_out(const char *path)
+{
+    const char *name = file_name(path);
+    return find_word(name, "val") || find_word(name, "valid") || find_word(name, "validation");
+}
+
+/* The file that is called as `path` with "val" in place of "train", if it is there. */
+static weft_status add_sibling(struct data_files *files, const char *path, struct error *error)
+{
+    const char *word = find_word(file_name(path), "train");
+    if (!word)
+        return WEFT_OK;
+    char sibling[FILE_PATH_BYTES];
+    int length = snprintf(sibling, sizeof sibling, "%.*sval%s", (int)(word - path), path, word + strlen("train"));
+    if (length >= (int)sizeof sibling || !file_exists(sibling))
+        return WEFT_OK;
+    return add(files, sibling, error);
+}
+
+static bool ends_in(const char *name, const char *ending)
+{
+    size_t length = strlen(name), tail = strlen(ending);
+    return length > tail && strcmp(name + length - tail, ending) == 0;
+}
+
+/* Add the entries of a folder's sorted list that end in `ending`. */
+static weft_status add_entries(struct data_files *files, const char *folder, struct dirent *const *entries, int count,
+                               const char *ending, struct error *error)
+{
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name;
+        if (name[0] == '.' || !ends_in(name, ending))
+            continue;
+        char path[FILE_PATH_BYTES];
+        weft_status status = file_join(path, folder, name, error);
+        if (status == WEFT_OK && !file_is_folder(path))
+            status = add(files, path, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static weft_status add_folder(struct data_files *files, const char *folder, struct error *error)
+{
+    struct dirent **entries;
+    int count = scandir(folder, &entries, NULL, by_name);
+    if (count < 0)
+        return error_system(error, "cannot read the folder '%s'", folder);
+    size_t before = files->count;
+    weft_status status = add_entries(files, folder, entries, count, ".bin", error);
+    if (status == WEFT_OK && files->count == before)
+        status = add_entries(files, folder, entries, count, ".txt", error);
+    if (status == WEFT_OK && files->count == before)
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the folder '%s' has neither .bin nor .txt files; name the files of the dataset themselves",
+                           folder);
+    for (int i = 0; i < count; i++)
+        free(entries[i]);
+    free(entries);
+    return status;
+}
+
+weft_status data_files_find(const char *const *paths, size_t count, struct data_files *files, struct error *error)
+{
+    *files = (struct data_files){0};
+    weft_status status = WEFT_OK;
+    if (count == 0)
+        status = error_set(error, WEFT_ERROR_ARGUMENT, "a dataset needs at least one file or folder");
+    for (size_t i = 0; i < count && status == WEFT_OK; i++)
+        status = file_is_folder(paths[i]) ? add_folder(files, paths[i], error) : add(files, paths[i], error);
+    if (status == WEFT_OK && count == 1 && files->count == 1 && !file_is_folder(paths[0]))
+        status = add_sibling(files, paths[0], error);
+    if (status != WEFT_OK)
+        data_files_free(files);
+    return status;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/data/packed.h"
+#include "base/format/json.h"
+#include "training/data/files.h"
+#include "training/data/shard.h"
+
+#include <string.h>
+
+static const char *const split_names[] = {[DATASET_TRAIN] = "train", [DATASET_HELD_OUT] = "held_out"};
+
+static weft_status find_folder(const char *path, char folder[FILE_PATH_BYTES], struct error *error)
+{
+    if (file_is_folder(path))
+        return file_join(folder, path, "", error);
+    size_t length = (size_t)(file_name(path) - path);
+    if (length == 0)
+        return file_join(folder, ".", "", error);
+    if (length >= FILE_PATH_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    return WEFT_OK;
+}
+
+weft_status packed_find(const char *path, char folder[FILE_PATH_BYTES], bool *are_tokens, struct error *error)
+{
+    struct data_files files;
+    struct shard shard;
+    weft_status status = data_files_find(&path, 1, &files, error);
+    if (status != WEFT_OK)
+        return status;
+    status = shard_open(files.paths[0], &shard, error);
+    data_files_free(&files);
+    if (status != WEFT_OK)
+        return status;
+    *are_tokens = shard.layout.format != SHARD_BYTES;
+    shard_close(&shard);
+    return find_folder(path, folder, error);
+}
+
+bool packed_is_in(const char *folder)
+{
+    char path[FILE_PATH_BYTES];
+    return file_join(path, folder, PACKED_DESCRIPTION, NULL) == WEFT_OK && file_exists(path);
+}
+
+static weft_status read_split(const cJSON *root, const char *name, const char *where, struct packed_split *split,
+                              struct error *error)
+{
+    const cJSON *object;
+    weft_status status = json_get_object(root, name, where, &object, error);
+    if (status == WEFT_OK)
+        status = json_get_unsigned(object, "tokens", where, &split->tokens, error);
+    if (status == WEFT_OK)
+        status = json_get_unsigned(object, "bytes", where, &split->bytes, error);
+    if (status == WEFT_OK)
+        status = json_get_unsigned(object, "files", where, &split->files, error);
+    return status;
+}
+
+static weft_status read_identity(const cJSON *root, const char *where, char identity[TOKENIZER_IDENTITY_BYTES],
+                                 struct error *error)
+{
+    const char *text;
+    uint8_t digest[SHA256_BYTES];
+    weft_status status = json_get_text(root, "tokenizer", where, &text, error);
+    if (status == WEFT_OK && !sha256_parse(text, digest))
+        status = error_set(error, WEFT_ERROR_DATA, "the 'tokenizer' of %s is not 64 hexadecimal digits", where);
+    if (status == WEFT_OK)
+        sha256_text(digest, identity);
+    return status;
+}
+
+weft_status packed_read(const char *folder, struct packed *packed, struct error *error)
+{
+    char path[FILE_PATH_BYTES], where[FILE_PATH_BYTES + 2];
+    cJSON *root;
+    struct packed read = {0};
+    weft_status status = file_join(path, folder, PACKED_DESCRIPTION, error);
+    if (status == WEFT_OK)
+        status = json_read(path, &root, error);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(where, sizeof where, "'%s'", path);
+    status = json_get_unsigned(root, "vocabulary", where, &read.vocabulary, error);
+    if (status == WEFT_OK && cJSON_GetObjectItemCaseSensitive(root, "tokenizer"))
+        status = read_identity(root, where, read.tokenizer, error);
+    for (int i = 0; i < 2 && status == WEFT_OK; i++)
+        status = read_split(root, split_names[i], where, &read.splits[i], error);
+    cJSON_Delete(root);
+    if (status == WEFT_OK)
+        *packed = read;
+    return status;
+}
+
+weft_status packed_write(const char *folder, const struct packed *packed, struct error *error)
+{
+    char path[FILE_PATH_BYTES];
+    struct json_writer json;
+    json_begin(&json, JSON_INDENTED);
+    json_open_object(&json, NULL);
+    json_put_text(&json, "weft", weft_version());
+    json_put_unsigned(&json, "vocabulary", packed->vocabulary);
+    if (*packed->tokenizer)
+        json_put_text(&json, "tokenizer", packed->tokenizer);
+    for (int i = 0; i < 2; i++) {
+        json_open_object(&json, split_names[i]);
+        json_put_unsigned(&json, "tokens", packed->splits[i].tokens);
+        json_put_unsigned(&json, "bytes", packed->splits[i].bytes);
+        json_put_unsigned(&json, "files", packed->splits[i].files);
+        json_close(&json);
+    }
+    json_close(&json);
+    const char *text = json_text(&json);
+    weft_status status = text ? file_join(path, folder, PACKED_DESCRIPTION, error)
+                              : error_memory(error, json.length, "a description of a dataset");
+    if (text && status == WEFT_OK)
+        status = file_write(path, text, strlen(text), error);
+    json_end(&json);
+    return status;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What `weft data pack` writes beside its shards, so that a training knows what their tokens are: the tokenizer's two
+ * files, and dataset.json:
+ *
+ *     {
+ *       "weft": "0.1.0",
+ *       "vocabulary": 8192,
+ *       "tokenizer": "4be0...", (tokenizer_identify(); shards of older versions of Weft lack it)
+ *       "train": { "tokens": 1040224, "bytes": 3737883, "files": 1 },
+ *       "held_out": { "tokens": 115900, "bytes": 415321, "files": 1 }
+ *     }
+ *
+ * "bytes" are those of the text that the tokens were made of. Thread-safe.
+ */
+#ifndef WEFT_TRAINING_DATA_PACKED_H
+#define WEFT_TRAINING_DATA_PACKED_H
+
+#include "base/error.h"
+#include "base/file/file.h"
+#include "training/data/dataset.h"
+#include "training/data/tokenizer/tokenizer.h"
+
+#include <stdbool.h>
+
+#define PACKED_DESCRIPTION "dataset.json"
+
+struct packed_split {
+    uint64_t tokens, bytes, files;
+};
+
+struct packed {
+    uint64_t vocabulary;
+    char tokenizer[TOKENIZER_IDENTITY_BYTES]; /**< "": not known */
+    struct packed_split splits[2];            /**< by enum dataset_split */
+};
+
+/**
+ * The folder in which a dataset's path has its files, and whether these are token shards: only then the tokenizer and
+ * the description there are theirs. Errors: those of data_files_find() and shard_open().
+ */
+weft_status packed_find(const char *path, char folder[FILE_PATH_BYTES], bool *are_tokens, struct error *error);
+
+/** Whether `folder` has such a description; read it. Errors: SYSTEM; DATA where it is malformed. */
+bool packed_is_in(const char *folder);
+weft_status packed_read(const char *folder, struct packed *packed, struct error *error);
+
+weft_status packed_write(const char *folder, const struct packed *packed, struct error *error);
+
+#endif

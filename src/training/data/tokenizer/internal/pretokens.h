@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * GPT-2's splitting rule: a text is cut into pre-tokens (words with the space before them, numbers, runs of signs, runs
+ * of white space), and byte-pair merges never cross from one into the next. The rule is the published pattern
+ *
+ *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+ *
+ * (Radford et al. 2019, encoder.py of the released code), run by PCRE2, which knows what Unicode calls a letter or a
+ * number; white space is Unicode's White_Space, as for Python's `regex`, which the released code splits with.
+ *
+ * Every byte of a text is in exactly one pre-token. The pattern says nothing of bytes that are no UTF-8: here each of
+ * them counts as a sign, as U+FFFD would in its place; the pre-token has the byte itself, so nothing is lost.
+ */
+#ifndef WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_PRETOKENS_H
+#define WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_PRETOKENS_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** A splitter; belongs to one thread at a time. */
+struct pretokens;
+
+weft_status pretokens_open(struct pretokens **splitter, struct error *error);
+void pretokens_close(struct pretokens *splitter);
+
+/** Begin with a text, which must stay as it is until its last pre-token. Text that is no UTF-8 is copied. */
+weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t size, struct error *error);
+
+/** The next pre-token, a part of the text; `*size` is 0 after the last one. */
+weft_status pretokens_next(struct pretokens *splitter, const uint8_t **bytes, size_t *size, struct error *error);
+
+#endif

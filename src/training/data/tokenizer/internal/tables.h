@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What a tokenizer is made of; for the files that read, train, write and use it. See tokenizer.h. */
+#ifndef WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_TABLES_H
+#define WEFT_TRAINING_DATA_TOKENIZER_INTERNAL_TABLES_H
+
+#include "training/data/tokenizer/internal/string_set.h"
+#include "training/data/tokenizer/tokenizer.h"
+
+#define TOKEN_NONE UINT32_MAX
+
+/** Two neighbouring tokens and what they become. Its place in the list is its rank. */
+struct merge {
+    uint32_t left, right, token;
+};
+
+struct tokenizer {
+    struct string_set tokens; /**< a string's number is its token */
+    struct merge *merges;
+    uint32_t merge_count, merge_room;
+    uint32_t *slots; /**< ranks, by the hash of their pair; TOKEN_NONE: free */
+    size_t slot_count;
+    uint32_t byte_tokens[256];
+    uint32_t end_of_text; /**< or TOKEN_NONE */
+};
+
+/** An empty tokenizer, to be filled: tokens, tokenizer_find_bytes(), merges. Free with tokenizer_close(). */
+weft_status tokenizer_new(struct tokenizer **tokenizer, struct error *error);
+
+/** The token with these bytes, or TOKEN_NONE. */
+uint32_t tokenizer_find(const struct tokenizer *tokenizer, const void *bytes, size_t size);
+
+/** Add a token that is not there yet, and which is not empty; its number is the count before. */
+weft_status tokenizer_add(struct tokenizer *tokenizer, const void *bytes, size_t size, struct error *error);
+
+/** When all tokens are there: find those of bytes and the end of text. Returns a byte that has none, or -1. */
+int tokenizer_find_bytes(struct tokenizer *tokenizer);
+
+/** The rank of the merge of two tokens, or TOKEN_NONE. */
+uint32_t tokenizer_find_merge(const struct tokenizer *tokenizer, uint32_t left, uint32_t right);
+
+/** Add a merge that is not there yet. */
+weft_status tokenizer_add_merge(struct tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t token,
+                                struct error *error);
+
+#endif

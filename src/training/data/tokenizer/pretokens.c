@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/data/tokenizer/internal/pretokens.h"
+#include "training/data/tokenizer/utf8.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Unicode's White_Space. PCRE2's own \s has U+180E too, which is none since Unicode 6.3. */
+#define SPACES "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define PATTERN                                                                                                        \
+    "'(?:[stmd]|re|ve|ll)| ?\\p{L}+| ?\\p{N}+| ?[^" SPACES "\\p{L}\\p{N}]+|[" SPACES "]+(?![^" SPACES "])|[" SPACES "]+"
+
+/* What stands for a byte that is no UTF-8: no letter, number or space, and in no contraction. */
+#define STRAY 1
+
+struct pretokens {
+    pcre2_code *pattern;
+    pcre2_match_context *limits;
+    pcre2_match_data *match;
+    bool compiled; /* to machine code; where the system forbids that, PCRE2 interprets */
+    const uint8_t *text;
+    const uint8_t *subject; /* what is matched: the text, or `copy` */
+    size_t size, at;
+    uint8_t *copy; /* the text with STRAY in place of what is no UTF-8 */
+    size_t copy_room;
+};
+
+weft_status pretokens_open(struct pretokens **result, struct error *error)
+{
+    struct pretokens *splitter = calloc(1, sizeof *splitter);
+    if (!splitter)
+        return error_memory(error, sizeof *splitter, "a splitter of text");
+    int code;
+    PCRE2_SIZE place;
+    splitter->pattern =
+        pcre2_compile((PCRE2_SPTR)PATTERN, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &place, NULL);
+    if (!splitter->pattern) {
+        free(splitter);
+        return error_set(error, WEFT_ERROR_SYSTEM,
+                         "PCRE2 %d.%d does not take GPT-2's pattern (error %d at character %zu); is it built without "
+                         "Unicode?",
+                         PCRE2_MAJOR, PCRE2_MINOR, code, (size_t)place);
+    }
+    splitter->compiled = pcre2_jit_compile(splitter->pattern, PCRE2_JIT_COMPLETE) == 0;
+    splitter->limits = pcre2_match_context_create(NULL);
+    splitter->match = pcre2_match_data_create_from_pattern(splitter->pattern, NULL);
+    if (!splitter->limits || !splitter->match) {
+        pretokens_close(splitter);
+        return error_memory(error, 1024, "a splitter of text");
+    }
+    pcre2_set_match_limit(splitter->limits, UINT32_MAX); /* the pattern is linear, whatever the text */
+    *result = splitter;
+    return WEFT_OK;
+}
+
+void pretokens_close(struct pretokens *splitter)
+{
+    if (!splitter)
+        return;
+    pcre2_match_data_free(splitter->match);
+    pcre2_match_context_free(splitter->limits);
+    pcre2_code_free(splitter->pattern);
+    free(splitter->copy);
+    free(splitter);
+}
+
+/* The first byte at or after `from` that belongs to no character; `size` if there is none. */
+static size_t find_stray(const uint8_t *text, size_t size, size_t from)
+{
+    size_t at = from;
+    while (at < size) {
+        uint64_t eight;
+        if (size - at >= sizeof eight) {
+            memcpy(&eight, text + at, sizeof eight);
+            if (!(eight & 0x8080808080808080u)) {
+                at += sizeof eight;
+                continue;
+            }
+        }
+        uint32_t character;
+        size_t length = utf8_read(text + at, size - at, &character);
+        if (length == 0)
+            return at;
+        at += length;
+    }
+    return size;
+}
+
+weft_status pretokens_begin(struct pretokens *splitter, const void *text, size_t size, struct error *error)
+{
+    splitter->text = splitter->subject = text;
+    splitter->size = size;
+    splitter->at = 0;
+    size_t stray = find_stray(text, size, 0);
+    if (stray == size)
+        return WEFT_OK;
+    if (splitter->copy_room < size) {
+        uint8_t *copy = realloc(splitter->copy, size);
+        if (!copy)
+            return error_memory(error, size, "a copy of a text that is no UTF-8");
+        splitter->copy = copy;
+        splitter->copy_room = size;
+    }
+    memcpy(splitter->copy, text, size);
+    for (; stray < size; stray = find_stray(text, size, stray + 1))
+        splitter->copy[stray] = STRAY;
+    splitter->subject = splitter->copy;
+    return WEFT_OK;
+}
+
+weft_status pretokens_next(struct pretokens *splitter, const uint8_t **bytes, size_t *size, struct error *error)
+{
+    if (splitter->at == splitter->size) {
+        *size = 0;
+        return WEFT_OK;
+    }
+    int found = splitter->compiled ? pcre2_jit_match(splitter->pattern, splitter->subject, splitter->size, splitter->at,
+                                                     PCRE2_NO_UTF_CHECK, splitter->match, splitter->limits)
+                                   : pcre2_match(splitter->pattern, splitter->subject, splitter->size, splitter->at,
+                                                 PCRE2_NO_UTF_CHECK, splitter->match, splitter->limits);
+    const PCRE2_SIZE *places = pcre2_get_ovector_pointer(splitter->match);
+    if (found < 0 || places[0] != splitter->at || places[1] <= splitter->at)
+        return error_set(error, WEFT_ERROR_SYSTEM, "PCRE2 could not split a text of %zu bytes at byte %zu (code %d)",
+                         splitter->size, splitter->at, found);
+    *bytes = splitter->text + splitter->at;
+    *size = places[1] - splitter->at;
+    splitter->at = places[1];
+    return WEFT_OK;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/data/tokenizer/internal/tables.h"
+
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS_FIRST 1024
+
+weft_status tokenizer_new(struct tokenizer **tokenizer, struct error *error)
+{
+    struct tokenizer *made = calloc(1, sizeof *made);
+    if (!made)
+        return error_memory(error, sizeof *made, "a tokenizer");
+    made->end_of_text = TOKEN_NONE;
+    *tokenizer = made;
+    return WEFT_OK;
+}
+
+void tokenizer_close(struct tokenizer *tokenizer)
+{
+    if (!tokenizer)
+        return;
+    string_set_free(&tokenizer->tokens);
+    free(tokenizer->merges);
+    free(tokenizer->slots);
+    free(tokenizer);
+}
+
+/* ---- tokens ----------------------------------------------------------------------------------------------------- */
+
+uint32_t tokenizer_find(const struct tokenizer *tokenizer, const void *bytes, size_t size)
+{
+    return string_set_find(&tokenizer->tokens, bytes, size, string_set_hash(bytes, size));
+}
+
+weft_status tokenizer_add(struct tokenizer *tokenizer, const void *bytes, size_t size, struct error *error)
+{
+    return string_set_add(&tokenizer->tokens, bytes, size, string_set_hash(bytes, size), error);
+}
+
+int tokenizer_find_bytes(struct tokenizer *tokenizer)
+{
+    for (int i = 0; i < 256; i++) {
+        uint8_t byte = (uint8_t)i;
+        tokenizer->byte_tokens[i] = tokenizer_find(tokenizer, &byte, 1);
+        if (tokenizer->byte_tokens[i] == TOKEN_NONE)
+            return i;
+    }
+    tokenizer->end_of_text = tokenizer_find(tokenizer, TOKENIZER_END_OF_TEXT, strlen(TOKENIZER_END_OF_TEXT));
+    return -1;
+}
+
+uint32_t tokenizer_vocabulary(const struct tokenizer *tokenizer)
+{
+    return tokenizer->tokens.count;
+}
+
+uint32_t tokenizer_merges(const struct tokenizer *tokenizer)
+{
+    return tokenizer->merge_count;
+}
+
+int32_t tokenizer_end_of_text(const struct tokenizer *tokenizer)
+{
+    return tokenizer->end_of_text == TOKEN_NONE ? -1 : (int32_t)tokenizer->end_of_text;
+}
+
+const uint8_t *tokenizer_decode(const struct tokenizer *tokenizer, int32_t number, size_t *size)
+{
+    *size = 0;
+    if (number < 0 || (uint32_t)number >= tokenizer->tokens.count)
+        return tokenizer->tokens.bytes;
+    return string_set_get(&tokenizer->tokens, (uint32_t)number, size);
+}
+
+/* ---- merges ----------------------------------------------------------------------------------------------------- */
+
+static size_t slot_of(const struct tokenizer *tokenizer, uint32_t left, uint32_t right)
+{
+    return hash_number((uint64_t)left << 32 | right, 0) & (tokenizer->slot_count - 1);
+}
+
+uint32_t tokenizer_find_merge(const struct tokenizer *tokenizer, uint32_t left, uint32_t right)
+{
+    if (tokenizer->slot_count == 0)
+        return TOKEN_NONE;
+    for (size_t at = slot_of(tokenizer, left, right);; at = (at + 1) & (tokenizer->slot_count - 1)) {
+        uint32_t rank = tokenizer->slots[at];
+        if (rank == TOKEN_NONE || (tokenizer->merges[rank].left == left && tokenizer->merges[rank].right == right))
+            return rank;
+    }
+}
+
+static void put_merge(struct tokenizer *tokenizer, uint32_t rank)
+{
+    size_t at = slot_of(tokenizer, tokenizer->merges[rank].left, tokenizer->merges[rank].right);
+    while (tokenizer->slots[at] != TOKEN_NONE)
+        at = (at + 1) & (tokenizer->slot_count - 1);
+    tokenizer->slots[at] = rank;
+}
+
+/* Room for one merge more; at most half of the slots are taken. */
+static weft_status make_room(struct tokenizer *tokenizer, struct error *error)
+{
+    if (tokenizer->merge_count == tokenizer->merge_room) {
+        uint32_t room = tokenizer->merge_room ? 2 * tokenizer->merge_room : SLOTS_FIRST / 2;
+        struct merge *merges = realloc(tokenizer->merges, room * sizeof *merges);
+        if (!merges)
+            return error_memory(error, room * sizeof *merges, "a list of merges");
+        tokenizer->merges = merges;
+        tokenizer->merge_room = room;
+    }
+    if (2 * ((size_t)tokenizer->merge_count + 1) <= tokenizer->slot_count)
+        return WEFT_OK;
+    size_t count = tokenizer->slot_count ? 2 * tokenizer->slot_count : SLOTS_FIRST;
+    uint32_t *slots = malloc(count * sizeof *slots);
+    if (!slots)
+        return error_memory(error, count * sizeof *slots, "a table of merges");
+    memset(slots, 0xff, count * sizeof *slots);
+    free(tokenizer->slots);
+    tokenizer->slots = slots;
+    tokenizer->slot_count = count;
+    for (uint32_t rank = 0; rank < tokenizer->merge_count; rank++)
+        put_merge(tokenizer, rank);
+    return WEFT_OK;
+}
+
+weft_status tokenizer_add_merge(struct tokenizer *tokenizer, uint32_t left, uint32_t right, uint32_t token,
+                                struct error *error)
+{
+    weft_status status = make_room(tokenizer, error);
+    if (status != WEFT_OK)
+        return status;
+    tokenizer->merges[tokenizer->merge_count] = (struct merge){left, right, token};
+    put_merge(tokenizer, tokenizer->merge_count++);
+    return WEFT_OK;
+}
+
+/* ---- lists of tokens -------------------------------------------------------------------------------------------- */
+
+static weft_status make_list_room(struct token_list *list, size_t count, struct error *error)
+{
+    if (count <= list->room - list->count)
+        return WEFT_OK;
+    size_t room = 2 * list->room + count + 64;
+    int32_t *larger = realloc(list->tokens, room * sizeof *larger);
+    if (!larger)
+        return error_memory(error, room * sizeof *larger, "a list of tokens");
+    list->tokens = larger;
+    list->room = room;
+    return WEFT_OK;
+}
+
+weft_status token_list_add(struct token_list *list, const int32_t *tokens, size_t count, struct error *error)
+{
+    weft_status status = make_list_room(list, count, error);
+    if (status != WEFT_OK)
+        return status;
+    if (count > 0)
+        memcpy(list->tokens + list->count, tokens, count * sizeof *tokens);
+    list->count += count;
+    return WEFT_OK;
+}
+
+weft_status token_list_extend(struct token_list *list, size_t count, struct error *error)
+{
+    weft_status status = make_list_room(list, count, error);
+    if (status != WEFT_OK)
+        return status;
+    if (count > 0)
+        memset(list->tokens + list->count, 0, count * sizeof *list->tokens);
+    list->count += count;
+    return WEFT_OK;
+}
+
+void token_list_free(struct token_list *list)
+{
+    free(list->tokens);
+    *list = (struct token_list){0};
+}

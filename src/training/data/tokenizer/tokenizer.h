@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * GPT-2's byte-level byte-pair encoding (Radford et al. 2019; Sennrich et al. 2016): text to token numbers and back.
+ *
+ * A text is cut into pre-tokens (pretokens.h); a pre-token begins as one token a byte; then, as long as two
+ * neighbouring tokens are a pair in the list of merges, all occurrences of the pair that is earliest in that list are
+ * merged. The numbers are those of the released code, for any text. Any bytes can be encoded, UTF-8 or not, and
+ * decoding gives the same bytes back.
+ *
+ * A tokenizer is a folder of two files, in the public forms:
+ *   vocab.json   (or encoder.json) an object: the token's text, in GPT-2's printable alphabet (byte_alphabet.h), to its
+ *                number; the numbers are 0 to one less than the number of tokens, each once; every byte is a token
+ *   merges.txt   (or vocab.bpe) a merge a line, two tokens with a space between them, earlier ones first; a first line
+ *                that begins with "#version" is left out
+ * The token "<|endoftext|>", where the vocabulary has it, stands between documents. A text in which these letters occur
+ * is encoded as any other; who reads them as the token says so (text_pieces.h).
+ *
+ * A tokenizer never changes after it is opened: any number of threads may use it, each with an encoder of its own.
+ */
+#ifndef WEFT_TRAINING_DATA_TOKENIZER_TOKENIZER_H
+#define WEFT_TRAINING_DATA_TOKENIZER_TOKENIZER_H
+
+#include "base/error.h"
+#include "base/sha256.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOKENIZER_VOCABULARY      "vocab.json"
+#define TOKENIZER_MERGES          "merges.txt"
+#define TOKENIZER_END_OF_TEXT     "<|endoftext|>"
+#define TOKENIZER_VOCABULARY_MOST 10000000 /* tokens */
+#define TOKENIZER_FILES           2
+#define TOKENIZER_IDENTITY_BYTES  SHA256_TEXT_BYTES
+
+struct tokenizer;
+
+/**
+ * Read the tokenizer in `folder`. Errors: SYSTEM for a file that cannot be read; DATA, with file and line or token, for
+ * what is malformed: no JSON object, a number missing, double or too high, a byte without a token, a line that is not
+ * two tokens, a merge of or into an unknown token, a merge that is there twice.
+ */
+weft_status tokenizer_open(const char *folder, struct tokenizer **tokenizer, struct error *error);
+void tokenizer_close(struct tokenizer *tokenizer);
+
+/** Whether `folder` has a vocabulary by one of its names: then it should be a tokenizer. */
+bool tokenizer_is_in(const char *folder);
+
+/** Write vocab.json and merges.txt into `folder`, which is there. Two tokenizers that are alike give the same bytes. */
+weft_status tokenizer_write(const struct tokenizer *tokenizer, const char *folder, struct error *error);
+
+/** One of the two files, in memory. */
+struct tokenizer_file {
+    const char *path; /**< as messages name it; of tokenizer_format() TOKENIZER_VOCABULARY or TOKENIZER_MERGES */
+    char *text;       /**< malloc'd */
+    size_t size;
+};
+
+/** What tokenizer_write() writes: vocab.json, then merges.txt. Free with tokenizer_files_free(). */
+weft_status tokenizer_format(const struct tokenizer *tokenizer, struct tokenizer_file files[TOKENIZER_FILES],
+                             struct error *error);
+void tokenizer_files_free(struct tokenizer_file files[TOKENIZER_FILES]);
+
+/** tokenizer_open() of contents, vocab.json first. That of merges.txt is changed. */
+weft_status tokenizer_parse(struct tokenizer_file files[TOKENIZER_FILES], struct tokenizer **tokenizer,
+                            struct error *error);
+
+/**
+ * The identity of a tokenizer: the SHA-256, in hexadecimal digits, of both files as tokenizer_write() writes them.
+ * Tokenizers of one identity give the same tokens for every text.
+ */
+weft_status tokenizer_identify(const struct tokenizer *tokenizer, char identity[TOKENIZER_IDENTITY_BYTES],
+                               struct error *error);
+
+/** How many tokens there are, and how many merges. */
+uint32_t tokenizer_vocabulary(const struct tokenizer *tokenizer);
+uint32_t tokenizer_merges(const struct tokenizer *tokenizer);
+
+/** The number of "<|endoftext|>", or -1. */
+int32_t tokenizer_end_of_text(const struct tokenizer *tokenizer);
+
+/** The bytes that token `number` stands for; of a number that is no token `*size` is 0. */
+const uint8_t *tokenizer_decode(const struct tokenizer *tokenizer, int32_t number, size_t *size);
+
+/** Tokens in a growing list; zeroed, it is empty. */
+struct token_list {
+    int32_t *tokens;
+    size_t count, room;
+};
+
+weft_status token_list_add(struct token_list *list, const int32_t *tokens, size_t count, struct error *error);
+weft_status token_list_extend(struct token_list *list, size_t count, struct error *error); /**< by zeros */
+void token_list_free(struct token_list *list);
+
+/** What encodes; it remembers the pre-tokens that it has seen, for most come again. Belongs to one thread at a time. */
+struct encoder;
+
+weft_status encoder_open(const struct tokenizer *tokenizer, struct encoder **encoder, struct error *error);
+void encoder_close(struct encoder *encoder);
+
+/** Encode `size` bytes, fewer than 2^32 - 1, as a text of its own; the tokens are added to `list`. */
+weft_status encoder_encode(struct encoder *encoder, const void *text, size_t size, struct token_list *list,
+                           struct error *error);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A tokenizer of one's own: byte-pair merges learnt from a text (Gage 1994; Sennrich et al. 2016).
+ *
+ * The distinct pre-tokens of the text are counted. Tokens 0 to 255 are the bytes, in GPT-2's order. Then, until the
+ * vocabulary is full: of all pairs of neighbouring tokens the one that occurs most often is merged everywhere; among
+ * equals the one with the lower left token, then with the lower right one. The last token is "<|endoftext|>". The same
+ * texts, in any order and division, give the same tokenizer.
+ *
+ * Counts of pairs are kept up to date where a merge changes them, and the most frequent is found by a heap: the time
+ * follows the number of distinct pre-tokens, not the length of the text times the vocabulary.
+ */
+#ifndef WEFT_TRAINING_DATA_TOKENIZER_TRAIN_H
+#define WEFT_TRAINING_DATA_TOKENIZER_TRAIN_H
+
+#include "training/data/tokenizer/tokenizer.h"
+
+#include <signal.h>
+
+#define TOKENIZER_TRAINING_LEAST 257 /* tokens: the bytes and the end of text */
+
+struct tokenizer_training;
+
+weft_status tokenizer_training_open(struct tokenizer_training **training, struct error *error);
+void tokenizer_training_close(struct tokenizer_training *training);
+
+/** Count the pre-tokens of a text, fewer than 2^32 - 1 bytes. */
+weft_status tokenizer_training_read(struct tokenizer_training *training, const void *text, size_t size,
+                                    struct error *error);
+
+/** How many different pre-tokens there were. */
+uint32_t tokenizer_training_words(const struct tokenizer_training *training);
+
+/**
+ * Learn a vocabulary of `vocabulary` tokens; of fewer, where no pair is left that occurs twice. To be called once.
+ * Where `*stop` (may be NULL) becomes non-zero it gives up: ABORTED.
+ */
+weft_status tokenizer_training_finish(struct tokenizer_training *training, uint32_t vocabulary,
+                                      const volatile sig_atomic_t *stop, struct tokenizer **tokenizer,
+                                      struct error *error);
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a network is made of: its layers, their parameters and how these begin. */
+#include "base/random.h"
+#include "training/model/layer.h"
+#include "training/model/networks/networks.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+weft_status model_describe(const struct model_shape *shape, struct model_description **result, struct error *error)
+{
+    const struct network *network = network_find(shape->kind, error);
+    if (!network)
+        return WEFT_ERROR_ARGUMENT;
+    struct model_description *description = calloc(1, sizeof *description);
+    if (!description)
+        return error_memory(error, sizeof *description, "a model's description");
+    description->shape = *shape;
+    description->shape.kind = network->kind;
+    network->complete(&description->shape);
+    weft_status status = network_check(network, &description->shape, error);
+    if (status == WEFT_OK)
+        status = network->describe(description, error);
+    if (status != WEFT_OK) {
+        model_description_free(description);
+        return status;
+    }
+    *result = description;
+    return WEFT_OK;
+}
+
+void model_description_free(struct model_description *description)
+{
+    if (!description)
+        return;
+    for (size_t i = 0; i < description->layer_count; i++)
+        free((void *)description->layers[i].settings);
+    free((void *)description->layers);
+    free((void *)description->parameters);
+    free(description);
+}
+
+/* `list` of `count` elements of `size` bytes, with room for one more; NULL, and nothing changed, without memory. It has
+ * room for a power of two of them, so that long lists are seldom moved. */
+static void *list_with_room(const void *list, size_t count, size_t size)
+{
+    const bool full = (count & (count - 1)) == 0;
+    return full ? realloc((void *)(uintptr_t)list, (count ? 2 * count : 1) * size) : (void *)(uintptr_t)list;
+}
+
+weft_status description_add_layer(struct model_description *description, const struct layer_kind *kind, size_t width,
+                                  const void *settings, size_t size, void **own, struct error *error, const char *name,
+                                  ...)
+{
+    struct layer *layers = list_with_room(description->layers, description->layer_count, sizeof *layers);
+    if (layers)
+        description->layers = layers;
+    void *copy = layers ? malloc(size) : NULL;
+    if (!copy)
+        return error_memory(error, (description->layer_count + 1) * sizeof *layers + size, "a model's description");
+    struct layer *layer = &layers[description->layer_count++];
+    *layer = (struct layer){.kind = kind,
+                            .width = width,
+                            .parameter = description->parameter_count,
+                            .settings = memcpy(copy, settings, size)};
+    va_list arguments;
+    va_start(arguments, name);
+    vsnprintf(layer->name, sizeof layer->name, name, arguments);
+    va_end(arguments);
+    if (width > description->widest)
+        description->widest = width;
+    *own = copy;
+    return WEFT_OK;
+}
+
+weft_status description_add_parameter(struct model_description *description, size_t rows, size_t columns,
+                                      struct initial initial, const char *prefix, const char *name, size_t *number,
+                                      struct error *error)
+{
+    *number = NO_PARAMETER;
+    if (!name)
+        return WEFT_OK;
+    struct model_parameter *parameters =
+        list_with_room(description->parameters, description->parameter_count, sizeof *parameters);
+    if (!parameters)
+        return error_memory(error, (description->parameter_count + 1) * sizeof *parameters, "a model's description");
+    description->parameters = parameters;
+    *number = description->parameter_count++;
+    struct model_parameter *parameter = &parameters[*number];
+    *parameter = (struct model_parameter){
+        .dimensions = columns ? 2 : 1,
+        .shape = {rows, columns},
+        .count = columns ? rows * columns : rows,
+        .offset = description->elements,
+        .decay = columns != 0,
+        .mean = initial.mean,
+        .deviation = initial.deviation,
+    };
+    snprintf(parameter->name, sizeof parameter->name, "%s%s", prefix, name);
+    ((struct layer *)description->layers)[description->layer_count - 1].parameter_count++;
+    description->weights += parameter->count;
+    description->elements += (parameter->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+    return WEFT_OK;
+}
+
+const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name)
+{
+    for (size_t i = 0; i < description->parameter_count; i++)
+        if (strcmp(description->parameters[i].name, name) == 0)
+            return &description->parameters[i];
+    return NULL;
+}
+
+const char *model_layer_name(const struct model_description *description, size_t layer)
+{
+    return description->layers[layer].name;
+}
+
+const char *model_layer_kind(const struct model_description *description, size_t layer)
+{
+    return description->layers[layer].kind->name;
+}
+
+double model_flops_per_token(const struct model_description *description, size_t sequence)
+{
+    double forward = 0;
+    for (size_t i = 0; i < description->layer_count; i++)
+        forward += description->layers[i].kind->flops(&description->layers[i], sequence);
+    return 3 * forward;
+}
+
+void model_get_layer(const struct model_description *description, size_t number, weft_type type, weft_type activations,
+                     const struct model_options *options, struct model_layer *result)
+{
+    const struct layer *layer = &description->layers[number];
+    const struct layer_room room = {.element = weft_type_size(type),
+                                    .activation = weft_type_size(activations),
+                                    .batch = options->batch,
+                                    .sequence = options->sequence,
+                                    .training = options->training};
+    const struct layer_memory memory = layer->kind->memory(layer, &room);
+    *result = (struct model_layer){
+        .name = layer->name,
+        .kind = layer->kind->name,
+        .width = layer->width,
+        .parameter = layer->parameter,
+        .parameter_count = layer->parameter_count,
+        .flops = layer->kind->flops(layer, options->sequence),
+        .own = memory.own,
+        .kept = memory.kept,
+        .scratch = memory.scratch,
+    };
+    for (size_t i = layer->parameter; i < layer->parameter + layer->parameter_count; i++)
+        result->weights += description->parameters[i].count;
+}
+
+/* ---- initial values ---------------------------------------------------------------------------------------------- */
+
+#define INITIAL_BLOCK 4096 /* values made in host memory at a time */
+
+/* Values [first, first + count) of one tensor, made in the device's type and written there. */
+static void initialise_block(struct device *device, const struct model_parameter *parameter, uint64_t seed,
+                             size_t first, size_t count, void *to)
+{
+    union {
+        float f32[INITIAL_BLOCK];
+        double f64[INITIAL_BLOCK];
+    } block;
+    for (size_t i = 0; i < count; i++) {
+        /* Rounded to f32 for every type: a network starts from the same numbers in f32 and in f64. */
+        float value = (float)(parameter->mean + parameter->deviation * random_normal(seed, first + i));
+        if (device->type == WEFT_F64)
+            block.f64[i] = value;
+        else
+            block.f32[i] = value;
+    }
+    device->write(device, to, &block, count * weft_type_size(device->type));
+}
+
+weft_status model_initialise(const struct model_description *description, struct device *device, void *parameters,
+                             uint64_t seed, struct error *error)
+{
+    size_t size = weft_type_size(device->type);
+    device->fill(device, description->elements, 0, parameters);
+    for (size_t j = 0; j < description->parameter_count; j++) {
+        const struct model_parameter *parameter = &description->parameters[j];
+        char *to = (char *)parameters + parameter->offset * size;
+        if (parameter->deviation == 0) {
+            device->fill(device, parameter->count, parameter->mean, to);
+            continue;
+        }
+        uint64_t stream = random_bits(seed, j);
+        for (size_t first = 0; first < parameter->count; first += INITIAL_BLOCK) {
+            size_t rest = parameter->count - first;
+            initialise_block(device, parameter, stream, first, rest < INITIAL_BLOCK ? rest : INITIAL_BLOCK,
+                             to + first * size);
+        }
+    }
+    return device->finish(device, error);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/model/file/public_config.h"
+
+#include "base/file/file.h"
+#include "base/format/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONFIG_MOST ((size_t)1 << 20)
+#define NUMBER_MOST ((int64_t)1 << 24)
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+/* One object, the name that it has in sentences, and the first thing that was wrong: what is asked after that does
+ * nothing. */
+struct source {
+    const cJSON *object;
+    const char *where;
+    weft_status status;
+    struct error *error;
+};
+
+/* The value of `key`, or NULL where it is missing or null, which is the same in these files. */
+static const cJSON *find(const struct source *source, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(source->object, key);
+    return cJSON_IsNull(item) ? NULL : item;
+}
+
+static void get_size(struct source *source, const char *key, size_t *size)
+{
+    int64_t number;
+    if (source->status == WEFT_OK)
+        source->status = json_get_integer(source->object, key, source->where, 1, NUMBER_MOST, &number, source->error);
+    if (source->status == WEFT_OK)
+        *size = (size_t)number;
+}
+
+/* Where the key may be missing, the value stays as it is. */
+static void may_get_size(struct source *source, const char *key, size_t *size)
+{
+    if (find(source, key))
+        get_size(source, key, size);
+}
+
+static void may_get_number(struct source *source, const char *key, double *number)
+{
+    if (source->status == WEFT_OK && find(source, key))
+        source->status = json_get_number(source->object, key, source->where, number, source->error);
+}
+
+static void may_get_bool(struct source *source, const char *key, bool *value)
+{
+    if (source->status == WEFT_OK && find(source, key))
+        source->status = json_get_bool(source->object, key, source->where, value, source->error);
+}
+
+/* What must be `wanted`, if it is said at all. */
+static void expect_bool(struct source *source, const char *key, bool wanted)
+{
+    bool value = wanted;
+    may_get_bool(source, key, &value);
+    if (source->status == WEFT_OK && value != wanted)
+        source->status = error_set(source->error, WEFT_ERROR_DATA, "%s has '%s' %s; Weft's networks have it %s only",
+                                   source->where, key, value ? "true" : "false", wanted ? "true" : "false");
+}
+
+/* The same for a word that has two spellings. */
+static void expect_word(struct source *source, const char *key, const char *wanted, const char *same)
+{
+    const char *value = wanted;
+    if (source->status == WEFT_OK && find(source, key))
+        source->status = json_get_text(source->object, key, source->where, &value, source->error);
+    if (source->status == WEFT_OK && strcmp(value, wanted) != 0 && strcmp(value, same) != 0)
+        source->status =
+            error_set(source->error, WEFT_ERROR_DATA, "%s has '%s' '%.64s'; of this kind of model Weft knows '%s' only",
+                      source->where, key, value, wanted);
+}
+
+static void read_gpt2(struct source *source, struct model_shape *shape)
+{
+    shape->kind = "gpt";
+    shape->norm_epsilon = 1e-5;
+    get_size(source, "n_layer", &shape->layers);
+    get_size(source, "n_head", &shape->heads);
+    get_size(source, "n_embd", &shape->width);
+    get_size(source, find(source, "n_positions") || !find(source, "n_ctx") ? "n_positions" : "n_ctx", &shape->context);
+    get_size(source, "vocab_size", &shape->vocabulary);
+    may_get_size(source, "n_inner", &shape->hidden);
+    may_get_number(source, "layer_norm_epsilon", &shape->norm_epsilon);
+    expect_word(source, "activation_function", "gelu_new", "gelu_pytorch_tanh");
+    expect_bool(source, "tie_word_embeddings", true);
+    expect_bool(source, "scale_attn_weights", true);
+    expect_bool(source, "scale_attn_by_inverse_layer_idx", false);
+    expect_bool(source, "add_cross_attention", false);
+}
+
+/* Rotary positions that are stretched for long contexts are another function; newer files keep the base within. */
+static void read_rotary(struct source *source, const char *key, struct model_shape *shape)
+{
+    const cJSON *scaling = find(source, key);
+    if (source->status != WEFT_OK || !scaling)
+        return;
+    const cJSON *type = cJSON_GetObjectItemCaseSensitive(scaling, "rope_type");
+    if (!type)
+        type = cJSON_GetObjectItemCaseSensitive(scaling, "type");
+    const char *word = cJSON_GetStringValue(type);
+    if (!cJSON_IsObject(scaling) || !word || strcmp(word, "default") != 0) {
+        source->status = error_set(source->error, WEFT_ERROR_DATA,
+                                   "%s has '%s' of type '%.64s'; Weft knows rotary positions without scaling only",
+                                   source->where, key, word ? word : "(not said)");
+        return;
+    }
+    struct source within = {.object = scaling, .where = source->where, .error = source->error};
+    may_get_number(&within, "rope_theta", &shape->rotary_base);
+    source->status = within.status;
+}
+
+static void read_llama(struct source *source, struct model_shape *shape)
+{
+    bool tied = false;
+    size_t head_width = 0;
+    shape->kind = "llama";
+    shape->norm_epsilon = 1e-6;
+    shape->rotary_base = 10000;
+    get_size(source, "num_hidden_layers", &shape->layers);
+    get_size(source, "num_attention_heads", &shape->heads);
+    get_size(source, "hidden_size", &shape->width);
+    get_size(source, "intermediate_size", &shape->hidden);
+    get_size(source, "max_position_embeddings", &shape->context);
+    get_size(source, "vocab_size", &shape->vocabulary);
+    shape->kv_heads = shape->heads;
+    may_get_size(source, "num_key_value_heads", &shape->kv_heads);
+    may_get_number(source, "rms_norm_eps", &shape->norm_epsilon);
+    may_get_number(source, "rope_theta", &shape->rotary_base);
+    read_rotary(source, "rope_scaling", shape);
+    read_rotary(source, "rope_parameters", shape);
+    may_get_bool(source, "tie_word_embeddings", &tied);
+    shape->untied = !tied;
+    expect_word(source, "hidden_act", "silu", "swish");
+    expect_bool(source, "attention_bias", false);
+    expect_bool(source, "mlp_bias", false);
+    may_get_size(source, "head_dim", &head_width);
+    if (source->status == WEFT_OK && head_width && head_width * shape->heads != shape->width)
+        source->status = error_set(source->error, WEFT_ERROR_DATA,
+                                   "%s has 'head_dim' %zu, but Weft's heads divide the width: %zu in %zu heads",
+                                   source->where, head_width, shape->width, shape->heads);
+}
+
+static void read_config(struct source *source, struct model_shape *shape)
+{
+    const char *type = "";
+    source->status = json_get_text(source->object, "model_type", source->where, &type, source->error);
+    if (strcmp(type, "gpt2") == 0)
+        read_gpt2(source, shape);
+    else if (strcmp(type, "llama") == 0)
+        read_llama(source, shape);
+    else if (source->status == WEFT_OK)
+        source->status =
+            error_set(source->error, WEFT_ERROR_DATA,
+                      "%s is of a model of type '%.64s'; Weft knows the types 'gpt2' and 'llama'", source->where, type);
+}
+
+weft_status public_config_parse(const char *text, size_t size, const char *where, struct model_shape *shape,
+                                struct error *error)
+{
+    cJSON *root;
+    struct model_shape read = {0};
+    weft_status status = json_parse(text, size, where, &root, error);
+    if (status != WEFT_OK)
+        return status;
+    struct source source = {.object = root, .where = where, .error = error};
+    if (cJSON_IsObject(root))
+        read_config(&source, &read);
+    else
+        source.status = error_set(error, WEFT_ERROR_DATA, "%s is not an object", where);
+    cJSON_Delete(root);
+    if (source.status == WEFT_OK)
+        *shape = read;
+    return source.status;
+}
+
+weft_status public_config_read(const char *path, struct model_shape *shape, struct error *error)
+{
+    char *text, where[FILE_PATH_BYTES + 2];
+    size_t size;
+    weft_status status = file_read(path, CONFIG_MOST, &text, &size, error);
+    if (status != WEFT_OK)
+        return status;
+    snprintf(where, sizeof where, "'%s'", path);
+    status = public_config_parse(text, size, where, shape, error);
+    free(text);
+    return status;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static void put_size(struct json_writer *writer, const char *key, size_t size)
+{
+    json_put_integer(writer, key, (int64_t)size);
+}
+
+static void put_architecture(struct json_writer *writer, const char *type, const char *architecture)
+{
+    json_open_array(writer, "architectures");
+    json_put_text(writer, NULL, architecture);
+    json_close(writer);
+    json_put_text(writer, "model_type", type);
+}
+
+static void put_gpt2(struct json_writer *writer, const struct model_shape *shape)
+{
+    put_architecture(writer, "gpt2", "GPT2LMHeadModel");
+    put_size(writer, "n_layer", shape->layers);
+    put_size(writer, "n_head", shape->heads);
+    put_size(writer, "n_embd", shape->width);
+    put_size(writer, "n_inner", shape->hidden);
+    put_size(writer, "n_positions", shape->context);
+    put_size(writer, "n_ctx", shape->context);
+    put_size(writer, "vocab_size", shape->vocabulary);
+    json_put_number(writer, "layer_norm_epsilon", shape->norm_epsilon);
+    json_put_text(writer, "activation_function", "gelu_new");
+    json_put_bool(writer, "tie_word_embeddings", true);
+}
+
+static void put_llama(struct json_writer *writer, const struct model_shape *shape)
+{
+    put_architecture(writer, "llama", "LlamaForCausalLM");
+    put_size(writer, "num_hidden_layers", shape->layers);
+    put_size(writer, "num_attention_heads", shape->heads);
+    put_size(writer, "num_key_value_heads", shape->kv_heads);
+    put_size(writer, "hidden_size", shape->width);
+    put_size(writer, "head_dim", shape->width / shape->heads);
+    put_size(writer, "intermediate_size", shape->hidden);
+    put_size(writer, "max_position_embeddings", shape->context);
+    put_size(writer, "vocab_size", shape->vocabulary);
+    json_put_number(writer, "rms_norm_eps", shape->norm_epsilon);
+    json_put_number(writer, "rope_theta", shape->rotary_base);
+    json_put_text(writer, "hidden_act", "silu");
+    json_put_bool(writer, "attention_bias", false);
+    json_put_bool(writer, "mlp_bias", false);
+    json_put_bool(writer, "tie_word_embeddings", !shape->untied);
+}
+
+weft_status public_config_format(const struct model_shape *shape, weft_type type, char **text, struct error *error)
+{
+    struct json_writer writer;
+    const bool is_gpt = strcmp(shape->kind, "gpt") == 0;
+    if (!is_gpt && strcmp(shape->kind, "llama") != 0)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a model of kind '%s' has no public form of config.json",
+                         shape->kind);
+    json_begin(&writer, JSON_INDENTED);
+    json_open_object(&writer, NULL);
+    if (is_gpt)
+        put_gpt2(&writer, shape);
+    else
+        put_llama(&writer, shape);
+    json_put_text(&writer, "torch_dtype", type == WEFT_BF16 ? "bfloat16" : type == WEFT_F16 ? "float16" : "float32");
+    json_close(&writer);
+    char *made = NULL;
+    if (json_text(&writer) && asprintf(&made, "%s\n", json_text(&writer)) < 0)
+        made = NULL;
+    json_end(&writer);
+    if (!made)
+        return error_memory(error, 1024, "a config.json");
+    *text = made;
+    return WEFT_OK;
+}

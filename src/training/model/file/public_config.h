@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * config.json, the file that lies beside public weights and says what shape they have, as the transformers library
+ * reads and writes it.
+ *
+ *     model_type    read                                                            must be, where it is there
+ *     gpt2          n_layer n_head n_embd n_positions (or n_ctx) vocab_size         activation_function: gelu_new;
+ *                   n_inner layer_norm_epsilon                                      tie_word_embeddings,
+ *                                                                                   scale_attn_weights: true; others
+ *     llama         num_hidden_layers num_attention_heads num_key_value_heads       hidden_act: silu; rope_scaling:
+ * none; hidden_size intermediate_size max_position_embeddings           attention_bias, mlp_bias: false; vocab_size
+ * rms_norm_eps rope_theta tie_word_embeddings          head_dim: hidden_size / heads
+ *
+ * What would make it another network is refused in a sentence; the rest (dropout, token numbers, types) does not
+ * change the shape and is passed over.
+ */
+#ifndef WEFT_TRAINING_MODEL_FILE_PUBLIC_CONFIG_H
+#define WEFT_TRAINING_MODEL_FILE_PUBLIC_CONFIG_H
+
+#include "training/model/model.h"
+
+#define PUBLIC_CONFIG_NAME "config.json"
+
+/** Read the text of a config.json; `where` names it in sentences. Errors: DATA. */
+weft_status public_config_parse(const char *text, size_t size, const char *where, struct model_shape *shape,
+                                struct error *error);
+
+/** The same for the file at `path`. */
+weft_status public_config_read(const char *path, struct model_shape *shape, struct error *error);
+
+/** The text of a config.json for weights of `type` (f32, f16, bf16) and a complete shape; the caller frees `*text`. */
+weft_status public_config_format(const struct model_shape *shape, weft_type type, char **text, struct error *error);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A layer: one step of a network, from an array of rows to the next. For the files of this module only.
+ *
+ * A network's description is a list of layers (networks/). A model walks through it: forwards, and backwards in the
+ * opposite order (model.c). What a layer computes it computes for `rows` rows, one a token, each of its width.
+ *
+ * Rows between layers, the residual stream, are of the device's type, and so are weights and all gradients of weights;
+ * what a layer keeps to itself are activations (training/tensor/device.h).
+ *
+ * A new layer is a file in layers/ with a `struct layer_kind` and a function that appends such a layer to a
+ * description.
+ */
+#ifndef WEFT_TRAINING_MODEL_LAYER_H
+#define WEFT_TRAINING_MODEL_LAYER_H
+
+#include "training/model/model.h"
+
+/** Offsets in the flat array are multiples of this many elements. */
+#define MODEL_ALIGNMENT 16
+
+/** What the layers of one pass share. */
+struct pass {
+    struct device *device;
+    const struct model_description *description;
+    const void *parameters; /**< the flat array */
+    const void *weights;    /**< the same as activations, for products; it may be the same array */
+    void *gradients;        /**< the flat array of gradients; backward only */
+    size_t batch;
+    size_t sequence;                  /**< rows are positions first to first + sequence - 1 of `batch` sequences */
+    size_t first;                     /**< other than 0 only where one sequence is extended */
+    bool prepare;                     /**< a backward pass may follow: keep what it needs */
+    bool training;                    /**< of the model: see layer_memory */
+    const int32_t *tokens;            /**< on the device, one a row */
+    const int32_t *targets;           /**< on the device, one a row; NULL: logits are wanted */
+    double *losses;                   /**< on the device, one a row */
+    double smoothing;                 /**< of labels */
+    double dropout;                   /**< share of what layers add to the stream that is dropped; 0: none */
+    uint64_t seed, sample;            /**< of dropout: see struct model_batch */
+    size_t room_batch, room_sequence; /**< what memory was planned for; the pass may have less */
+};
+
+static inline size_t pass_rows(const struct pass *pass)
+{
+    return pass->batch * pass->sequence;
+}
+
+/** Bytes of memory that a layer needs. */
+struct layer_memory {
+    size_t own;     /**< for as long as the model lives */
+    size_t kept;    /**< from forward to backward; where no backward pass follows, until the next layer's turn */
+    size_t scratch; /**< within one call */
+};
+
+/** The same, as places. */
+struct layer_places {
+    void *own;
+    void *kept;
+    void *scratch;
+};
+
+/** What memory is planned for. */
+struct layer_room {
+    size_t element;    /**< bytes of an element of the device's type */
+    size_t activation; /**< bytes of an activation */
+    size_t batch;
+    size_t sequence;
+    bool training;
+};
+
+/** A layer of a description. */
+struct layer {
+    const struct layer_kind *kind;
+    char name[MODEL_NAME_BYTES]; /**< for people: "h.3.attn" */
+    size_t parameter;            /**< number of its first parameter in the description */
+    size_t parameter_count;
+    size_t width;         /**< elements of a row that it makes; 0: it makes losses or logits */
+    const void *settings; /**< the kind's own; owned by the description */
+};
+
+struct layer_kind {
+    const char *name;  /**< "attention" */
+    bool is_attention; /**< keeps much for little arithmetic: what selective recomputation makes anew */
+
+    struct layer_memory (*memory)(const struct layer *layer, const struct layer_room *room);
+
+    /** Floating-point operations of the forward pass for one row in sequences of `sequence`. */
+    double (*flops)(const struct layer *layer, size_t sequence);
+
+    /** From the rows of x to those of y. The first layer has no x, the last no y unless pass->targets is NULL: then y
+     * receives logits, which are activations. */
+    void (*forward)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                    const void *x, void *y);
+
+    /**
+     * From the gradient of y to that of x, in the same place (which has room for either; there is none before the last
+     * layer nor after the first). Overwrites the gradients of the layer's parameters.
+     */
+    void (*backward)(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                     const void *x, void *gradient);
+};
+
+static inline struct layer_room pass_room(const struct pass *pass)
+{
+    return (struct layer_room){.element = weft_type_size(pass->device->type),
+                               .activation = weft_type_size(pass->device->activations),
+                               .batch = pass->room_batch,
+                               .sequence = pass->room_sequence,
+                               .training = pass->training};
+}
+
+/* ---- building a description ---- */
+
+#define NO_PARAMETER SIZE_MAX
+
+/** How a parameter begins: normal numbers of this mean and standard deviation; a deviation of 0 is a constant. */
+struct initial {
+    double mean;
+    double deviation;
+};
+
+/**
+ * Append a layer; the parameters that are added next are its own. A copy of the `size` bytes of settings is kept and
+ * given in *own, for its maker to fill in. `name` is a format.
+ */
+weft_status description_add_layer(struct model_description *description, const struct layer_kind *kind, size_t width,
+                                  const void *settings, size_t size, void **own, struct error *error, const char *name,
+                                  ...) __attribute__((format(printf, 8, 9)));
+
+/**
+ * Append a tensor to the last layer: of `rows` x `columns`, or of `rows` elements where `columns` is 0; *number
+ * receives its number. Its name is `prefix` and `name`; where `name` is NULL there is no such tensor, and *number is
+ * NO_PARAMETER. Tensors of two dimensions get weight decay.
+ */
+weft_status description_add_parameter(struct model_description *description, size_t rows, size_t columns,
+                                      struct initial initial, const char *prefix, const char *name, size_t *number,
+                                      struct error *error);
+
+/* ---- help for layers ---- */
+
+/** Hands out pieces of a layer's memory from `base`, or, with NULL, only counts them. */
+struct purse {
+    char *base;
+    size_t used;
+};
+
+static inline void *purse_take(struct purse *purse, size_t bytes)
+{
+    void *memory = purse->base ? purse->base + purse->used : NULL;
+    purse->used += (bytes + 63) / 64 * 64;
+    return memory;
+}
+
+/** Element `index` of an array of the device's type. */
+static inline void *pass_at(const struct pass *pass, const void *array, size_t index)
+{
+    return (char *)array + index * weft_type_size(pass->device->type);
+}
+
+/** Element `index` of an array of activations. */
+static inline void *pass_activation_at(const struct pass *pass, const void *array, size_t index)
+{
+    return (char *)array + index * weft_type_size(pass->device->activations);
+}
+
+/** `count` elements of the residual stream as activations: in `scratch`, or, where both types are one, where they are.
+ */
+static inline const void *pass_narrowed(const struct pass *pass, size_t count, const void *x, void *scratch)
+{
+    if (pass->device->activations == pass->device->type)
+        return x;
+    pass->device->narrow(pass->device, count, x, scratch);
+    return scratch;
+}
+
+/** Parameter number `which` in a flat array. */
+static inline void *pass_tensor(const struct pass *pass, const void *flat, size_t which)
+{
+    return pass_at(pass, flat, pass->description->parameters[which].offset);
+}
+
+#endif

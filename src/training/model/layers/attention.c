@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/model/layers/layers.h"
+
+/*
+ * Arrays have a row of activations for each token. Outside of training the rows of qkv stay for as long as the model
+ * lives: their keys and values are what a sequence that is extended attends to.
+ */
+struct attention_arrays {
+    struct norm_kept norm;
+    void *qkv;
+    void *attended; /* heads x head_width */
+    void *logsums;  /* heads, of the device's type */
+};
+
+static struct attention attention_shape(const struct attention_layer *attention)
+{
+    return (struct attention){.heads = attention->heads,
+                              .kv_heads = attention->kv_heads,
+                              .head_width = attention->head_width,
+                              .causal = true};
+}
+
+static size_t heads_width(const struct attention_layer *attention)
+{
+    return attention->heads * attention->head_width;
+}
+
+static void plan(const struct attention_layer *attention, const struct layer_room *room, struct purse *own,
+                 struct purse *kept, struct attention_arrays *arrays)
+{
+    const struct attention shape = attention_shape(attention);
+    const size_t rows = room->batch * room->sequence, column = rows * room->activation;
+    norm_plan(&attention->norm, room, kept, &arrays->norm);
+    arrays->qkv = purse_take(room->training ? kept : own, column * attention_row(&shape));
+    arrays->attended = purse_take(kept, column * heads_width(attention));
+    arrays->logsums = purse_take(kept, rows * attention->heads * room->element);
+}
+
+/* What one call works on: forwards the branch alone; gradients backwards. */
+struct attention_scratch {
+    void *branch; /* width; backwards the gradient of the branch's output */
+    void *to_norm, *to_attended, *to_qkv;
+};
+
+static void plan_scratch(const struct attention_layer *attention, const struct layer_room *room, struct purse *purse,
+                         struct attention_scratch *scratch)
+{
+    const struct attention shape = attention_shape(attention);
+    const size_t column = room->batch * room->sequence * room->activation;
+    scratch->branch = purse_take(purse, column * attention->norm.width);
+    if (!room->training)
+        return;
+    scratch->to_norm = purse_take(purse, column * attention->norm.width);
+    scratch->to_attended = purse_take(purse, column * heads_width(attention));
+    scratch->to_qkv = purse_take(purse, column * attention_row(&shape));
+}
+
+static struct attention_scratch scratch_of(const struct attention_layer *attention, const struct pass *pass,
+                                           const struct layer_places *places)
+{
+    struct attention_scratch scratch = {0};
+    const struct layer_room room = pass_room(pass);
+    plan_scratch(attention, &room, &(struct purse){.base = places->scratch}, &scratch);
+    return scratch;
+}
+
+static struct attention_arrays arrays_of(const struct attention_layer *attention, const struct pass *pass,
+                                         const struct layer_places *places)
+{
+    struct attention_arrays arrays;
+    const struct layer_room room = pass_room(pass);
+    plan(attention, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept}, &arrays);
+    return arrays;
+}
+
+static struct layer_memory attention_memory(const struct layer *layer, const struct layer_room *room)
+{
+    const struct attention_layer *attention = layer->settings;
+    struct attention_arrays arrays;
+    struct attention_scratch places;
+    struct purse own = {0}, kept = {0}, scratch = {0};
+    plan(attention, room, &own, &kept, &arrays);
+    plan_scratch(attention, room, &scratch, &places);
+    return (struct layer_memory){own.used, kept.used, scratch.used};
+}
+
+static double attention_flops(const struct layer *layer, size_t sequence)
+{
+    const struct attention_layer *attention = layer->settings;
+    const struct attention shape = attention_shape(attention);
+    const double products = (double)(attention->norm.width * (attention_row(&shape) + heads_width(attention)));
+    return 2 * products + 4 * (double)(heads_width(attention) * sequence);
+}
+
+static void turn(const struct attention_layer *attention, const struct pass *pass, bool back, void *qkv)
+{
+    if (attention->rotary_base == 0)
+        return;
+    const struct attention shape = attention_shape(attention);
+    pass->device->rotary(pass->device,
+                         &(struct rotary){.batch = pass->batch,
+                                          .sequence = pass->sequence,
+                                          .first = pass->first,
+                                          .heads = attention->heads + attention->kv_heads,
+                                          .head_width = attention->head_width,
+                                          .stride = attention_row(&shape),
+                                          .base = attention->rotary_base,
+                                          .back = back},
+                         qkv);
+}
+
+/* The parts of a row of queries, keys and values, where each is a product of its own. */
+struct part {
+    const struct linear *linear;
+    size_t first; /* element of the row */
+};
+
+static size_t parts_of(const struct attention_layer *attention, struct part parts[3])
+{
+    if (attention->qkv.weight != NO_PARAMETER) {
+        parts[0] = (struct part){&attention->qkv, 0};
+        return 1;
+    }
+    parts[0] = (struct part){&attention->q, 0};
+    parts[1] = (struct part){&attention->k, attention->q.outputs};
+    parts[2] = (struct part){&attention->v, attention->q.outputs + attention->k.outputs};
+    return 3;
+}
+
+static void attention_forward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                              const void *x, void *y)
+{
+    const struct attention_layer *attention = layer->settings;
+    const struct attention_arrays arrays = arrays_of(attention, pass, places);
+    struct device *device = pass->device;
+    struct attention shape = attention_shape(attention);
+    shape.batch = pass->batch;
+    shape.sequence = pass->first + pass->sequence;
+    shape.first = pass->first;
+    const size_t row = attention_row(&shape);
+    void *qkv = pass_activation_at(pass, arrays.qkv, pass->first * row),
+         *branch = scratch_of(attention, pass, places).branch;
+
+    norm_forward(pass, &attention->norm, x, &arrays.norm);
+    struct part parts[3];
+    for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
+        linear_forward(pass, parts[i].linear, arrays.norm.out, pass_activation_at(pass, qkv, parts[i].first), row);
+    turn(attention, pass, false, qkv);
+    device->attention_forward(device, &shape, arrays.qkv, arrays.attended, pass->prepare ? arrays.logsums : NULL);
+    linear_forward(pass, &attention->out,
+                   pass_activation_at(pass, arrays.attended, pass->first * heads_width(attention)), branch, 0);
+    branch_join(pass, layer, x, branch, y);
+}
+
+static void attention_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                               const void *x, void *gradient)
+{
+    const struct attention_layer *attention = layer->settings;
+    const struct attention_arrays arrays = arrays_of(attention, pass, places);
+    struct device *device = pass->device;
+    struct attention shape = attention_shape(attention);
+    shape.batch = pass->batch;
+    shape.sequence = pass->sequence;
+    const size_t row = attention_row(&shape);
+    const struct attention_scratch scratch = scratch_of(attention, pass, places);
+    const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
+
+    linear_backward(pass, &attention->out, arrays.attended, to_branch, 0, false, scratch.to_attended);
+    device->attention_backward(device, &shape, arrays.qkv, arrays.attended, arrays.logsums, scratch.to_attended,
+                               scratch.to_qkv);
+    turn(attention, pass, true, scratch.to_qkv);
+    struct part parts[3];
+    for (size_t i = 0, count = parts_of(attention, parts); i < count; i++)
+        linear_backward(pass, parts[i].linear, arrays.norm.out,
+                        pass_activation_at(pass, scratch.to_qkv, parts[i].first), row, i > 0, scratch.to_norm);
+    norm_backward(pass, &attention->norm, &arrays.norm, x, scratch.to_norm, true, gradient);
+}
+
+static const struct layer_kind attention_kind = {
+    .name = "attention",
+    .is_attention = true,
+    .memory = attention_memory,
+    .flops = attention_flops,
+    .forward = attention_forward,
+    .backward = attention_backward,
+};
+
+weft_status attention_add(struct model_description *description, const struct attention_layer *attention,
+                          const struct attention_names *names, bool outputs_first, double deviation,
+                          double out_deviation, struct error *error)
+{
+    void *place;
+    weft_status status = description_add_layer(description, &attention_kind, attention->norm.width, attention,
+                                               sizeof *attention, &place, error, "%sattention", names->prefix);
+    if (status != WEFT_OK)
+        return status;
+    struct attention_layer *own = place;
+    const size_t width = own->norm.width, all = heads_width(own), of_keys = own->kv_heads * own->head_width;
+    own->qkv = (struct linear){.inputs = width, .outputs = all + 2 * of_keys, .outputs_first = outputs_first};
+    own->q = (struct linear){.inputs = width, .outputs = all, .outputs_first = outputs_first};
+    own->k = own->v = (struct linear){.inputs = width, .outputs = of_keys, .outputs_first = outputs_first};
+    own->out = (struct linear){.inputs = all, .outputs = width, .outputs_first = outputs_first};
+    const struct {
+        struct linear *linear;
+        const char *weight, *bias;
+        double deviation;
+    } linears[] = {{&own->qkv, names->qkv, names->qkv_bias, deviation},
+                   {&own->q, names->q, NULL, deviation},
+                   {&own->k, names->k, NULL, deviation},
+                   {&own->v, names->v, NULL, deviation},
+                   {&own->out, names->out, names->out_bias, out_deviation}};
+    status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
+    for (size_t i = 0; status == WEFT_OK && i < sizeof linears / sizeof *linears; i++)
+        status = linear_add(description, linears[i].linear, linears[i].deviation, names->prefix, linears[i].weight,
+                            linears[i].bias, error);
+    return status;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/model/layers/layers.h"
+
+/*
+ * The product with the rows of a window, one after another, is the sum over the window's places of products with one
+ * row each: of the rows that lie `back` rows before, and the part of the weight that is theirs. So no row is copied.
+ */
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/*
+ * A row of activations for each token. Outside of training the norms' rows stay for as long as the model lives: they
+ * are what a sequence that is extended looks back to.
+ */
+struct dense_arrays {
+    struct norm_kept norm;
+    void *hidden; /* before GELU */
+};
+
+static void plan(const struct dense *dense, const struct layer_room *room, struct purse *own, struct purse *kept,
+                 struct dense_arrays *arrays)
+{
+    norm_plan(&dense->norm, room, room->training ? kept : own, &arrays->norm);
+    arrays->hidden = purse_take(kept, room->batch * room->sequence * dense->linear.outputs * room->activation);
+}
+
+/* What one call works on. */
+struct dense_scratch {
+    void *active; /* after GELU; backwards the gradient of `hidden` */
+    void *sum;    /* of products, of the device's type */
+    void *to_norm;
+};
+
+static void plan_scratch(const struct dense *dense, const struct layer_room *room, struct purse *purse,
+                         struct dense_scratch *scratch)
+{
+    const size_t rows = room->batch * room->sequence;
+    scratch->active = purse_take(purse, rows * dense->linear.outputs * room->activation);
+    scratch->sum = purse_take(purse, rows * larger(dense->linear.outputs, dense->norm.width) * room->element);
+    scratch->to_norm = room->training ? purse_take(purse, rows * dense->norm.width * room->activation) : NULL;
+}
+
+static struct dense_arrays arrays_of(const struct dense *dense, const struct pass *pass,
+                                     const struct layer_places *places)
+{
+    struct dense_arrays arrays;
+    const struct layer_room room = pass_room(pass);
+    plan(dense, &room, &(struct purse){.base = places->own}, &(struct purse){.base = places->kept}, &arrays);
+    return arrays;
+}
+
+static struct dense_scratch scratch_of(const struct dense *dense, const struct pass *pass,
+                                       const struct layer_places *places)
+{
+    struct dense_scratch scratch;
+    const struct layer_room room = pass_room(pass);
+    plan_scratch(dense, &room, &(struct purse){.base = places->scratch}, &scratch);
+    return scratch;
+}
+
+static struct layer_memory dense_memory(const struct layer *layer, const struct layer_room *room)
+{
+    struct dense_arrays arrays;
+    struct dense_scratch places;
+    struct purse own = {0}, kept = {0}, scratch = {0};
+    plan(layer->settings, room, &own, &kept, &arrays);
+    plan_scratch(layer->settings, room, &scratch, &places);
+    return (struct layer_memory){own.used, kept.used, scratch.used};
+}
+
+static double dense_flops(const struct layer *layer, size_t sequence)
+{
+    const struct dense *dense = layer->settings;
+    return 2 * (double)dense->linear.inputs * (double)dense->linear.outputs;
+}
+
+/* A run of rows of one pass with the rows `back` before them. */
+struct run {
+    size_t rows;
+    size_t out; /* the first row that looks back, counted from the first of the pass */
+    size_t in;  /* the first row that is looked at, counted from the first of the room */
+};
+
+/* How many runs there are for `back`: rows that look at themselves are one, whatever the sequences. */
+static size_t runs_of(const struct pass *pass, size_t back)
+{
+    return back ? pass->batch : 1;
+}
+
+static struct run run_of(const struct pass *pass, size_t back, size_t number)
+{
+    const size_t end = pass->first + pass->sequence, begin = larger(pass->first, back);
+    if (!back)
+        return (struct run){.rows = pass_rows(pass), .in = pass->first};
+    return (struct run){.rows = begin < end ? end - begin : 0,
+                        .out = number * pass->sequence + begin - pass->first,
+                        .in = number * pass->sequence + begin - back};
+}
+
+/* Where the part of the weight begins that meets the rows `back` before: the last rows of a window are its newest. */
+static size_t part_of_weight(const struct dense *dense, const struct pass *pass, size_t back)
+{
+    return pass->description->parameters[dense->linear.weight].offset +
+           (dense->window - 1 - back) * dense->norm.width * dense->linear.outputs;
+}
+
+static void dense_forward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                          const void *x, void *y)
+{
+    const struct dense *dense = layer->settings;
+    const struct dense_arrays arrays = arrays_of(dense, pass, places);
+    const struct dense_scratch scratch = scratch_of(dense, pass, places);
+    struct device *device = pass->device;
+    const size_t in = dense->norm.width, out = dense->linear.outputs, count = pass_rows(pass) * out;
+    struct norm_kept norm = arrays.norm;
+    norm.out = pass_activation_at(pass, norm.out, pass->first * in);
+    norm_forward(pass, &dense->norm, x, &norm);
+    for (size_t back = 0; back < dense->window; back++)
+        for (size_t i = 0; i < runs_of(pass, back); i++) {
+            const struct run run = run_of(pass, back, i);
+            if (run.rows)
+                device->matmul(
+                    device,
+                    &(struct matmul){.rows = run.rows,
+                                     .columns = out,
+                                     .inner = in,
+                                     .a = pass_activation_at(pass, arrays.norm.out, run.in * in),
+                                     .b = pass_activation_at(pass, pass->weights, part_of_weight(dense, pass, back)),
+                                     .bias = back ? NULL : pass_tensor(pass, pass->parameters, dense->linear.bias),
+                                     .c = pass_at(pass, scratch.sum, run.out * out),
+                                     .wide = true,
+                                     .accumulate = back > 0});
+        }
+    device->narrow(device, count, scratch.sum, arrays.hidden);
+    device->gelu_forward(device, count, arrays.hidden, scratch.active);
+    device->fill(device, count, 0, y);
+    device->add_branch(device, count, y, scratch.active, y);
+}
+
+static void dense_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                           const void *x, void *gradient)
+{
+    const struct dense *dense = layer->settings;
+    const struct dense_arrays arrays = arrays_of(dense, pass, places);
+    const struct dense_scratch scratch = scratch_of(dense, pass, places);
+    struct device *device = pass->device;
+    const size_t in = dense->norm.width, out = dense->linear.outputs, rows = pass_rows(pass);
+    void *to_hidden = scratch.active;
+    device->narrow(device, rows * out, gradient, to_hidden);
+    device->gelu_backward(device, rows, out, arrays.hidden, to_hidden,
+                          pass_tensor(pass, pass->gradients, dense->linear.bias));
+    for (size_t back = 0; back < dense->window; back++) {
+        const size_t part = part_of_weight(dense, pass, back);
+        void *to_weight = pass_at(pass, pass->gradients, part);
+        if (back >= pass->sequence) /* nothing lies that far back */
+            device->fill(device, in * out, 0, to_weight);
+        for (size_t i = 0; i < runs_of(pass, back) && back < pass->sequence; i++) {
+            const struct run run = run_of(pass, back, i);
+            const void *from = pass_activation_at(pass, to_hidden, run.out * out);
+            device->matmul(device, &(struct matmul){.rows = in,
+                                                    .columns = out,
+                                                    .inner = run.rows,
+                                                    .transpose_a = true,
+                                                    .a = pass_activation_at(pass, arrays.norm.out, run.in * in),
+                                                    .b = from,
+                                                    .c = to_weight,
+                                                    .wide = true,
+                                                    .accumulate = i > 0});
+            device->matmul(device, &(struct matmul){.rows = run.rows,
+                                                    .columns = in,
+                                                    .inner = out,
+                                                    .transpose_b = true,
+                                                    .a = from,
+                                                    .b = pass_activation_at(pass, pass->weights, part),
+                                                    .c = pass_at(pass, scratch.sum, run.in * in),
+                                                    .wide = true,
+                                                    .accumulate = back > 0});
+        }
+    }
+    device->narrow(device, rows * in, scratch.sum, scratch.to_norm);
+    norm_backward(pass, &dense->norm, &arrays.norm, x, scratch.to_norm, false, gradient);
+}
+
+static const struct layer_kind dense_kind = {
+    .name = "dense",
+    .memory = dense_memory,
+    .flops = dense_flops,
+    .forward = dense_forward,
+    .backward = dense_backward,
+};
+
+weft_status dense_add(struct model_description *description, const struct dense *dense, size_t width,
+                      const char *prefix, double deviation, struct error *error)
+{
+    void *place;
+    weft_status status =
+        description_add_layer(description, &dense_kind, width, dense, sizeof *dense, &place, error, "%sdense", prefix);
+    if (status != WEFT_OK)
+        return status;
+    struct dense *own = place;
+    own->linear = (struct linear){.inputs = own->window * own->norm.width, .outputs = width};
+    status = norm_add(description, &own->norm, prefix, "norm.weight", "norm.bias", error);
+    if (status == WEFT_OK)
+        status = linear_add(description, &own->linear, deviation, prefix, "weight", "bias", error);
+    return status;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/model/layers/layers.h"
+
+/* A row of activations for each token. */
+struct feed_forward_arrays {
+    struct norm_kept norm;
+    void *hidden; /* up, or gate and up */
+    void *active; /* hidden */
+};
+
+static size_t hidden_row(const struct feed_forward *feed_forward)
+{
+    return (feed_forward->gated ? 2 : 1) * feed_forward->hidden;
+}
+
+static void plan(const struct feed_forward *feed_forward, const struct layer_room *room, struct purse *kept,
+                 struct feed_forward_arrays *arrays)
+{
+    const size_t column = room->batch * room->sequence * room->activation;
+    norm_plan(&feed_forward->norm, room, kept, &arrays->norm);
+    arrays->hidden = purse_take(kept, column * hidden_row(feed_forward));
+    arrays->active = purse_take(kept, column * feed_forward->hidden);
+}
+
+/* What one call works on: forwards the branch alone; gradients backwards. */
+struct feed_forward_scratch {
+    void *branch; /* width; backwards the gradient of the branch's output */
+    void *to_norm, *to_active, *to_hidden;
+};
+
+static void plan_scratch(const struct feed_forward *feed_forward, const struct layer_room *room, struct purse *purse,
+                         struct feed_forward_scratch *scratch)
+{
+    const size_t column = room->batch * room->sequence * room->activation;
+    scratch->branch = purse_take(purse, column * feed_forward->norm.width);
+    if (!room->training)
+        return;
+    scratch->to_norm = purse_take(purse, column * feed_forward->norm.width);
+    scratch->to_active = purse_take(purse, column * feed_forward->hidden);
+    scratch->to_hidden =
+        feed_forward->gated ? purse_take(purse, column * hidden_row(feed_forward)) : scratch->to_active;
+}
+
+static struct feed_forward_scratch scratch_of(const struct feed_forward *feed_forward, const struct pass *pass,
+                                              const struct layer_places *places)
+{
+    struct feed_forward_scratch scratch = {0};
+    const struct layer_room room = pass_room(pass);
+    plan_scratch(feed_forward, &room, &(struct purse){.base = places->scratch}, &scratch);
+    return scratch;
+}
+
+static struct feed_forward_arrays arrays_of(const struct feed_forward *feed_forward, const struct pass *pass,
+                                            const struct layer_places *places)
+{
+    struct feed_forward_arrays arrays;
+    const struct layer_room room = pass_room(pass);
+    plan(feed_forward, &room, &(struct purse){.base = places->kept}, &arrays);
+    return arrays;
+}
+
+static struct layer_memory feed_forward_memory(const struct layer *layer, const struct layer_room *room)
+{
+    const struct feed_forward *feed_forward = layer->settings;
+    struct feed_forward_arrays arrays;
+    struct feed_forward_scratch places;
+    struct purse kept = {0}, scratch = {0};
+    plan(feed_forward, room, &kept, &arrays);
+    plan_scratch(feed_forward, room, &scratch, &places);
+    return (struct layer_memory){0, kept.used, scratch.used};
+}
+
+static double feed_forward_flops(const struct layer *layer, size_t sequence)
+{
+    const struct feed_forward *feed_forward = layer->settings;
+    return 2 * (double)(layer->width * (hidden_row(feed_forward) + feed_forward->hidden));
+}
+
+static void feed_forward_forward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                                 const void *x, void *y)
+{
+    const struct feed_forward *feed_forward = layer->settings;
+    const struct feed_forward_arrays arrays = arrays_of(feed_forward, pass, places);
+    struct device *device = pass->device;
+    const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
+    norm_forward(pass, &feed_forward->norm, x, &arrays.norm);
+    if (feed_forward->gated) {
+        linear_forward(pass, &feed_forward->gate, arrays.norm.out, arrays.hidden, 2 * hidden);
+        linear_forward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, arrays.hidden, hidden),
+                       2 * hidden);
+        device->swiglu_forward(device, rows, hidden, arrays.hidden, arrays.active);
+    } else {
+        linear_forward(pass, &feed_forward->up, arrays.norm.out, arrays.hidden, 0);
+        device->gelu_forward(device, rows * hidden, arrays.hidden, arrays.active);
+    }
+    void *branch = scratch_of(feed_forward, pass, places).branch;
+    linear_forward(pass, &feed_forward->down, arrays.active, branch, 0);
+    branch_join(pass, layer, x, branch, y);
+}
+
+static void feed_forward_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                                  const void *x, void *gradient)
+{
+    const struct feed_forward *feed_forward = layer->settings;
+    const struct feed_forward_arrays arrays = arrays_of(feed_forward, pass, places);
+    struct device *device = pass->device;
+    const size_t rows = pass_rows(pass), hidden = feed_forward->hidden;
+    const struct feed_forward_scratch scratch = scratch_of(feed_forward, pass, places);
+    const void *to_branch = branch_gradient(pass, layer, gradient, scratch.branch);
+
+    linear_backward(pass, &feed_forward->down, arrays.active, to_branch, 0, false, scratch.to_active);
+    if (feed_forward->gated) {
+        device->swiglu_backward(device, rows, hidden, arrays.hidden, scratch.to_active, scratch.to_hidden);
+        linear_backward(pass, &feed_forward->gate, arrays.norm.out, scratch.to_hidden, 2 * hidden, false,
+                        scratch.to_norm);
+        linear_backward(pass, &feed_forward->up, arrays.norm.out, pass_activation_at(pass, scratch.to_hidden, hidden),
+                        2 * hidden, true, scratch.to_norm);
+    } else {
+        const size_t bias = feed_forward->up.bias;
+        device->gelu_backward(device, rows, hidden, arrays.hidden, scratch.to_active,
+                              bias == NO_PARAMETER ? NULL : pass_tensor(pass, pass->gradients, bias));
+        linear_backward_weight(pass, &feed_forward->up, arrays.norm.out, scratch.to_active, 0, false, scratch.to_norm);
+    }
+    norm_backward(pass, &feed_forward->norm, &arrays.norm, x, scratch.to_norm, true, gradient);
+}
+
+static const struct layer_kind feed_forward_kind = {
+    .name = "feed-forward",
+    .memory = feed_forward_memory,
+    .flops = feed_forward_flops,
+    .forward = feed_forward_forward,
+    .backward = feed_forward_backward,
+};
+
+weft_status feed_forward_add(struct model_description *description, const struct feed_forward *feed_forward,
+                             const struct feed_forward_names *names, bool outputs_first, double deviation,
+                             double down_deviation, struct error *error)
+{
+    void *place;
+    weft_status status = description_add_layer(description, &feed_forward_kind, feed_forward->norm.width, feed_forward,
+                                               sizeof *feed_forward, &place, error, "%sfeed-forward", names->prefix);
+    if (status != WEFT_OK)
+        return status;
+    struct feed_forward *own = place;
+    const size_t width = own->norm.width;
+    own->gated = names->gate != NULL;
+    own->gate = own->up = (struct linear){.inputs = width, .outputs = own->hidden, .outputs_first = outputs_first};
+    own->down = (struct linear){.inputs = own->hidden, .outputs = width, .outputs_first = outputs_first};
+    status = norm_add(description, &own->norm, names->prefix, names->norm_gain, names->norm_bias, error);
+    if (status == WEFT_OK)
+        status = linear_add(description, &own->gate, deviation, names->prefix, names->gate, NULL, error);
+    if (status == WEFT_OK)
+        status = linear_add(description, &own->up, deviation, names->prefix, names->up, names->up_bias, error);
+    if (status == WEFT_OK)
+        status =
+            linear_add(description, &own->down, down_deviation, names->prefix, names->down, names->down_bias, error);
+    return status;
+}

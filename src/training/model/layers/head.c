@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/model/layers/layers.h"
+
+#define LOGITS_OUTSIDE_TRAINING ((size_t)4 << 20) /* elements */
+
+/*
+ * A row of activations for each token. In training the logits of all tokens are kept, and become their gradients; else
+ * they are made a part at a time.
+ */
+struct head_arrays {
+    struct norm_kept norm;
+    void *logits;
+    size_t logit_rows, logit_stride;
+};
+
+static void plan(const struct head *head, const struct layer_room *room, struct purse *kept, struct head_arrays *arrays)
+{
+    const size_t rows = room->batch * room->sequence;
+    norm_plan(&head->norm, room, kept, &arrays->norm);
+    arrays->logit_stride = (head->vocabulary + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+    arrays->logit_rows = LOGITS_OUTSIDE_TRAINING / arrays->logit_stride + 1;
+    if (room->training || arrays->logit_rows > rows)
+        arrays->logit_rows = rows;
+    arrays->logits = purse_take(kept, arrays->logit_rows * arrays->logit_stride * room->activation);
+}
+
+static struct head_arrays arrays_of(const struct head *head, const struct pass *pass, const struct layer_places *places)
+{
+    struct head_arrays arrays;
+    const struct layer_room room = pass_room(pass);
+    plan(head, &room, &(struct purse){.base = places->kept}, &arrays);
+    return arrays;
+}
+
+static struct layer_memory head_memory(const struct layer *layer, const struct layer_room *room)
+{
+    const struct head *head = layer->settings;
+    struct head_arrays arrays;
+    struct purse kept = {0};
+    plan(head, room, &kept, &arrays);
+    return (struct layer_memory){
+        0, kept.used, room->training ? room->batch * room->sequence * head->norm.width * room->activation : 0};
+}
+
+static double head_flops(const struct layer *layer, size_t sequence)
+{
+    const struct head *head = layer->settings;
+    return 2 * (double)(head->vocabulary * head->norm.width);
+}
+
+static void head_forward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                         const void *x, void *y)
+{
+    const struct head *head = layer->settings;
+    const struct head_arrays arrays = arrays_of(head, pass, places);
+    struct device *device = pass->device;
+    const size_t rows = pass_rows(pass);
+    norm_forward(pass, &head->norm, x, &arrays.norm);
+    if (!pass->targets) {
+        linear_forward(pass, &head->logits, arrays.norm.out, y, head->vocabulary);
+        return;
+    }
+    for (size_t first = 0; first < rows; first += arrays.logit_rows) {
+        struct pass part = *pass;
+        part.batch = 1;
+        part.sequence = rows - first < arrays.logit_rows ? rows - first : arrays.logit_rows;
+        linear_forward(&part, &head->logits, pass_activation_at(pass, arrays.norm.out, first * head->norm.width),
+                       arrays.logits, arrays.logit_stride);
+        device->cross_entropy(device, part.sequence, head->vocabulary, arrays.logit_stride, pass->targets + first,
+                              pass->smoothing, pass->prepare ? 1.0 / (double)rows : 0, arrays.logits,
+                              pass->losses + first);
+    }
+}
+
+static void head_backward(const struct layer *layer, const struct pass *pass, const struct layer_places *places,
+                          const void *x, void *gradient)
+{
+    const struct head *head = layer->settings;
+    const struct head_arrays arrays = arrays_of(head, pass, places);
+    linear_backward(pass, &head->logits, arrays.norm.out, arrays.logits, arrays.logit_stride, false, places->scratch);
+    norm_backward(pass, &head->norm, &arrays.norm, x, places->scratch, false, gradient);
+}
+
+static const struct layer_kind head_kind = {
+    .name = "head",
+    .memory = head_memory,
+    .flops = head_flops,
+    .forward = head_forward,
+    .backward = head_backward,
+};
+
+weft_status head_add(struct model_description *description, const struct head *head, double deviation,
+                     const char *norm_gain, const char *norm_bias, const char *matrix, size_t table,
+                     struct error *error)
+{
+    void *place;
+    weft_status status = description_add_layer(description, &head_kind, 0, head, sizeof *head, &place, error, "head");
+    if (status != WEFT_OK)
+        return status;
+    struct head *own = place;
+    own->logits = (struct linear){.inputs = own->norm.width, .outputs = own->vocabulary, .outputs_first = true};
+    status = norm_add(description, &own->norm, "", norm_gain, norm_bias, error);
+    if (status == WEFT_OK)
+        status = linear_add(description, &own->logits, deviation, "", matrix, NULL, error);
+    if (!matrix)
+        own->logits.weight = table;
+    return status;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The layers there are, and how a network appends them to its description. For networks only.
+ *
+ * Names are those of the public safetensors, after a prefix such as "h.3."; what has no name is not there. Deviations
+ * are those of the initial values.
+ */
+#ifndef WEFT_TRAINING_MODEL_LAYERS_LAYERS_H
+#define WEFT_TRAINING_MODEL_LAYERS_LAYERS_H
+
+#include "training/model/layers/internal/branch.h"
+#include "training/model/layers/internal/linear.h"
+#include "training/model/layers/internal/norm.h"
+
+/** Rows of a table by token, plus rows of another by position. The first layer of a network. */
+struct embedding {
+    size_t vocabulary;
+    size_t context;
+    size_t width;
+    bool tied;        /**< the head uses the table, too, and leaves its gradient there */
+    size_t table;     /**< numbers of the parameters */
+    size_t positions; /**< NO_PARAMETER: none */
+};
+
+weft_status embedding_add(struct model_description *description, const struct embedding *embedding, double deviation,
+                          const char *table, const char *positions, size_t *table_number, struct error *error);
+
+/** x + out(attention(qkv(norm(x)))): causal self-attention as a branch of the residual stream. */
+struct attention_layer {
+    struct norm norm;
+    size_t heads, kv_heads, head_width;
+    double rotary_base; /**< 0: no rotary positions */
+    struct linear qkv;  /**< one product, or the next three */
+    struct linear q, k, v;
+    struct linear out;
+};
+
+struct attention_names {
+    const char *prefix;
+    const char *norm_gain, *norm_bias;
+    const char *qkv, *qkv_bias; /**< all in one, or: */
+    const char *q, *k, *v;
+    const char *out, *out_bias;
+};
+
+weft_status attention_add(struct model_description *description, const struct attention_layer *attention,
+                          const struct attention_names *names, bool outputs_first, double deviation,
+                          double out_deviation, struct error *error);
+
+/** x + down(gelu(up(norm(x)))), or x + down(silu(gate(n)) up(n)) with n = norm(x). */
+struct feed_forward {
+    struct norm norm;
+    size_t hidden; /**< elements of a row between up and down */
+    bool gated;
+    struct linear gate, up, down;
+};
+
+struct feed_forward_names {
+    const char *prefix;
+    const char *norm_gain, *norm_bias;
+    const char *gate; /**< NULL: GELU */
+    const char *up, *up_bias;
+    const char *down, *down_bias;
+};
+
+weft_status feed_forward_add(struct model_description *description, const struct feed_forward *feed_forward,
+                             const struct feed_forward_names *names, bool outputs_first, double deviation,
+                             double down_deviation, struct error *error);
+
+/** gelu(linear(the norms of the last `window` rows, one after another)); rows before the first of a sequence are 0. It
+ * is no branch: its rows may be wider or narrower than those that enter it. */
+struct dense {
+    struct norm norm; /**< of the rows that enter */
+    size_t window;    /**< 1: each row by itself */
+    struct linear linear;
+};
+
+weft_status dense_add(struct model_description *description, const struct dense *dense, size_t width,
+                      const char *prefix, double deviation, struct error *error);
+
+/** Cross entropy of the tokens to come, from norm(x) and a matrix of vocabulary x width. The last layer of a network.
+ */
+struct head {
+    struct norm norm;
+    size_t vocabulary;
+    struct linear logits;
+};
+
+/** With `matrix` NULL the head's matrix is parameter `table`. */
+weft_status head_add(struct model_description *description, const struct head *head, double deviation,
+                     const char *norm_gain, const char *norm_bias, const char *matrix, size_t table,
+                     struct error *error);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Networks as explicit forward and backward passes.
+ *
+ * A *shape* says how large a network is, by name ("gpt-micro") or by numbers. A *description* says what that network is
+ * made of: the list of its parameters and their places in one flat array. A *model* is the description brought to a
+ * device, with room for the activations of one micro-batch. Weights and gradients belong to the caller, who passes the
+ * flat arrays:
+ *
+ *     struct model_shape shape;
+ *     struct model_description *description;
+ *     struct model *model;
+ *     status = model_shape_find("gpt-micro", &shape, error);
+ *     status = model_describe(&shape, &description, error);
+ *     float *parameters = weft_alloc(context, description->elements * sizeof(float)), *gradients = ...;
+ *     status = model_open(description, device, &(struct model_options){.batch = batch, .sequence = sequence, .training
+ * = true}, &model, error); model_initialise(description, device, parameters, seed); status = model_forward(model,
+ * parameters, &(struct model_batch){.tokens = tokens, .targets = targets}, &loss, error); status =
+ * model_backward(model, parameters, gradients, ready, context, error);
+ *
+ * A description never changes and may be used by several threads and models at once. A model belongs to one thread at a
+ * time, as its device does. Closing order: models, then their device and description.
+ */
+#ifndef WEFT_TRAINING_MODEL_MODEL_H
+#define WEFT_TRAINING_MODEL_MODEL_H
+
+#include "base/error.h"
+#include "training/tensor/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MODEL_NAME_BYTES 64
+#define MODEL_DIMENSIONS 4
+
+/** The numbers of a network. Of those marked, 0 is what is usual for the kind; those that a kind does not use are 0. */
+struct model_shape {
+    const char *kind; /**< "gpt", "llama" or "mlp"; a static string */
+    size_t layers;
+    size_t heads;
+    size_t width;        /**< of the residual stream; a multiple of heads. mlp: of an embedding */
+    size_t context;      /**< longest sequence */
+    size_t vocabulary;   /**< number of different tokens; 256 for bytes */
+    size_t kv_heads;     /**< heads of keys and values, a divisor of heads; 0: heads */
+    size_t hidden;       /**< width within the feed-forward layers, of an mlp's hidden layers; 0: usual */
+    size_t window;       /**< mlp: tokens that a prediction is made from */
+    double rotary_base;  /**< of rotary positions; 0: usual */
+    double norm_epsilon; /**< 0: usual */
+    bool untied;         /**< the head has a matrix of its own; otherwise it is the embedding table */
+};
+
+/** A named shape with what people call it. */
+struct model_size {
+    const char *name;
+    struct model_shape shape;
+    const char *about; /**< "0.8M parameters: learns a text in minutes on a laptop" */
+};
+
+/** All named shapes, those of a kind together, smallest first; `count` receives how many. */
+const struct model_size *model_sizes(size_t *count);
+
+/** The shape called `name` ("gpt" alone is gpt-micro, the one to begin with); an unknown name is WEFT_ERROR_ARGUMENT
+ * with the nearest one. Where a file may be named, too: model_shape_load() (training/model/file/model_file.h). */
+weft_status model_shape_find(const char *name, struct model_shape *shape, struct error *error);
+
+/** One tensor of the flat array. */
+struct model_parameter {
+    char name[MODEL_NAME_BYTES]; /**< as in the network's public safetensors: "h.0.attn.c_attn.weight" */
+    size_t dimensions;
+    size_t shape[MODEL_DIMENSIONS]; /**< row-major */
+    size_t count;                   /**< elements: the product of `shape` */
+    size_t offset;          /**< of its first element in the flat array; a multiple of 16 elements (64 bytes in f32) */
+    bool decay;             /**< weight decay applies: tensors of two dimensions and more, embeddings among them */
+    double mean, deviation; /**< of its initial values, normal numbers; a deviation of 0 is a constant */
+};
+
+/** What a network is made of. */
+struct model_description {
+    struct model_shape shape;
+    const struct model_parameter *parameters; /**< in forward order, offsets rising */
+    size_t parameter_count;                   /**< tensors in `parameters` */
+    size_t weights;                           /**< sum of their counts: the network's published size */
+    size_t elements;            /**< length of the flat array: weights and the gaps of alignment, which stay 0 */
+    const struct layer *layers; /**< from tokens to losses; training/model/layer.h */
+    size_t layer_count;
+    size_t widest; /**< elements of the widest row between two layers */
+};
+
+/** Describe the network of `shape`; impossible numbers are WEFT_ERROR_ARGUMENT. Free with model_description_free(). */
+weft_status model_describe(const struct model_shape *shape, struct model_description **description,
+                           struct error *error);
+void model_description_free(struct model_description *description);
+
+/** What people call layer number `layer` ("h.3.attn") and its kind ("attention"). */
+const char *model_layer_name(const struct model_description *description, size_t layer);
+const char *model_layer_kind(const struct model_description *description, size_t layer);
+
+/** The tensor called `name`, or NULL. */
+const struct model_parameter *model_parameter_find(const struct model_description *description, const char *name);
+
+/**
+ * Floating-point operations to train on one token (forward and backward) in sequences of `sequence`: 6 for each weight
+ * that a matrix product reads, and 12 layers width sequence for attention (Chowdhery et al. 2022, "PaLM", appendix B;
+ * causal attention is counted in full, as there). Forward alone is a third.
+ */
+double model_flops_per_token(const struct model_description *description, size_t sequence);
+
+/** What a layer is and costs. The backward pass takes twice the operations of the forward pass. */
+struct model_layer {
+    const char *name; /**< "h.3.attention" */
+    const char *kind; /**< "attention" */
+    size_t width;     /**< elements of a row that it makes; 0: it makes losses */
+    size_t parameter; /**< number of its first parameter; those of all layers follow each other */
+    size_t parameter_count;
+    size_t weights; /**< elements of its parameters */
+    double flops;   /**< floating-point operations of the forward pass for one token */
+    size_t own;     /**< bytes for as long as the model lives */
+    size_t kept;    /**< bytes from forward to backward */
+    size_t scratch; /**< bytes within one call; layers share them */
+};
+
+/**
+ * What the backward pass makes anew from the rows that entered a layer, instead of keeping it: memory against time
+ * (Chen et al. 2016, "Training deep nets with sublinear memory cost"; of attention alone, Korthikanti et al. 2022).
+ */
+enum model_recompute {
+    MODEL_RECOMPUTE_NOTHING,
+    MODEL_RECOMPUTE_ATTENTION,
+    MODEL_RECOMPUTE_ALL,
+};
+
+/** How a model is brought to a device. */
+struct model_options {
+    size_t batch;    /**< sequences in a micro-batch */
+    size_t sequence; /**< tokens in a sequence */
+    bool training;   /**< false leaves out what only backward needs */
+    enum model_recompute recompute;
+    double label_smoothing; /**< share of a target that is spread over all tokens, in training; below 1 */
+    /**
+     * Share of elements that are dropped, in training, of the embedding's rows and of what each branch adds to them
+     * (GPT-2's embd_pdrop and resid_pdrop; probabilities within attention are not dropped); below 1. Which they are
+     * follows from struct model_batch's numbers: training/tensor/dropout.h.
+     */
+    double dropout;
+    size_t first_trainable; /**< number of the first parameter that is trained: backward ends at its layer, and gives
+                               those of the layers before it a gradient of 0 */
+};
+
+/** Layer `number` of `layer_count`, its bytes as for model_memory(). Text lives as long as the description. */
+void model_get_layer(const struct model_description *description, size_t number, weft_type type, weft_type activations,
+                     const struct model_options *options, struct model_layer *layer);
+
+/** Whether a model can be opened with these: WEFT_ERROR_ARGUMENT for a batch or sequence that does not fit. */
+weft_status model_check_options(const struct model_description *description, const struct model_options *options,
+                                struct error *error);
+
+/** Bytes that a model takes on a device of these types, the weights, gradients and moments not included; 0 if memory is
+ * out. */
+size_t model_memory(const struct model_description *description, weft_type type, weft_type activations,
+                    const struct model_options *options);
+
+/**
+ * Set all `elements` of the flat array: GPT-2's initial values (normal 0.02; residual projections divided by sqrt(2
+ * layers); gains 1, biases and gaps 0). Value i of tensor j is a function of (seed, j, i), so every rank makes the same
+ * bits.
+ */
+weft_status model_initialise(const struct model_description *description, struct device *device, void *parameters,
+                             uint64_t seed, struct error *error);
+
+struct model;
+
+/** Input and expected output of one micro-batch, batch x sequence token numbers each; `targets` may be NULL for logits
+ * only. */
+struct model_batch {
+    const int32_t *tokens;
+    const int32_t *targets;
+    uint64_t seed;   /**< of dropout: of the run */
+    uint64_t sample; /**< of dropout: number of the first sequence within the run; the others follow */
+};
+
+/**
+ * Bring a network to `device`. All memory is had here; nothing is allocated later. The description and device must
+ * outlive the model.
+ */
+weft_status model_open(const struct model_description *description, struct device *device,
+                       const struct model_options *options, struct model **model, struct error *error);
+void model_close(struct model *model);
+
+/**
+ * Mean loss over the batch x sequence tokens of one micro-batch, natural logarithm. A token number outside the
+ * vocabulary is WEFT_ERROR_DATA. In a training model this also makes what model_backward() starts from.
+ */
+weft_status model_forward(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
+                          struct error *error);
+
+/**
+ * Called from within model_backward(), on its thread, as soon as elements [first, first + count) of the gradient array
+ * are final. The ranges of one backward pass go from last to first, touch, do not overlap, and cover the whole array,
+ * gaps included.
+ */
+typedef void (*model_ready)(void *context, size_t first, size_t count);
+
+/**
+ * Gradients of the mean loss of the last model_forward(), which must have been with targets and the same parameters (0
+ * for layers before options.first_trainable).
+ * Overwrites all `elements` of `gradients` (summing over micro-batches is the caller's). `ready` may be NULL. One
+ * backward a forward: it consumes the activations.
+ */
+weft_status model_backward(struct model *model, const void *parameters, void *gradients, model_ready ready,
+                           void *context, struct error *error);
+
+/**
+ * On a device whose activations are not of its type, a model keeps a copy of the weights as activations. It is made
+ * when a pass gets another array than the one before, so who changes the array's numbers says so, or lets
+ * model_update() keep the copy up to date: model_narrowed_weights() is its place, NULL where there is none.
+ */
+void model_weights_changed(struct model *model);
+void *model_narrowed_weights(struct model *model);
+
+/** Mean loss without preparing a backward pass. */
+weft_status model_evaluate(struct model *model, const void *parameters, const struct model_batch *batch, double *loss,
+                           struct error *error);
+
+/**
+ * For sampling: read `count` tokens at positions first to first + count - 1 of one sequence, and give the logits of the
+ * token that follows the last one (`vocabulary` doubles). Positions before `first` must have been read by earlier calls
+ * with the same parameters, whose keys and values are kept. The model must have been opened with batch 1.
+ */
+weft_status model_extend(struct model *model, const void *parameters, size_t first, const int32_t *tokens, size_t count,
+                         double *logits, struct error *error);
+
+/** The direction of a pass. */
+enum model_direction {
+    MODEL_FORWARD,
+    MODEL_BACKWARD, /**< what is made anew of a layer's forward pass included */
+};
+
+/** A layer's turn in a pass begins, or has ended with what it made. */
+struct model_turn {
+    size_t layer; /**< its number in the description */
+    enum model_direction direction;
+    bool begins;        /**< then the rest is 0 */
+    const void *values; /**< on the device: rows, or losses after the last layer; backwards the gradient of the rows
+                           that entered it (its weights' gradients are there, too), NULL where none did */
+    size_t count;
+    weft_type type;
+};
+
+/** Called from within passes, on their thread. May read from the device. */
+typedef void (*model_watcher)(void *context, const struct model_turn *turn);
+
+/** Have `watcher` called before and after every layer of model_forward(), model_evaluate() and model_backward(); NULL:
+ * no more. */
+void model_watch(struct model *model, model_watcher watcher, void *context);
+
+const struct model_description *model_get_description(const struct model *model);
+struct device *model_get_device(const struct model *model);
+size_t model_get_batch(const struct model *model);
+size_t model_get_sequence(const struct model *model);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The kinds of networks there are. A new one is a file beside this that lists its layers, a line in networks.def and,
+ * for sizes with names, lines in sizes.c.
+ */
+#ifndef WEFT_TRAINING_MODEL_NETWORKS_NETWORKS_H
+#define WEFT_TRAINING_MODEL_NETWORKS_NETWORKS_H
+
+#include "training/model/layers/layers.h"
+#include "training/model/shape.h"
+
+struct network {
+    const char *kind; /**< "gpt" */
+    /** Numbers of a shape (training/model/shape.h) that this kind has, after those that all have; ends with NULL. */
+    const char *const *numbers;
+    /** Fill in those numbers of the shape that are 0 and have a usual value. */
+    void (*complete)(struct model_shape *shape);
+    /** Append the layers of description->shape, which is complete and whose numbers are each within their bounds. */
+    weft_status (*describe)(struct model_description *description, struct error *error);
+};
+
+/** All kinds; ends with NULL. */
+extern const struct network *const networks[];
+
+/** The kind of this name, or NULL with a sentence. */
+const struct network *network_find(const char *kind, struct error *error);
+
+/** Whether shapes of this kind have that number: all have some, and each kind names the others. */
+bool network_has(const struct network *network, const struct shape_number *number);
+
+/** Whether each number is one that the kind has and is within its bounds; a sentence names the first that is not. */
+weft_status network_check(const struct network *network, const struct model_shape *shape, struct error *error);
+
+/** Whether numbers that transformers share fit each other; a sentence names the first that does not. */
+weft_status transformer_check(const struct model_shape *shape, struct error *error);
+
+/** "gpt, llama or mlp", for sentences; returns `text`. */
+char *network_kinds(char *text, size_t size);
+
+#define NETWORK(kind) extern const struct network kind##_network;
+#include "training/model/networks/networks.def"
+#undef NETWORK
+
+#endif

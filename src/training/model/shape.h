@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The numbers of a shape by name: what a file that describes a network may say (training/model/file/model_file.h), what options may
+ * change, and what is printed.
+ */
+#ifndef WEFT_TRAINING_MODEL_SHAPE_H
+#define WEFT_TRAINING_MODEL_SHAPE_H
+
+#include "training/model/model.h"
+
+enum shape_kind {
+    SHAPE_WHOLE, /**< a size_t */
+    SHAPE_REAL,  /**< a double */
+    SHAPE_FLAG,  /**< a bool: 0 or 1 */
+};
+
+struct shape_number {
+    const char *name; /**< the member of struct model_shape: "kv_heads" */
+    enum shape_kind kind;
+    size_t offset; /**< of that member */
+    double least, most;
+    bool of_all;       /**< every kind of network has it; others are named by the kinds that do */
+    bool may_be_usual; /**< 0 is what is usual for the kind */
+    const char *about; /**< for people: lower case, no full stop */
+};
+
+/** All of them, in the order in which people read them. */
+extern const struct shape_number shape_numbers[];
+extern const size_t shape_number_count;
+
+double shape_number_get(const struct model_shape *shape, const struct shape_number *number);
+
+/** `value` must be one that the number's kind can hold. */
+void shape_number_set(struct model_shape *shape, const struct shape_number *number, double value);
+
+#define SHAPE_TEXT_BYTES 256
+
+/** "4 layers, 4 heads, width 128, context 128, vocabulary 256": what tells shapes apart; returns `text`. */
+char *shape_text(const struct model_shape *shape, char text[SHAPE_TEXT_BYTES]);
+
+#endif

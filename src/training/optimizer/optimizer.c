@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/optimizer/optimizer.h"
+
+#include <math.h>
+
+const char *const optimiser_names[] = {"adamw", "sgd", "lamb", "lars", NULL};
+
+bool optimiser_has_second_moments(enum optimiser_kind kind)
+{
+    return kind == OPTIMISER_ADAMW || kind == OPTIMISER_LAMB;
+}
+
+double model_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums)
+{
+    device->sum_of_squares(device, count, gradients, sums);
+    return sqrt(tree_sum(sums, tree_blocks(count)));
+}
+
+/* ---- pieces that are treated alike ------------------------------------------------------------------------------- */
+
+/* Elements whose parameters have the same rate, and all have weight decay or all have none; for lamb and lars, one
+ * tensor. */
+struct piece {
+    struct device *device;
+    const struct optimiser *optimiser;
+    const struct optimiser_step *step;
+    size_t count;
+    struct optimiser_arrays arrays;
+    double rate;
+    bool decays;
+};
+
+static struct adamw adamw_of(const struct piece *piece)
+{
+    const struct optimiser *optimiser = piece->optimiser;
+    return adamw_step(piece->step->number, piece->rate, optimiser->beta1, optimiser->beta2, optimiser->epsilon,
+                      piece->decays ? optimiser->weight_decay : 0, piece->step->gradient_scale);
+}
+
+static double decay_of(const struct piece *piece)
+{
+    return piece->decays ? piece->optimiser->weight_decay : 0;
+}
+
+/* How far the parameters may go, by how large they and their direction are. */
+static double trust_ratio(const struct piece *piece, double trust)
+{
+    if (!piece->decays)
+        return 1;
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    double of_parameters = model_gradient_norm(piece->device, piece->count, arrays->parameters, arrays->sums);
+    double of_direction = model_gradient_norm(piece->device, piece->count, arrays->gradients, arrays->sums);
+    return of_parameters > 0 && of_direction > 0 ? trust * of_parameters / of_direction : 1;
+}
+
+static void narrow(const struct piece *piece)
+{
+    if (piece->arrays.narrowed)
+        piece->device->narrow(piece->device, piece->count, piece->arrays.parameters, piece->arrays.narrowed);
+}
+
+static void update_adamw(const struct piece *piece)
+{
+    const struct adamw step = adamw_of(piece);
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    piece->device->adamw(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
+                         arrays->first_moments, arrays->second_moments, arrays->narrowed);
+}
+
+static void update_sgd(const struct piece *piece)
+{
+    const struct sgd step = {.rate = piece->rate,
+                             .momentum = piece->optimiser->momentum,
+                             .weight_decay = decay_of(piece),
+                             .gradient_scale = piece->step->gradient_scale};
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    piece->device->sgd(piece->device, &step, piece->count, arrays->parameters, arrays->gradients,
+                       arrays->first_moments);
+    narrow(piece);
+}
+
+static void update_lamb(const struct piece *piece)
+{
+    const struct adamw step = adamw_of(piece);
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    struct device *device = piece->device;
+    device->adamw_direction(device, &step, piece->count, arrays->parameters, arrays->gradients, arrays->first_moments,
+                            arrays->second_moments);
+    device->combine(device, piece->count, 1, arrays->parameters, -step.rate * trust_ratio(piece, 1), arrays->gradients,
+                    arrays->parameters);
+    narrow(piece);
+}
+
+static void update_lars(const struct piece *piece)
+{
+    const struct optimiser_arrays *arrays = &piece->arrays;
+    struct device *device = piece->device;
+    device->combine(device, piece->count, piece->step->gradient_scale, arrays->gradients, decay_of(piece),
+                    arrays->parameters, arrays->gradients);
+    device->combine(device, piece->count, piece->optimiser->momentum, arrays->first_moments,
+                    piece->rate * trust_ratio(piece, piece->optimiser->trust), arrays->gradients,
+                    arrays->first_moments);
+    device->combine(device, piece->count, 1, arrays->parameters, -1, arrays->first_moments, arrays->parameters);
+    narrow(piece);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+/* The number of the last parameter that begins at or before `element`; the flat array begins with the first. */
+static size_t parameter_at(const struct model_description *description, size_t element)
+{
+    size_t low = 0, high = description->parameter_count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (description->parameters[middle].offset <= element)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/*
+ * Where the piece ends that begins with parameter `i`. A gap belongs to the parameter before it: its weights and
+ * gradients are 0 and stay so. Neighbours that are treated alike are updated in one call where tensors do not matter.
+ */
+static size_t end_of_piece(const struct model_description *description, const struct parameter_groups *groups, size_t i,
+                           bool one_tensor)
+{
+    size_t next = i + 1;
+    if (groups && !one_tensor)
+        next = parameter_groups_run(groups, description, i);
+    while (!groups && !one_tensor && next < description->parameter_count &&
+           description->parameters[next].decay == description->parameters[i].decay)
+        next++;
+    return next < description->parameter_count ? description->parameters[next].offset : description->elements;
+}
+
+static void *at(void *array, size_t element, weft_type type)
+{
+    return array ? (char *)array + element * weft_type_size(type) : NULL;
+}
+
+void model_update(const struct model_description *description, struct device *device, const struct optimiser *optimiser,
+                  const struct optimiser_step *step, size_t first, size_t count, const struct optimiser_arrays *arrays)
+{
+    static void (*const updates[])(const struct piece *) = {[OPTIMISER_ADAMW] = update_adamw,
+                                                            [OPTIMISER_SGD] = update_sgd,
+                                                            [OPTIMISER_LAMB] = update_lamb,
+                                                            [OPTIMISER_LARS] = update_lars};
+    const bool one_tensor = optimiser->kind == OPTIMISER_LAMB || optimiser->kind == OPTIMISER_LARS;
+    for (size_t done = 0; done < count;) {
+        const size_t i = parameter_at(description, first + done);
+        const size_t end = end_of_piece(description, optimiser->groups, i, one_tensor);
+        const struct parameter_group group =
+            optimiser->groups ? optimiser->groups->of[i]
+                              : (struct parameter_group){.rate = 1, .decays = description->parameters[i].decay};
+        const size_t length = (end < first + count ? end : first + count) - (first + done);
+        const struct piece piece = {
+            .device = device,
+            .optimiser = optimiser,
+            .step = step,
+            .count = length,
+            .rate = step->rate * group.rate,
+            .decays = group.decays,
+            .arrays = {.parameters = at(arrays->parameters, done, device->type),
+                       .gradients = at(arrays->gradients, done, device->type),
+                       .first_moments = at(arrays->first_moments, done, device->type),
+                       .second_moments = at(arrays->second_moments, done, device->type),
+                       .narrowed = at(arrays->narrowed, done, device->activations),
+                       .sums = arrays->sums},
+        };
+        if (!group.frozen)
+            updates[optimiser->kind](&piece);
+        done += length;
+    }
+}

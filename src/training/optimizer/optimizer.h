@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Optimizers over ranges of a model's flat array, and the norm of the gradient. With g the gradient times its scale, p
+ * the parameters, w the weight decay (0 for gains, biases and whatever else has none) and the rate that of the
+ * parameter's group (parameter_groups.h; frozen tensors are passed over, moments and all):
+ *
+ *     adamw   training/tensor/adamw.h
+ *     sgd     m = momentum m + g + w p;   p = p - rate m
+ *     lamb    r = AdamW's direction + w p;   p = p - rate (|p| / |r|) r        (You et al. 2020, algorithm 2)
+ *     lars    r = g + w p;   m = momentum m + rate trust (|p| / |r|) r;   p = p - m   (You et al. 2017, algorithm 1)
+ *
+ * The norms are those of one tensor; tensors without weight decay, and those where either norm is 0, are not scaled by
+ * them (the ratio, trust included, is 1). Norms are canonical trees over blocks (training/tensor/tree.h) that begin with the
+ * tensor.
+ *
+ * Results of adamw and sgd do not depend on how the array is cut into ranges, so a shard is a range; ranges for the
+ * other two must hold whole tensors.
+ */
+#ifndef WEFT_TRAINING_OPTIMIZER_OPTIMIZER_H
+#define WEFT_TRAINING_OPTIMIZER_OPTIMIZER_H
+
+#include "training/model/model.h"
+#include "training/optimizer/parameter_groups.h"
+#include "training/tensor/adamw.h"
+#include "training/tensor/tree.h"
+
+enum optimiser_kind {
+    OPTIMISER_ADAMW,
+    OPTIMISER_SGD,
+    OPTIMISER_LAMB,
+    OPTIMISER_LARS,
+};
+
+/** "adamw", "sgd", "lamb", "lars", in the enumeration's order; ends with NULL. */
+extern const char *const optimiser_names[];
+
+struct optimiser {
+    enum optimiser_kind kind;
+    double beta1;    /**< adamw, lamb: decay of the first moment */
+    double beta2;    /**< adamw, lamb: decay of the second moment */
+    double epsilon;  /**< adamw, lamb: added to the root of the second moment */
+    double momentum; /**< sgd, lars */
+    double trust;    /**< lars */
+    double weight_decay;
+    const struct parameter_groups *groups; /**< of the description; NULL: one rate, decay as the description says */
+};
+
+/** Whether there are second moments. */
+bool optimiser_has_second_moments(enum optimiser_kind kind);
+
+struct optimiser_step {
+    uint64_t number; /**< from 1 */
+    double rate;
+    double gradient_scale; /**< averaging and clipping in one */
+};
+
+/** A range of the arrays: each pointer addresses its first element. */
+struct optimiser_arrays {
+    void *parameters;
+    void *gradients; /**< lamb and lars overwrite them */
+    void *first_moments;
+    void *second_moments; /**< NULL where there are none */
+    void *narrowed;       /**< model_narrowed_weights(): receives the new weights as activations; may be NULL */
+    double *sums;         /**< scratch of tree_blocks() of the largest tensor, for lamb and lars */
+};
+
+/** One step on elements [first, first + count) of the flat array. Gaps stay 0. */
+void model_update(const struct model_description *description, struct device *device, const struct optimiser *optimiser,
+                  const struct optimiser_step *step, size_t first, size_t count, const struct optimiser_arrays *arrays);
+
+/**
+ * The Euclidean norm of `count` elements of a gradient on one rank; `sums` is the caller's scratch of
+ * tree_blocks(count) doubles. Sharded arrays: sum_of_squares() on each share, exchange the sums, then sqrt(tree_sum()).
+ */
+double model_gradient_norm(struct device *device, size_t count, const void *gradients, double *sums);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/parallel/shards.h"
+
+#include "training/parallel/internal/library_error.h"
+#include "training/tensor/tree.h"
+
+#include <stdlib.h>
+
+weft_status shards_open(struct shards *shards, weft_context *context, weft_comm *comm, size_t elements, bool sharded,
+                        struct error *error)
+{
+    *shards = (struct shards){.context = context,
+                              .comm = comm,
+                              .rank = (uint32_t)weft_comm_rank(comm),
+                              .ranks = (uint32_t)weft_comm_size(comm),
+                              .elements = elements,
+                              .count = elements};
+    shards->sharded = sharded && shards->ranks > 1;
+    if (!shards->sharded)
+        return WEFT_OK;
+    shards->firsts = calloc(4 * shards->ranks, sizeof *shards->firsts);
+    if (!shards->firsts)
+        return error_memory(error, 4 * shards->ranks * sizeof *shards->firsts, "a list of shards");
+    shards->counts = shards->firsts + shards->ranks;
+    shards->block_firsts = shards->counts + shards->ranks;
+    shards->block_counts = shards->block_firsts + shards->ranks;
+    const size_t blocks = tree_blocks(elements), each = blocks / shards->ranks, more = blocks % shards->ranks;
+    for (size_t r = 0, block = 0; r < shards->ranks; block += shards->block_counts[r++]) {
+        shards->block_firsts[r] = block;
+        shards->block_counts[r] = each + (r < more);
+        size_t first = block * DEVICE_SQUARES_BLOCK, last = first + shards->block_counts[r] * DEVICE_SQUARES_BLOCK;
+        shards->firsts[r] = first < elements ? first : elements;
+        shards->counts[r] = (last < elements ? last : elements) - shards->firsts[r];
+    }
+    shards->first = shards->firsts[shards->rank];
+    shards->count = shards->counts[shards->rank];
+    return WEFT_OK;
+}
+
+void shards_close(struct shards *shards)
+{
+    free(shards->firsts); /* and the other lists behind it */
+    *shards = (struct shards){0};
+}
+
+weft_status shards_share(const struct shards *shards, float *array, struct error *error)
+{
+    if (!shards->sharded)
+        return WEFT_OK;
+    return library_error(
+        shards->context,
+        weft_allgatherv(array + shards->first, array, shards->counts, shards->firsts, WEFT_F32, shards->comm), error);
+}
+
+weft_status shards_share_sums(const struct shards *shards, double *sums, struct error *error)
+{
+    if (!shards->sharded)
+        return WEFT_OK;
+    return library_error(shards->context,
+                         weft_allgatherv(sums + shards->block_firsts[shards->rank], sums, shards->block_counts,
+                                         shards->block_firsts, WEFT_F64, shards->comm),
+                         error);
+}
+
+weft_status shards_gather(const struct shards *shards, const float *part, float *whole, struct error *error)
+{
+    if (!shards->sharded)
+        return WEFT_OK;
+    return library_error(shards->context,
+                         weft_gatherv(part, whole, shards->counts, shards->firsts, WEFT_F32, 0, shards->comm), error);
+}
+
+weft_status shards_deal(const struct shards *shards, const float *whole, float *part, struct error *error)
+{
+    if (!shards->sharded)
+        return library_error(shards->context, weft_broadcast(part, shards->elements, WEFT_F32, 0, shards->comm), error);
+    size_t *numbers = calloc(4 * shards->ranks, sizeof *numbers);
+    if (!numbers)
+        return error_memory(error, 4 * shards->ranks * sizeof *numbers, "a list of shards");
+    /* Only rank 0 sends, and only it is received from. */
+    size_t *sent = numbers, *sent_from = sent + shards->ranks;
+    size_t *received = sent_from + shards->ranks, *received_at = received + shards->ranks;
+    for (uint32_t r = 0; shards->rank == 0 && r < shards->ranks; r++) {
+        sent[r] = shards->counts[r];
+        sent_from[r] = shards->firsts[r];
+    }
+    received[0] = shards->count;
+    weft_status status = library_error(
+        shards->context, weft_alltoallv(whole, sent, sent_from, part, received, received_at, WEFT_F32, shards->comm),
+        error);
+    free(numbers);
+    return status;
+}

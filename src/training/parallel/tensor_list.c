@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/parallel/tensor_list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static weft_status list_open(struct tensor_list *list, size_t room, struct error *error)
+{
+    *list = (struct tensor_list){.tensors = calloc(room, sizeof *list->tensors),
+                                 .names = calloc(room, sizeof *list->names)};
+    return list->tensors && list->names ? WEFT_OK
+                                        : error_memory(error, room * sizeof *list->tensors, "a list of tensors");
+}
+
+void tensor_list_close(struct tensor_list *list)
+{
+    free(list->tensors);
+    free(list->names);
+    *list = (struct tensor_list){0};
+}
+
+static void list_add(struct tensor_list *list, const struct model_description *description, float *array,
+                     const char *suffix)
+{
+    for (size_t i = 0; array && i < description->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i];
+        char *name = list->names[list->count];
+        struct named_tensor *tensor = &list->tensors[list->count++];
+        snprintf(name, sizeof *list->names, "%s%s", parameter->name, suffix);
+        tensor->name = name;
+        tensor->type = WEFT_F32;
+        tensor->dimensions = parameter->dimensions;
+        for (size_t d = 0; d < parameter->dimensions; d++)
+            tensor->shape[d] = parameter->shape[d];
+        tensor->count = parameter->count;
+        tensor->data = array + parameter->offset;
+    }
+}
+
+weft_status tensor_lists_open(struct tensor_list *weights, struct tensor_list *moments,
+                              const struct state_arrays *arrays, struct error *error)
+{
+    size_t count = arrays->description->parameter_count;
+    *weights = *moments = (struct tensor_list){0};
+    weft_status status = list_open(weights, count, error);
+    if (status == WEFT_OK)
+        status = list_open(moments, 2 * count, error);
+    if (status != WEFT_OK)
+        return status;
+    list_add(weights, arrays->description, arrays->parameters, "");
+    list_add(moments, arrays->description, arrays->first_moments,
+             arrays->second_moments ? ".exp_avg" : ".momentum_buffer"); /* PyTorch's names */
+    list_add(moments, arrays->description, arrays->second_moments, ".exp_avg_sq");
+    return WEFT_OK;
+}
+
+void tensor_list_cut(struct tensor_list *moments, const struct state_arrays *arrays, size_t first, size_t count)
+{
+    const struct model_description *description = arrays->description;
+    size_t kept = 0;
+    for (size_t i = 0; i < moments->count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i % description->parameter_count];
+        float *array = i < description->parameter_count ? arrays->first_moments : arrays->second_moments;
+        size_t begin = parameter->offset > first ? parameter->offset : first;
+        size_t parameter_end = parameter->offset + parameter->count;
+        size_t end = parameter_end < first + count ? parameter_end : first + count;
+        if (begin >= end)
+            continue;
+        struct named_tensor piece = moments->tensors[i];
+        piece.first = begin - parameter->offset;
+        piece.count = end - begin;
+        piece.data = array + (begin - first);
+        moments->tensors[kept++] = piece;
+    }
+    moments->count = kept;
+}
+
+void tensor_list_select(struct tensor_list *list, const unsigned *writer_of, unsigned writer)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (writer_of[i] == writer)
+            list->tensors[kept++] = list->tensors[i];
+    list->count = kept;
+}

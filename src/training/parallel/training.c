@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A training's life: opening, registering, laying out memory. */
+#include "training/parallel/training.h"
+
+#include "training/model/layer.h"
+#include "training/parallel/agreement.h"
+#include "training/parallel/internal/library_error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+weft_status training_note_error(weft_training *training, weft_status status, const struct error *error)
+{
+    return status == WEFT_OK ? WEFT_OK : weft_note_error(training->context, status, error->text);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+static weft_status check_config(const weft_training_config *config, struct error *error)
+{
+    const struct {
+        const char *name;
+        double value, least, most;
+    } numbers[] = {
+        {"micro_batches", config->micro_batches, 0, 1 << 30},
+        {"optimizer", config->optimizer, WEFT_OPTIMIZER_OWN, WEFT_OPTIMIZER_LARS},
+        {"beta1", config->beta1, 0, 0.999999},
+        {"beta2", config->beta2, 0, 0.999999},
+        {"epsilon", config->epsilon, 1e-30, 1},
+        {"momentum", config->momentum, 0, 0.999999},
+        {"trust", config->trust, 1e-12, 1},
+        {"weight_decay", config->weight_decay, 0, 100},
+        {"clip", config->clip, 0, 1e30},
+        {"rate_scaling", config->rate_scaling, WEFT_RATE_AS_GIVEN, WEFT_RATE_ROOT},
+        {"shard_optimizer", config->shard_optimizer, 0, 1},
+        {"threads", config->threads, 1, 1024},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (!(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most))
+            return error_set(error, WEFT_ERROR_ARGUMENT, "%s of a weft_training_config is %g; it must be from %g to %g",
+                             numbers[i].name, numbers[i].value, numbers[i].least, numbers[i].most);
+    if (config->gradient_type != WEFT_F32 && config->gradient_type != WEFT_BF16)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "gradients cannot be of type %s; they may be f32 or bf16",
+                         weft_type_name(config->gradient_type));
+    if (config->shard_optimizer &&
+        (config->optimizer == WEFT_OPTIMIZER_LAMB || config->optimizer == WEFT_OPTIMIZER_LARS))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "shards cut tensors, but %s needs the norm of whole ones; use adamw or sgd, or no shards",
+                         config->optimizer == WEFT_OPTIMIZER_LAMB ? "lamb" : "lars");
+    return WEFT_OK;
+}
+
+static struct optimiser optimiser_of(const weft_training_config *config)
+{
+    static const enum optimiser_kind kinds[] = {[WEFT_OPTIMIZER_ADAMW] = OPTIMISER_ADAMW,
+                                                [WEFT_OPTIMIZER_SGD] = OPTIMISER_SGD,
+                                                [WEFT_OPTIMIZER_LAMB] = OPTIMISER_LAMB,
+                                                [WEFT_OPTIMIZER_LARS] = OPTIMISER_LARS};
+    return (struct optimiser){.kind = kinds[config->optimizer],
+                              .beta1 = config->beta1,
+                              .beta2 = config->beta2,
+                              .epsilon = config->epsilon,
+                              .momentum = config->momentum,
+                              .trust = config->trust,
+                              .weight_decay = config->weight_decay};
+}
+
+weft_status weft_training_open(weft_context *context, weft_comm *comm, const weft_training_config *config,
+                               weft_training **result)
+{
+    static const weft_training_config defaults = WEFT_TRAINING_CONFIG_DEFAULT;
+    struct error error = {0};
+    if (!context)
+        return WEFT_ERROR_ARGUMENT;
+    weft_training *training = calloc(1, sizeof *training);
+    if (!training) {
+        error_memory(&error, sizeof *training, "a training");
+        return weft_note_error(context, error.status, error.text);
+    }
+    *training = (weft_training){.context = context, .comm = comm, .config = defaults};
+    if (config)
+        memcpy(&training->config, config, config->size < sizeof *config ? config->size : sizeof *config);
+    weft_status status = comm && result
+                             ? check_config(&training->config, &error)
+                             : error_set(&error, WEFT_ERROR_ARGUMENT,
+                                         "weft_training_open() needs a communicator and a place for the result");
+    if (status == WEFT_OK) {
+        training->optimiser = optimiser_of(&training->config);
+        /* Its kernels for f32 are those of "cpu"; it can also round. */
+        status = device_open("cpu-bf16", training->config.threads, &training->device, &error);
+    }
+    if (status != WEFT_OK) {
+        training_note_error(training, status, &error);
+        free(training);
+        return status;
+    }
+    if (!training->config.micro_batches)
+        training->config.micro_batches = weft_comm_size(comm);
+    *result = training;
+    return WEFT_OK;
+}
+
+void weft_training_close(weft_training *training)
+{
+    if (!training)
+        return;
+    struct device *device = training->device;
+    data_parallel_close(&training->parallel);
+    shards_close(&training->shards);
+    if (training->values)
+        weft_free(training->context, training->values);
+    device->release(device, training->first_moments);
+    device->release(device, training->second_moments);
+    device->close(device);
+    free(training->square_sums);
+    free(training->ready);
+    free(training->missing);
+    free(training->numbers);
+    free(training->names);
+    free((void *)training->tensors.parameters);
+    parameter_groups_close(&training->groups);
+    free(training);
+}
+
+/* ---- registering ------------------------------------------------------------------------------------------------- */
+
+static weft_status check_parameter(const weft_training *training, const weft_parameter *parameter, struct error *error)
+{
+    const char *name = parameter && parameter->name ? parameter->name : "";
+    if (training->started)
+        return error_set(error, WEFT_ERROR_STATE,
+                         "the parameter '%s' comes after weft_training_start(); register it before", name);
+    if (!*name || strlen(name) >= WEFT_PARAMETER_NAME_BYTES)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "a parameter's name must have 1 to %d bytes, not %zu",
+                         WEFT_PARAMETER_NAME_BYTES - 1, strlen(name));
+    for (uint32_t i = 0; i < training->count; i++)
+        if (strcmp(training->names[i].name, name) == 0)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "the parameter '%s' is registered twice", name);
+    if (!(parameter->rate_factor <= 1000))
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "the parameter '%s' has a rate_factor of %g; it must be at most 1000", name,
+                         parameter->rate_factor);
+    size_t count = 1;
+    for (int d = 0; d < WEFT_PARAMETER_DIMENSIONS && parameter->shape[d]; d++)
+        if (__builtin_mul_overflow(count, parameter->shape[d], &count) || count > SIZE_MAX / 64)
+            return error_set(error, WEFT_ERROR_ARGUMENT, "the parameter '%s' is too large", name);
+    if (!parameter->shape[0])
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the parameter '%s' is empty; give its shape", name);
+    return WEFT_OK;
+}
+
+static struct model_parameter tensor_of(const struct tensor_name *name, size_t offset)
+{
+    struct model_parameter tensor = {.count = 1, .offset = offset, .decay = name->decays};
+    memcpy(tensor.name, name->name, sizeof tensor.name);
+    for (; tensor.dimensions < MODEL_DIMENSIONS && name->shape[tensor.dimensions]; tensor.dimensions++) {
+        tensor.shape[tensor.dimensions] = name->shape[tensor.dimensions];
+        tensor.count *= tensor.shape[tensor.dimensions];
+    }
+    return tensor;
+}
+
+int weft_training_parameter(weft_training *training, const weft_parameter *parameter)
+{
+    struct error error = {0};
+    weft_status status = check_parameter(training, parameter, &error);
+    if (status == WEFT_OK) {
+        size_t bytes = (training->count + 1) * sizeof *training->names;
+        struct tensor_name *grown = realloc(training->names, bytes);
+        if (!grown)
+            status = error_memory(&error, bytes, "a list of parameters");
+        else
+            training->names = grown;
+    }
+    if (status != WEFT_OK) {
+        training_note_error(training, status, &error);
+        return -1;
+    }
+    struct tensor_name *name = &training->names[training->count++];
+    memset(name, 0, sizeof *name); /* every byte counts */
+    memcpy(name->name, parameter->name, strlen(parameter->name));
+    for (int d = 0; d < WEFT_PARAMETER_DIMENSIONS && parameter->shape[d]; d++)
+        name->shape[d] = parameter->shape[d];
+    name->decays = name->shape[1] && !parameter->no_decay;
+    name->frozen = parameter->frozen != 0;
+    name->rate = parameter->rate_factor > 0 ? parameter->rate_factor : parameter->rate_factor == 0 ? 1 : 0;
+    return (int)training->count - 1;
+}
+
+/* ---- starting ---------------------------------------------------------------------------------------------------- */
+
+/* Lay a tensor out behind the others; there is room in the lists. */
+static void append(weft_training *training, const struct tensor_name *name)
+{
+    struct model_description *tensors = &training->tensors;
+    const size_t number = tensors->parameter_count++;
+    struct model_parameter *tensor = (struct model_parameter *)&tensors->parameters[number];
+    *tensor = tensor_of(name, tensors->elements);
+    tensors->weights += tensor->count;
+    tensors->elements += (tensor->count + MODEL_ALIGNMENT - 1) / MODEL_ALIGNMENT * MODEL_ALIGNMENT;
+    training->groups.of[number] = (struct parameter_group){
+        .rate = name->frozen ? 0 : name->rate, .frozen = name->frozen, .decays = name->decays && !name->frozen};
+    if (name->frozen)
+        training->groups.frozen_weights += tensor->count;
+}
+
+/* Put the tensors into rank 0's order, and lay them out. */
+static weft_status agree_names(weft_training *training, struct error *error)
+{
+    const uint32_t count = training->count;
+    training->numbers = calloc(count, sizeof *training->numbers);
+    training->tensors.parameters = calloc(count, sizeof *training->tensors.parameters);
+    training->groups.of = calloc(count, sizeof *training->groups.of);
+    if (!training->numbers || !training->tensors.parameters || !training->groups.of)
+        return error_memory(error, count * sizeof *training->tensors.parameters, "the list of parameters");
+    weft_status status =
+        tensor_names_agree(training->context, training->comm, training->names, count, training->numbers, error);
+    for (uint32_t i = 0; status == WEFT_OK && i < count; i++)
+        append(training, &training->names[i]);
+    training->optimiser.groups = &training->groups;
+    return status;
+}
+
+static weft_status open_parallel(weft_training *training, struct error *error)
+{
+    const struct model_description *tensors = &training->tensors;
+    const size_t count = tensors->parameter_count;
+    struct gradient_range *ranges = calloc(count, sizeof *ranges);
+    if (!ranges)
+        return error_memory(error, count * sizeof *ranges, "a list of gradients");
+    for (size_t i = 0; i < count; i++) {
+        const size_t end = i + 1 < count ? tensors->parameters[i + 1].offset : tensors->elements;
+        ranges[i] = (struct gradient_range){.first = tensors->parameters[i].offset,
+                                            .count = end - tensors->parameters[i].offset,
+                                            .stays = training->groups.of[i].frozen};
+    }
+    weft_status status =
+        data_parallel_open(&training->parallel, training->context, training->comm, training->device, ranges,
+                           (uint32_t)count, (uint32_t)training->config.micro_batches,
+                           training->config.gradient_type == WEFT_BF16, training->config.bucket_bytes, error);
+    free(ranges);
+    return status;
+}
+
+/* Of this rank's shard, which may be empty. */
+static weft_status open_moments(weft_training *training, struct error *error)
+{
+    struct device *device = training->device;
+    const size_t bytes = (training->shards.count ? training->shards.count : 1) * sizeof(float);
+    if (training->config.optimizer == WEFT_OPTIMIZER_OWN)
+        return WEFT_OK;
+    if (!(training->first_moments = device->allocate(device, bytes, "an optimizer's moments", error)))
+        return WEFT_ERROR_MEMORY;
+    if (!optimiser_has_second_moments(training->optimiser.kind))
+        return WEFT_OK;
+    if (!(training->second_moments = device->allocate(device, bytes, "an optimizer's second moments", error)))
+        return WEFT_ERROR_MEMORY;
+    return WEFT_OK;
+}
+
+static weft_status open_arrays(weft_training *training, struct error *error)
+{
+    const size_t elements = training->tensors.elements, count = training->tensors.parameter_count;
+    weft_status status = shards_open(&training->shards, training->context, training->comm, elements,
+                                     training->config.shard_optimizer, error);
+    if (status == WEFT_OK)
+        status = open_moments(training, error);
+    if (status != WEFT_OK)
+        return status;
+    training->values = weft_alloc(training->context, elements * sizeof *training->values);
+    if (!training->values)
+        return library_error(training->context, WEFT_ERROR_MEMORY, error);
+    training->square_sums = malloc(tree_blocks(elements) * sizeof *training->square_sums);
+    training->ready = calloc(count, sizeof *training->ready);
+    training->missing = calloc(count, sizeof *training->missing);
+    if (!training->square_sums || !training->ready || !training->missing)
+        return error_memory(error, tree_blocks(elements) * sizeof *training->square_sums, "the sums of a gradient");
+    return WEFT_OK;
+}
+
+weft_status weft_training_start(weft_training *training)
+{
+    struct error error = {0};
+    bool speaks;
+    weft_status status = WEFT_OK;
+    if (training->started)
+        status = error_set(&error, WEFT_ERROR_STATE, "this training has started already");
+    else if (!training->count)
+        status = error_set(&error, WEFT_ERROR_STATE,
+                           "there is nothing to train: register parameters with weft_training_parameter()");
+    /* What fails on one rank fails on all: none waits for one that has given up. */
+    status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    if (status == WEFT_OK)
+        status = agree_names(training, &error);
+    if (status == WEFT_OK)
+        status = agreement_reach(training->context, training->comm, open_arrays(training, &error), &error, &speaks);
+    if (status == WEFT_OK)
+        status = agreement_reach(training->context, training->comm, open_parallel(training, &error), &error, &speaks);
+    training->started |= status == WEFT_OK;
+    return training_note_error(training, status, &error);
+}
+
+weft_status weft_training_share(weft_training *training)
+{
+    struct error error = {0};
+    if (!training->started)
+        return training_note_error(
+            training, error_set(&error, WEFT_ERROR_STATE, "weft_training_share() before weft_training_start()"),
+            &error);
+    weft_status status = weft_broadcast(training->values, training->tensors.elements, WEFT_F32, 0, training->comm);
+    return status == WEFT_OK && training->narrowed ? weft_training_keep_bf16(training, training->narrowed) : status;
+}
+
+/* ---- what there is ----------------------------------------------------------------------------------------------- */
+
+static float *place(const weft_training *training, float *array, int parameter)
+{
+    if (!training->started || parameter < 0 || (size_t)parameter >= training->tensors.parameter_count)
+        return NULL;
+    return array + training->tensors.parameters[training->numbers[parameter]].offset;
+}
+
+float *weft_training_values(weft_training *training, int parameter)
+{
+    return place(training, training->values, parameter);
+}
+
+float *weft_training_gradient(weft_training *training, int parameter)
+{
+    return place(training, training->parallel.gradients, parameter);
+}
+
+weft_status weft_training_get_arrays(weft_training *training, weft_training_arrays *arrays)
+{
+    struct error error = {0};
+    if (!training->started)
+        return training_note_error(
+            training, error_set(&error, WEFT_ERROR_STATE, "there are no arrays before weft_training_start()"), &error);
+    *arrays = (weft_training_arrays){.elements = training->tensors.elements,
+                                     .values = training->values,
+                                     .gradients = training->parallel.gradients,
+                                     .first = training->shards.first,
+                                     .count = training->shards.count,
+                                     .first_moments = training->first_moments,
+                                     .second_moments = training->second_moments};
+    return WEFT_OK;
+}
+
+const struct shards *training_shards(const weft_training *training)
+{
+    return &training->shards;
+}
+
+const struct micro_batches *training_layout(const weft_training *training)
+{
+    return &training->parallel.layout;
+}
+
+struct device **training_device(weft_training *training)
+{
+    return &training->device;
+}
+
+size_t training_bucket_bytes(const weft_training *training)
+{
+    const struct gradient_buckets *buckets = &training->parallel.buckets;
+    return buckets->bucket_elements * weft_type_size(buckets->type);
+}
+
+void training_set_steps(weft_training *training, uint64_t steps)
+{
+    training->steps = steps;
+}
+
+uint64_t weft_training_steps(const weft_training *training)
+{
+    return training->steps;
+}
+
+int weft_training_micro_batches(const weft_training *training)
+{
+    return (int)training->parallel.layout.share;
+}
+
+uint64_t weft_training_micro_batch(const weft_training *training)
+{
+    const struct micro_batches *layout = &training->parallel.layout;
+    return training->steps * layout->total + micro_batches_number(layout, training->parallel.index);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A training's checkpoints: rank 0 has everything in one place while it reads or writes. */
+#include "training/parallel/training.h"
+
+#include "base/file/file.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/model/file/shape_json.h"
+#include "training/parallel/agreement.h"
+#include "training/parallel/tensor_list.h"
+#include "training/parallel/whole_moments.h"
+
+#include <string.h>
+
+static weft_status open_moments(const weft_training *training, struct whole_moments *moments, struct error *error)
+{
+    return whole_moments_open(moments, &training->shards,
+                              (struct moments){training->first_moments, training->second_moments}, error);
+}
+
+/* ---- what checkpoints hold --------------------------------------------------------------------------------------- */
+
+static struct state_arrays arrays_of(const weft_training *training, const struct whole_moments *moments)
+{
+    return (struct state_arrays){.description = &training->tensors,
+                                 .parameters = training->values,
+                                 .first_moments = moments->whole.first,
+                                 .second_moments = moments->whole.second};
+}
+
+static const char *optimiser_name(const weft_training *training)
+{
+    return training->config.optimizer == WEFT_OPTIMIZER_OWN ? "own" : optimiser_names[training->optimiser.kind];
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static weft_status write_checkpoint(weft_training *training, const struct whole_moments *moments, const char *folder,
+                                    unsigned keep, struct error *error)
+{
+    struct tensor_list of_values, of_moments;
+    const struct state_arrays arrays = arrays_of(training, moments);
+    cJSON *model = cJSON_CreateObject(), *settings = cJSON_CreateObject();
+    cJSON_AddStringToObject(model, "kind", SHAPE_KIND_PROGRAM);
+    cJSON_AddStringToObject(settings, "optimizer", optimiser_name(training));
+    weft_status status = tensor_lists_open(&of_values, &of_moments, &arrays, error);
+    if (status == WEFT_OK)
+        status =
+            checkpoint_save(folder,
+                            &(struct checkpoint_state){.step = training->steps,
+                                                       .position = training->steps * training->parallel.layout.total,
+                                                       .model = model,
+                                                       .training = settings},
+                            of_values.tensors, of_values.count, of_moments.tensors, of_moments.count, keep, error);
+    tensor_list_close(&of_values);
+    tensor_list_close(&of_moments);
+    cJSON_Delete(model);
+    cJSON_Delete(settings);
+    return status;
+}
+
+weft_status weft_training_save(weft_training *training, const char *folder, unsigned keep)
+{
+    struct error error = {0};
+    struct whole_moments whole = {0};
+    bool speaks;
+    weft_status status = training->started
+                             ? open_moments(training, &whole, &error)
+                             : error_set(&error, WEFT_ERROR_STATE, "weft_training_save() before weft_training_start()");
+    status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    if (status == WEFT_OK)
+        status = whole_moments_gather(&whole, &training->shards, &error);
+    if (status == WEFT_OK) {
+        if (training->shards.rank == 0)
+            status = write_checkpoint(training, &whole, folder, keep, &error);
+        status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    }
+    whole_moments_close(&whole);
+    return training_note_error(training, status, &error);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
+
+static weft_status check_optimiser(const weft_training *training, const struct checkpoint *checkpoint,
+                                   struct error *error)
+{
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(checkpoint_get_state(checkpoint)->training, "optimizer");
+    const char *name = cJSON_GetStringValue(found), *wanted = optimiser_name(training);
+    if (name && strcmp(name, wanted) == 0)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA, "the checkpoint '%s' holds the state of the optimizer %s, not of %s",
+                     checkpoint_folder(checkpoint), name ? name : "of another program", wanted);
+}
+
+/* Rank 0 alone. */
+static weft_status read_checkpoint(weft_training *training, const struct whole_moments *moments, const char *folder,
+                                   uint64_t *steps, struct error *error)
+{
+    struct tensor_list of_values = {0}, of_moments = {0};
+    const struct state_arrays arrays = arrays_of(training, moments);
+    struct checkpoint *checkpoint;
+    weft_status status = checkpoint_open(folder, &checkpoint, error);
+    if (status != WEFT_OK)
+        return status;
+    status = check_optimiser(training, checkpoint, error);
+    if (status == WEFT_OK)
+        status = tensor_lists_open(&of_values, &of_moments, &arrays, error);
+    if (status == WEFT_OK)
+        status = checkpoint_read(checkpoint, of_values.tensors, of_values.count, error);
+    if (status == WEFT_OK)
+        status = checkpoint_read(checkpoint, of_moments.tensors, of_moments.count, error);
+    if (status == WEFT_OK)
+        *steps = checkpoint_get_state(checkpoint)->step;
+    tensor_list_close(&of_values);
+    tensor_list_close(&of_moments);
+    checkpoint_close(checkpoint);
+    return status;
+}
+
+/* What rank 0 found. */
+struct finding {
+    uint64_t found, steps;
+};
+
+static weft_status look(weft_training *training, const struct whole_moments *moments, const char *folder,
+                        struct finding *finding, struct error *error)
+{
+    size_t count = 0;
+    if (!file_exists(folder))
+        return WEFT_OK;
+    weft_status status = checkpoint_list(folder, NULL, 0, &count, error);
+    if (status == WEFT_OK && count) {
+        finding->found = 1;
+        status = read_checkpoint(training, moments, folder, &finding->steps, error);
+    }
+    return status;
+}
+
+weft_status weft_training_load(weft_training *training, const char *folder, bool *found)
+{
+    struct error error = {0};
+    struct whole_moments whole = {0};
+    struct finding finding = {0};
+    bool speaks;
+    weft_status status = training->started
+                             ? open_moments(training, &whole, &error)
+                             : error_set(&error, WEFT_ERROR_STATE, "weft_training_load() before weft_training_start()");
+    if (status == WEFT_OK && weft_comm_rank(training->comm) == 0)
+        status = look(training, &whole, folder, &finding, &error);
+    status = agreement_reach(training->context, training->comm, status, &error, &speaks);
+    if (status == WEFT_OK)
+        status = weft_broadcast(&finding, sizeof finding, WEFT_U8, 0, training->comm);
+    if (status == WEFT_OK && finding.found) {
+        status = whole_moments_deal(&whole, &training->shards, &error);
+        training->steps = finding.steps;
+        if (status == WEFT_OK)
+            status = weft_training_share(training);
+    }
+    if (status == WEFT_OK)
+        *found = finding.found;
+    whole_moments_close(&whole);
+    return status == WEFT_OK || !error.status ? status : training_note_error(training, status, &error);
+}

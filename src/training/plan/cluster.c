@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/plan/cluster.h"
+
+#include "core/collective/tuner/tuner.h"
+
+#include <stdlib.h>
+
+/* The newest entry of a level: the planner prices a cluster like this one, not one particular pair. */
+static bool measured(const struct links *links, enum link_level level, struct link_parameters *parameters)
+{
+    const struct link_entry *newest = NULL;
+    for (size_t i = 0; i < links->count; i++)
+        if (links->entries[i].level == level && (!newest || links->entries[i].measured > newest->measured))
+            newest = &links->entries[i];
+    if (!newest)
+        return false;
+    *parameters = (struct link_parameters){
+        .latency = newest->cost.latency,
+        .overhead = newest->cost.overhead,
+        .bandwidth = newest->cost.bytes_per_second,
+    };
+    return true;
+}
+
+void cluster_describe(const struct machine *machine, const struct links *links, uint32_t nodes, uint32_t ranks_per_node,
+                      struct cluster *cluster)
+{
+    *cluster = (struct cluster){.nodes = nodes, .ranks_per_node = ranks_per_node};
+    struct simulated_cluster *simulated = &cluster->links;
+    *simulated = tuner_default_cluster();
+    cluster->near_origin = measured(links, LINK_NEAR, &simulated->near) ? "measured" : "assumed";
+    cluster->far_origin = measured(links, LINK_FAR, &simulated->far) ? "measured" : "assumed";
+    for (uint32_t i = 0; i < machine->cache_count; i++)
+        if (machine->caches[i].bytes * machine->caches[i].count > simulated->cache_bytes)
+            simulated->cache_bytes = machine->caches[i].bytes * machine->caches[i].count;
+    simulated->cores = limits_processors(&machine->limits);
+    cluster->node_memory = limits_touchable(&machine->limits);
+}
+
+weft_status cluster_describe_file(const struct cluster_file *file, const struct machine *machine,
+                                  struct cluster *cluster, struct error *error)
+{
+    uint64_t ranks = cluster_file_ranks(file);
+    if (!ranks || ranks > UINT32_MAX)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "the cluster file '%s' does not say how large it is: every level needs a 'size'", file->name);
+    *cluster = (struct cluster){.nodes = (uint32_t)(ranks / file->levels[0].size),
+                                .ranks_per_node = file->levels[0].size,
+                                .links = tuner_cluster_of(file),
+                                .node_memory = limits_touchable(&machine->limits),
+                                .near_origin = "described",
+                                .far_origin = file->level_count > 1 ? "described" : "assumed",
+                                .file = file};
+    return WEFT_OK;
+}
+
+/* ---- where ranks lie ---- */
+
+void cluster_map_free(struct cluster_map *map)
+{
+    free(map->nodes);
+    for (uint32_t level = 0; level < SHAPE_LEVELS; level++)
+        free(map->above[level]);
+    *map = (struct cluster_map){0};
+}
+
+/* From leaves and pods by node to leaves by node and pods by leaf; what has one unit only is left out. */
+static weft_status map_units(const struct cluster_file *file, struct cluster_map *map, struct error *error)
+{
+    uint32_t maps = file ? cluster_file_maps(file) : 0, n = map->node_count;
+    uint32_t *by_node[CLUSTER_MAPS] = {NULL};
+    weft_status status = WEFT_OK;
+    for (uint32_t level = 0; level < maps && status == WEFT_OK; level++)
+        if (!(by_node[level] = calloc(n, sizeof *by_node[level])))
+            status = error_memory(error, n * sizeof *by_node[level], "the leaves of a cluster");
+    if (status == WEFT_OK && maps)
+        status = cluster_file_place(file, NULL, n, by_node, error);
+    /* Nodes are the file's first ones, so the unit of the last one counts the units. */
+    for (uint32_t level = maps; status == WEFT_OK && level-- > 1;)
+        for (uint32_t node = 0; node < n; node++)
+            by_node[level][by_node[level - 1][node]] = by_node[level][node];
+    uint32_t units = n;
+    for (uint32_t level = 0; level < maps && status == WEFT_OK; level++) {
+        units = by_node[level][units - 1] + 1;
+        if (units == 1)
+            break;
+        map->above[level] = by_node[level];
+        by_node[level] = NULL;
+    }
+    for (uint32_t level = 0; level < maps; level++)
+        free(by_node[level]);
+    return status;
+}
+
+weft_status cluster_map_ranks(const struct cluster_file *file, uint32_t ranks, uint32_t nodes, struct cluster_map *map,
+                              struct error *error)
+{
+    *map = (struct cluster_map){0};
+    if (!nodes && (!file || !file->levels[0].size))
+        return error_set(error, WEFT_ERROR_ARGUMENT, "nobody says on how many nodes the %u ranks lie", ranks);
+    uint32_t each = nodes ? 0 : file->levels[0].size;
+    map->node_count = nodes ? nodes : (ranks + each - 1) / each;
+    if (map->node_count > ranks)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "--nodes is %u, but there are only %u ranks to lie on them", nodes,
+                         ranks);
+    map->nodes = malloc(ranks * sizeof *map->nodes);
+    if (!map->nodes)
+        return error_memory(error, ranks * sizeof *map->nodes, "the nodes of ranks");
+    for (uint32_t rank = 0; rank < ranks; rank++)
+        map->nodes[rank] = each ? rank / each : (uint32_t)((uint64_t)rank * nodes / ranks);
+    weft_status status = map_units(file, map, error);
+    if (status != WEFT_OK)
+        cluster_map_free(map);
+    return status;
+}
+
+/* ---- prices ---- */
+
+weft_status cluster_price_allreduce(const struct cluster *cluster, uint32_t ranks, uint64_t bytes, double *seconds,
+                                    const char **algorithm, struct error *error)
+{
+    *seconds = 0;
+    *algorithm = "none";
+    if (ranks == 1)
+        return WEFT_OK;
+    struct cluster_map map;
+    weft_status status = cluster_map_ranks(
+        cluster->file, ranks, (ranks + cluster->ranks_per_node - 1) / cluster->ranks_per_node, &map, error);
+    if (status != WEFT_OK)
+        return status;
+    for (uint32_t r = 0; r < ranks; r++)
+        map.nodes[r] = r / cluster->ranks_per_node;
+    struct plan_shape shape = {
+        .collective = COLLECTIVE_ALLREDUCE,
+        .ranks = ranks,
+        .nodes = map.nodes,
+        .above = {map.above[0], map.above[1]},
+        .reproducible = true, /* as training's communicator is */
+        .block_bytes = bytes,
+    };
+    struct tuner_prices prices;
+    status = tuner_price(&cluster->links, &shape, TUNER_SIMULATED_RANKS, &prices, error);
+    if (status == WEFT_OK) {
+        const struct tuner_price *chosen = &prices.prices[prices.chosen];
+        *algorithm = chosen->algorithm->name;
+        *seconds = chosen->seconds;
+    }
+    cluster_map_free(&map);
+    return status;
+}

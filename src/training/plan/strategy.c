@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/plan/strategy.h"
+
+#include "training/train/loop/memory.h"
+
+#include <stdlib.h>
+
+static const uint64_t bucket_sizes[] = {64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20};
+
+static uint32_t ranks_on_a_node(const struct strategy_problem *problem, const struct strategy *strategy)
+{
+    const uint32_t most = problem->cluster->ranks_per_node;
+    return strategy->ranks < most ? strategy->ranks : most;
+}
+
+/* Of the node that has rank 0. */
+static uint64_t memory_of(const struct strategy_problem *problem, const struct strategy *strategy)
+{
+    const struct train_config config = {.batch = problem->batch,
+                                        .micro_batch = strategy->micro_batch,
+                                        .sequence = problem->sequence,
+                                        .optimiser = {.kind = OPTIMISER_ADAMW},
+                                        .gradients = WEFT_F32};
+    const struct memory_plan first = memory_plan_of(&config, problem->description, 0, strategy->ranks, strategy->nodes),
+                             other = memory_plan_of(&config, problem->description, 1, strategy->ranks, strategy->nodes);
+    return memory_plan_total(&first) + (ranks_on_a_node(problem, strategy) - 1) * memory_plan_total(&other);
+}
+
+/* How much slower a rank computes when the ranks of its node take turns on its cores. */
+static double crowding(const struct strategy_problem *problem, const struct strategy *strategy)
+{
+    uint32_t on_a_node = ranks_on_a_node(problem, strategy);
+    uint32_t cores = problem->cluster->links.cores;
+    return on_a_node > cores ? (double)on_a_node / cores : 1.0;
+}
+
+static weft_status price(const struct strategy_problem *problem, struct strategy *strategy, struct error *error)
+{
+    uint64_t bytes = problem->description->elements * sizeof(float);
+    strategy->buckets = (uint32_t)((bytes + strategy->bucket_bytes - 1) / strategy->bucket_bytes);
+    double reduce, slower = crowding(problem, strategy);
+    uint64_t bucket = strategy->bucket_bytes < bytes ? strategy->bucket_bytes : bytes;
+    weft_status status =
+        cluster_price_allreduce(problem->cluster, strategy->ranks, bucket, &reduce, &strategy->algorithm, error);
+    if (status != WEFT_OK)
+        return status;
+    double one = problem->compute(problem->context, strategy->micro_batch) * slower, backward = one * 2 / 3;
+    /* In turns every micro-batch is summed over ranks before the next begins; in runs only the last one is. */
+    uint32_t rounds = strategy->layout.layout == MICRO_BATCHES_IN_TURNS ? strategy->layout.share : 1;
+    double reduced = 0;
+    for (uint32_t i = 1; i <= strategy->buckets; i++) {
+        double ready = backward * i / strategy->buckets;
+        reduced = (reduced > ready ? reduced : ready) + reduce;
+    }
+    strategy->compute_seconds = one * strategy->layout.share;
+    strategy->communication_seconds = strategy->ranks > 1 ? rounds * reduce * strategy->buckets : 0;
+    strategy->exposed_seconds = strategy->ranks > 1 && reduced > backward ? rounds * (reduced - backward) : 0;
+    strategy->step_seconds = strategy->compute_seconds + strategy->exposed_seconds + problem->update_seconds * slower;
+    strategy->node_bytes = memory_of(problem, strategy);
+    strategy->fits = strategy->node_bytes <= problem->cluster->node_memory;
+    return WEFT_OK;
+}
+
+static int compare(const void *first, const void *second)
+{
+    const struct strategy *a = first, *b = second;
+    if (a->fits != b->fits)
+        return a->fits ? -1 : 1;
+    if (a->step_seconds != b->step_seconds)
+        return a->step_seconds < b->step_seconds ? -1 : 1;
+    return (a->ranks > b->ranks) - (a->ranks < b->ranks);
+}
+
+static weft_status append(struct strategy **list, size_t *count, size_t *room, const struct strategy *strategy,
+                          struct error *error)
+{
+    if (*count == *room) {
+        size_t more = *room ? 2 * *room : 64;
+        struct strategy *grown = realloc(*list, more * sizeof *grown);
+        if (!grown)
+            return error_memory(error, more * sizeof *grown, "the strategies");
+        *list = grown;
+        *room = more;
+    }
+    (*list)[(*count)++] = *strategy;
+    return WEFT_OK;
+}
+
+/* All strategies on `ranks` ranks with micro-batches of `sequences`. */
+static weft_status add_strategies(const struct strategy_problem *problem, uint32_t ranks, uint32_t sequences,
+                                  struct strategy **list, size_t *count, size_t *room, struct error *error)
+{
+    const struct cluster *cluster = problem->cluster;
+    struct strategy strategy = {
+        .ranks = ranks,
+        .nodes = (ranks + cluster->ranks_per_node - 1) / cluster->ranks_per_node,
+        .micro_batch = sequences,
+    };
+    if (micro_batches_lay_out(problem->batch / sequences, 0, ranks, &strategy.layout, NULL) != WEFT_OK)
+        return WEFT_OK;
+    uint64_t bytes = problem->description->elements * sizeof(float);
+    for (size_t i = 0; i < sizeof bucket_sizes / sizeof *bucket_sizes; i++) {
+        /* One bucket that holds everything is enough, and with one rank there is nothing to bucket. */
+        if (i > 0 && (bucket_sizes[i - 1] >= bytes || ranks == 1))
+            break;
+        strategy.bucket_bytes = bucket_sizes[i];
+        weft_status status = price(problem, &strategy, error);
+        if (status == WEFT_OK)
+            status = append(list, count, room, &strategy, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+weft_status strategy_search(const struct strategy_problem *problem, struct strategy **strategies, size_t *count,
+                            struct error *error)
+{
+    struct strategy *list = NULL;
+    size_t length = 0, room = 0;
+    weft_status status = WEFT_OK;
+    uint32_t most = problem->cluster->nodes * problem->cluster->ranks_per_node;
+    for (uint32_t ranks = 1; ranks <= most && status == WEFT_OK; ranks++)
+        for (uint32_t sequences = 1; sequences <= problem->batch && status == WEFT_OK; sequences *= 2)
+            if (problem->batch % sequences == 0)
+                status = add_strategies(problem, ranks, sequences, &list, &length, &room, error);
+    if (status != WEFT_OK) {
+        free(list);
+        return status;
+    }
+    qsort(list, length, sizeof *list, compare);
+    *strategies = list;
+    *count = length;
+    return WEFT_OK;
+}
+
+double strategy_speedup(const struct strategy *strategies, size_t count, const struct strategy *strategy)
+{
+    double alone = 0;
+    for (size_t i = 0; i < count; i++)
+        if (strategies[i].ranks == 1 && (alone == 0 || strategies[i].step_seconds < alone))
+            alone = strategies[i].step_seconds;
+    return alone / strategy->step_seconds;
+}

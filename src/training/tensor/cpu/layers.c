@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layers on the processor: oneDNN for matrix products, our own kernels for the passes between them. */
+#include "training/tensor/cpu/cpu.h"
+#include "training/tensor/cpu/matmul.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SUMMED_ROWS  64 /* in a part of them, or more */
+#define SUMMED_PARTS 64 /* at most */
+
+static int parts_of_sum(size_t rows)
+{
+    size_t parts = (rows + SUMMED_ROWS - 1) / SUMMED_ROWS;
+    return parts < SUMMED_PARTS ? (int)parts : SUMMED_PARTS;
+}
+
+/* Adds up the sums that the parts have left in `scratch`. */
+static void add_parts(const struct cpu *cpu, int parts, size_t width, const float *scratch, size_t stride, float *out)
+{
+    memcpy(out, scratch, width * sizeof *out);
+    for (int i = 1; i < parts; i++)
+        cpu->kernels->add(width, out, scratch + (size_t)i * stride, out);
+}
+
+/* oneDNN takes the number of threads from OpenMP's settings of the calling thread: ours for the time of the call. */
+static void cpu_matmul(struct device *device, const struct matmul *arguments)
+{
+    struct cpu *cpu = cpu_of(device);
+    if (cpu->failure.status != WEFT_OK)
+        return;
+    int threads = omp_get_max_threads(), dynamic = omp_get_dynamic();
+    omp_set_dynamic(0);
+    omp_set_num_threads(device->threads);
+    cpu_matmuls_run(cpu->matmuls, arguments, &cpu->failure);
+    omp_set_num_threads(threads);
+    omp_set_dynamic(dynamic);
+}
+
+static void cpu_layer_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                                   const void *gain, const void *bias, void *out, void *means, void *reciprocals)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        size_t skip = part.first * width;
+        cpu->kernels->layer_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain, bias,
+                                         activation_at(cpu, out, skip), (float *)means + part.first,
+                                         (float *)reciprocals + part.first);
+    }
+}
+
+static void cpu_layer_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                    const void *x, const void *gain, const void *means, const void *reciprocals,
+                                    bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias)
+{
+    struct cpu *cpu = cpu_of(device);
+    const int parts = parts_of_sum(rows);
+    size_t stride, parts_width = (width + 15) / 16 * 16;
+    float *scratch = scratch_reserve(cpu, parts, 2 * parts_width, &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < parts; i++) {
+        struct range part = part_of(rows, 1, i, parts);
+        size_t skip = part.first * width;
+        float *own = scratch + (size_t)i * stride;
+        cpu->kernels->layer_norm_backward(part.count, width, activation_at(cpu, gradient_out, skip),
+                                          (const float *)x + skip, gain, (const float *)means + part.first,
+                                          (const float *)reciprocals + part.first, accumulate,
+                                          (float *)gradient_x + skip, own, own + parts_width);
+    }
+    add_parts(cpu, parts, width, scratch, stride, gradient_gain);
+    add_parts(cpu, parts, width, scratch + parts_width, stride, gradient_bias);
+}
+
+static void cpu_rms_norm_forward(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                                 const void *gain, void *out, void *reciprocals)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        size_t skip = part.first * width;
+        cpu->kernels->rms_norm_forward(part.count, width, (float)epsilon, (const float *)x + skip, gain,
+                                       activation_at(cpu, out, skip), (float *)reciprocals + part.first);
+    }
+}
+
+static void cpu_rms_norm_backward(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                  const void *x, const void *gain, const void *reciprocals, bool accumulate,
+                                  void *gradient_x, void *gradient_gain)
+{
+    struct cpu *cpu = cpu_of(device);
+    const int parts = parts_of_sum(rows);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, parts, width, &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < parts; i++) {
+        struct range part = part_of(rows, 1, i, parts);
+        size_t skip = part.first * width;
+        cpu->kernels->rms_norm_backward(part.count, width, activation_at(cpu, gradient_out, skip),
+                                        (const float *)x + skip, gain, (const float *)reciprocals + part.first,
+                                        accumulate, (float *)gradient_x + skip, scratch + (size_t)i * stride);
+    }
+    add_parts(cpu, parts, width, scratch, stride, gradient_gain);
+}
+
+static void cpu_gelu_backward(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                              void *gradient_bias)
+{
+    struct cpu *cpu = cpu_of(device);
+    const int parts = parts_of_sum(rows);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, parts, width, &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < parts; i++) {
+        struct range part = part_of(rows, 1, i, parts);
+        size_t skip = part.first * width;
+        cpu->kernels->gelu_backward(part.count, width, activation_at(cpu, x, skip), activation_at(cpu, gradient, skip),
+                                    scratch + (size_t)i * stride);
+    }
+    if (gradient_bias)
+        add_parts(cpu, parts, width, scratch, stride, gradient_bias);
+}
+
+static void cpu_swiglu_forward(struct device *device, size_t rows, size_t width, const void *gate_up, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        cpu->kernels->swiglu_forward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
+                                     activation_at(cpu, out, part.first * width));
+    }
+}
+
+static void cpu_swiglu_backward(struct device *device, size_t rows, size_t width, const void *gate_up,
+                                const void *gradient_out, void *gradient_gate_up)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        cpu->kernels->swiglu_backward(part.count, width, activation_at(cpu, gate_up, part.first * 2 * width),
+                                      activation_at(cpu, gradient_out, part.first * width),
+                                      activation_at(cpu, gradient_gate_up, part.first * 2 * width));
+    }
+}
+
+/* The table of turns for `positions` positions; NULL, with the failure noted, if memory is out. */
+static const float *turns_find(struct cpu *cpu, const struct rotary *shape)
+{
+    struct turns *turns = &cpu->turns;
+    const size_t half = shape->head_width / 2, positions = shape->first + shape->sequence;
+    if (turns->base == shape->base && turns->head_width == shape->head_width && turns->positions >= positions)
+        return turns->table;
+    float *table = malloc(positions * shape->head_width * sizeof *table);
+    if (!table) {
+        error_memory(&cpu->failure, positions * shape->head_width * sizeof *table, "rotary positions");
+        return NULL;
+    }
+    for (size_t t = 0; t < positions; t++)
+        for (size_t i = 0; i < half; i++) {
+            double angle = (double)t * pow(shape->base, -2.0 * (double)i / (double)shape->head_width);
+            table[t * shape->head_width + i] = (float)cos(angle);
+            table[t * shape->head_width + half + i] = (float)sin(angle);
+        }
+    free(turns->table);
+    *turns = (struct turns){shape->base, shape->head_width, positions, table};
+    return table;
+}
+
+static void cpu_rotary(struct device *device, const struct rotary *shape, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+    const float *table = turns_find(cpu, shape);
+    if (!table)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(shape->batch * shape->sequence, 1, i, device->threads);
+        for (size_t row = part.first; row < part.first + part.count; row++)
+            cpu->kernels->rotary(shape->heads, shape->head_width,
+                                 table + (shape->first + row % shape->sequence) * shape->head_width, shape->back,
+                                 activation_at(cpu, x, row * shape->stride));
+    }
+}
+
+static void cpu_attention_forward(struct device *device, const struct attention *shape, const void *qkv, void *out,
+                                  void *logsums)
+{
+    struct cpu *cpu = cpu_of(device);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, device->threads, cpu->kernels->attention_scratch(shape), &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(shape->batch * shape->heads, 1, i, device->threads);
+        for (size_t head = part.first; head < part.first + part.count; head++)
+            cpu->kernels->attention_forward(shape, head / shape->heads, head % shape->heads, qkv, out, logsums,
+                                            scratch + (size_t)i * stride);
+    }
+}
+
+static void cpu_attention_backward(struct device *device, const struct attention *shape, const void *qkv,
+                                   const void *out, const void *logsums, const void *gradient_out, void *gradient_qkv)
+{
+    struct cpu *cpu = cpu_of(device);
+    size_t stride;
+    float *scratch = scratch_reserve(cpu, device->threads, cpu->kernels->attention_scratch(shape), &stride);
+    if (!scratch)
+        return;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(shape->batch * shape->kv_heads, 1, i, device->threads);
+        for (size_t head = part.first; head < part.first + part.count; head++)
+            cpu->kernels->attention_backward(shape, head / shape->kv_heads, head % shape->kv_heads, qkv, out, logsums,
+                                             gradient_out, gradient_qkv, scratch + (size_t)i * stride);
+    }
+}
+
+static void cpu_embedding_forward(struct device *device, size_t batch, size_t sequence, size_t width,
+                                  size_t first_position, const int32_t *tokens, const void *table,
+                                  const void *positions, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(batch * sequence, 1, i, device->threads);
+        for (size_t row = part.first; row < part.first + part.count; row++)
+            if (positions)
+                cpu->kernels->add(width, (const float *)table + (size_t)tokens[row] * width,
+                                  (const float *)positions + (first_position + row % sequence) * width,
+                                  (float *)out + row * width);
+            else
+                memcpy((float *)out + row * width, (const float *)table + (size_t)tokens[row] * width,
+                       width * sizeof(float));
+    }
+}
+
+/* Tokens repeat, so rows of the table cannot be divided: each thread adds its columns of every row, in the order of
+ * rows. */
+static void cpu_embedding_backward(struct device *device, size_t batch, size_t sequence, size_t width,
+                                   const int32_t *tokens, const void *gradient_out, void *gradient_table,
+                                   void *gradient_positions)
+{
+    struct cpu *cpu = cpu_of(device);
+    const float *gradient = gradient_out;
+    float *of_table = gradient_table, *of_positions = gradient_positions;
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(width, 16, i, device->threads);
+        for (size_t position = 0; of_positions && position < sequence; position++)
+            memcpy(of_positions + position * width + part.first, gradient + position * width + part.first,
+                   part.count * sizeof *gradient);
+        for (size_t row = 0; row < batch * sequence; row++) {
+            const float *from = gradient + row * width + part.first;
+            float *token = of_table + (size_t)tokens[row] * width + part.first;
+            cpu->kernels->add(part.count, token, from, token);
+            if (of_positions && row >= sequence) {
+                float *position = of_positions + row % sequence * width + part.first;
+                cpu->kernels->add(part.count, position, from, position);
+            }
+        }
+    }
+}
+
+static void cpu_cross_entropy(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
+                              double smoothing, double scale, void *logits, double *losses)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        cpu->kernels->cross_entropy(part.count, classes, stride, targets + part.first, (float)smoothing, (float)scale,
+                                    activation_at(cpu, logits, part.first * stride), losses + part.first);
+    }
+}
+
+void cpu_layers_put(struct device *device)
+{
+    device->matmul = cpu_matmul;
+    device->layer_norm_forward = cpu_layer_norm_forward;
+    device->layer_norm_backward = cpu_layer_norm_backward;
+    device->rms_norm_forward = cpu_rms_norm_forward;
+    device->rms_norm_backward = cpu_rms_norm_backward;
+    device->gelu_backward = cpu_gelu_backward;
+    device->swiglu_forward = cpu_swiglu_forward;
+    device->swiglu_backward = cpu_swiglu_backward;
+    device->rotary = cpu_rotary;
+    device->attention_forward = cpu_attention_forward;
+    device->attention_backward = cpu_attention_backward;
+    device->embedding_forward = cpu_embedding_forward;
+    device->embedding_backward = cpu_embedding_backward;
+    device->cross_entropy = cpu_cross_entropy;
+}

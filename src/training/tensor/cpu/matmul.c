@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/tensor/cpu/matmul.h"
+
+#include "base/file/address_space.h"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What a primitive is made for; compared byte by byte, so it has no padding. */
+struct key {
+    uint64_t rows, columns, inner;
+    uint64_t stride_a, stride_b, stride_c;
+    uint32_t transpose_a, transpose_b, accumulate, bias, wide;
+    uint32_t tile; /* of a product that is divided here: one thread computes it */
+};
+
+enum { A, B, BIAS, C, SCRATCHPAD, MEMORIES };
+
+/* One product; of one that is divided here, all tiles of one size. */
+struct entry {
+    struct key key;
+    dnnl_primitive_t primitive; /* NULL: an empty place in the table, unless `divided` */
+    bool divided;               /* the library's way to compute it is not ours: see library_divides() */
+    dnnl_memory_t *memories;    /* MEMORIES for each thread; NULL: not used */
+};
+
+struct cpu_matmuls {
+    dnnl_data_type_t operands; /* of a and b, and of c unless it is wide */
+    enum kernel_set set;       /* KERNEL_SETS: whichever oneDNN uses, or it has been seen to use this one */
+    int threads;
+    bool limited; /* the address space is: see ROOM_OF_THREAD */
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    struct entry *entries; /* open addressing, a power of two of places */
+    size_t places, used;
+    char *scratchpads; /* one for each thread: products run one after another */
+    size_t scratchpad_bytes;
+};
+
+static weft_status onednn_failed(struct error *error, dnnl_data_type_t operands, const char *what,
+                                 const struct key *key, dnnl_status_t status)
+{
+    if (status == dnnl_unimplemented && operands == dnnl_bf16)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "this processor cannot multiply matrices of bf16 (that takes AVX-512); use f32");
+    char why[96];
+    snprintf(why, sizeof why, "status %d", (int)status);
+    if (status == dnnl_out_of_memory)
+        snprintf(why, sizeof why, "no memory; raise its limit (of the container, or ulimit -v) or use less");
+    return error_set(error, status == dnnl_out_of_memory ? WEFT_ERROR_MEMORY : WEFT_ERROR_SYSTEM,
+                     "oneDNN could not %s a product of %llu x %llu by %llu x %llu: %s", what,
+                     (unsigned long long)key->rows, (unsigned long long)key->inner, (unsigned long long)key->inner,
+                     (unsigned long long)key->columns, why);
+}
+
+weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int threads, struct cpu_matmuls **result,
+                             struct error *error)
+{
+    struct cpu_matmuls *matmuls = calloc(1, sizeof *matmuls);
+    if (!matmuls)
+        return error_memory(error, sizeof *matmuls, "matrix products");
+    matmuls->operands = activations == WEFT_BF16 ? dnnl_bf16 : dnnl_f32;
+    matmuls->set = set;
+    matmuls->threads = threads;
+    matmuls->limited = address_space_is_limited();
+    matmuls->places = 64;
+    matmuls->entries = calloc(matmuls->places, sizeof *matmuls->entries);
+    weft_status status = WEFT_OK;
+    if (!matmuls->entries) {
+        status = error_memory(error, matmuls->places * sizeof *matmuls->entries, "matrix products");
+    } else {
+        dnnl_status_t made = dnnl_engine_create(&matmuls->engine, dnnl_cpu, 0);
+        if (made == dnnl_success)
+            made = dnnl_stream_create(&matmuls->stream, matmuls->engine, dnnl_stream_default_flags);
+        if (made != dnnl_success)
+            status = error_set(error, WEFT_ERROR_SYSTEM, "oneDNN could not open the processor: status %d", (int)made);
+    }
+    if (status != WEFT_OK) {
+        cpu_matmuls_close(matmuls);
+        return status;
+    }
+    *result = matmuls;
+    return WEFT_OK;
+}
+
+static void entry_free(const struct cpu_matmuls *matmuls, struct entry *entry)
+{
+    for (int i = 0; entry->memories && i < matmuls->threads * MEMORIES; i++)
+        if (entry->memories[i])
+            dnnl_memory_destroy(entry->memories[i]);
+    free(entry->memories);
+    if (entry->primitive)
+        dnnl_primitive_destroy(entry->primitive);
+    *entry = (struct entry){0};
+}
+
+void cpu_matmuls_close(struct cpu_matmuls *matmuls)
+{
+    if (!matmuls)
+        return;
+    for (size_t i = 0; matmuls->entries && i < matmuls->places; i++)
+        entry_free(matmuls, &matmuls->entries[i]);
+    if (matmuls->stream)
+        dnnl_stream_destroy(matmuls->stream);
+    if (matmuls->engine)
+        dnnl_engine_destroy(matmuls->engine);
+    free(matmuls->entries);
+    free(matmuls->scratchpads);
+    free(matmuls);
+}
+
+/* ---- the kernel set ---------------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+
+/* What oneDNN uses in this process; what f32 makes no use of does not count. */
+static enum kernel_set set_of_library(weft_type activations)
+{
+    const unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned isas[] = {[KERNEL_SET_AVX2] = dnnl_cpu_isa_avx2,
+                             [KERNEL_SET_AVX512] = dnnl_cpu_isa_avx512_core,
+                             [KERNEL_SET_AVX512BF16] = dnnl_cpu_isa_avx512_core_bf16,
+                             [KERNEL_SET_AMX] = dnnl_cpu_isa_avx512_core_amx};
+    enum kernel_set set = kernel_set_highest(activations); /* of two sets the lower one's bits are among the higher's */
+    while (set > KERNEL_SET_BASELINE && (isa & isas[set]) != isas[set])
+        set--;
+    return set;
+}
+
+/* Before the first product: oneDNN listens once in a process, and only before it has looked at the processor. */
+static weft_status hold_library_to(weft_type activations, enum kernel_set set, struct error *error)
+{
+    static const dnnl_cpu_isa_t isas[] = {dnnl_cpu_isa_sse41, dnnl_cpu_isa_avx2, dnnl_cpu_isa_avx512_core,
+                                          dnnl_cpu_isa_avx512_core_bf16};
+    if (set < kernel_set_highest(activations))
+        (void)dnnl_set_max_cpu_isa(isas[set]); /* where it is too late, the next line sees it */
+    const enum kernel_set used = set_of_library(activations);
+    if (used == set)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_STATE,
+                     "oneDNN uses the kernels %s in this process, but %s were chosen; start the process with "
+                     "ONEDNN_MAX_CPU_ISA unset, or choose these for all devices of the process",
+                     kernel_set_names[used], kernel_set_names[set]);
+}
+
+#else
+
+static weft_status hold_library_to(weft_type activations, enum kernel_set set, struct error *error)
+{
+    return WEFT_OK;
+}
+
+#endif
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+static uint64_t key_hash(const struct key *key)
+{
+    uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0xcbf29ce484222325u;
+    memcpy(words, key, sizeof *key);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+    return hash;
+}
+
+static bool is_used(const struct entry *entry)
+{
+    return entry->primitive || entry->divided;
+}
+
+/* The place of `key`, or the empty place where it belongs. */
+static struct entry *table_place(struct entry *entries, size_t places, const struct key *key)
+{
+    size_t place = key_hash(key) & (places - 1);
+    while (is_used(&entries[place]) && memcmp(&entries[place].key, key, sizeof *key) != 0)
+        place = (place + 1) & (places - 1);
+    return &entries[place];
+}
+
+static weft_status table_grow(struct cpu_matmuls *matmuls, struct error *error)
+{
+    size_t places = matmuls->places * 2;
+    struct entry *entries = calloc(places, sizeof *entries);
+    if (!entries)
+        return error_memory(error, places * sizeof *entries, "matrix products");
+    for (size_t i = 0; i < matmuls->places; i++)
+        if (is_used(&matmuls->entries[i]))
+            *table_place(entries, places, &matmuls->entries[i].key) = matmuls->entries[i];
+    free(matmuls->entries);
+    matmuls->entries = entries;
+    matmuls->places = places;
+    return WEFT_OK;
+}
+
+/* ---- making a primitive ------------------------------------------------------------------------------------------ */
+
+static dnnl_status_t describe_matrix(dnnl_memory_desc_t *matrix, dnnl_data_type_t type, uint64_t rows, uint64_t columns,
+                                     uint64_t stride, bool transposed)
+{
+    dnnl_dims_t sizes = {(dnnl_dim_t)rows, (dnnl_dim_t)columns};
+    dnnl_dims_t strides = {transposed ? 1 : (dnnl_dim_t)stride, transposed ? (dnnl_dim_t)stride : 1};
+    return dnnl_memory_desc_init_by_strides(matrix, 2, sizes, type, strides);
+}
+
+static dnnl_status_t make_attributes(const struct key *key, dnnl_primitive_attr_t *attributes)
+{
+    dnnl_status_t status = dnnl_primitive_attr_create(attributes);
+    if (status != dnnl_success)
+        return status;
+    status = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success && key->accumulate) {
+        dnnl_post_ops_t after = NULL;
+        status = dnnl_post_ops_create(&after);
+        if (status == dnnl_success)
+            status = dnnl_post_ops_append_sum(after, 1.0f);
+        if (status == dnnl_success)
+            status = dnnl_primitive_attr_set_post_ops(*attributes, after);
+        if (after)
+            dnnl_post_ops_destroy(after);
+    }
+    return status;
+}
+
+static dnnl_status_t make_memories(struct cpu_matmuls *matmuls, const dnnl_memory_desc_t *descriptions,
+                                   struct entry *entry)
+{
+    entry->memories = calloc((size_t)matmuls->threads * MEMORIES, sizeof(dnnl_memory_t));
+    if (!entry->memories)
+        return dnnl_out_of_memory;
+    for (int i = 0; i < matmuls->threads * MEMORIES; i++) {
+        const dnnl_memory_desc_t *description = &descriptions[i % MEMORIES];
+        if (description->ndims == 0)
+            continue;
+        dnnl_status_t status = dnnl_memory_create(&entry->memories[i], description, matmuls->engine, DNNL_MEMORY_NONE);
+        if (status != dnnl_success)
+            return status;
+    }
+    return dnnl_success;
+}
+
+static const char *kernel_of(dnnl_primitive_desc_t description)
+{
+    const char *name = NULL;
+    dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &name);
+    return name ? name : "";
+}
+
+static bool begins(const char *name, const char *with)
+{
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/*
+ * oneDNN's kernel for a tile: the one that takes strides and sums into a wide c itself, where there is one. For
+ * gradients of weights it takes 5 (f32) to 15 % (bf16) less time than the one that comes first.
+ */
+static dnnl_status_t choose(struct cpu_matmuls *matmuls, const struct key *key, const dnnl_matmul_desc_t *operation,
+                            dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t *description)
+{
+    dnnl_primitive_desc_iterator_t kernels = NULL;
+    if (key->tile)
+        dnnl_primitive_desc_iterator_create(&kernels, operation, attributes, matmuls->engine, NULL);
+    for (dnnl_status_t status = kernels ? dnnl_success : dnnl_iterator_ends; status == dnnl_success;
+         status = dnnl_primitive_desc_iterator_next(kernels)) {
+        dnnl_primitive_desc_t candidate = dnnl_primitive_desc_iterator_fetch(kernels);
+        if (begins(kernel_of(candidate), "gemm:jit")) {
+            dnnl_primitive_desc_iterator_destroy(kernels);
+            *description = candidate;
+            return dnnl_success;
+        }
+        dnnl_primitive_desc_destroy(candidate);
+    }
+    if (kernels)
+        dnnl_primitive_desc_iterator_destroy(kernels);
+    return dnnl_primitive_desc_create(description, operation, attributes, matmuls->engine, NULL);
+}
+
+/*
+ * Whether oneDNN may divide a product among threads. It must not where it would cut the inner sum, as the bits of c
+ * would depend on the number of threads: its kernel "brg" does that for a transposed a only, "gemm" where c is small
+ * (oneDNN 2.6: brgemm_matmul_utils.cpp, gemm_driver.cpp).
+ */
+static bool library_divides(const struct key *key, dnnl_primitive_desc_t description)
+{
+    return !key->transpose_a && begins(kernel_of(description), "brg");
+}
+
+static dnnl_status_t describe(const struct cpu_matmuls *matmuls, const struct key *key,
+                              dnnl_memory_desc_t descriptions[MEMORIES])
+{
+    const dnnl_data_type_t type = matmuls->operands, of_c = key->wide ? dnnl_f32 : type;
+    memset(descriptions, 0, MEMORIES * sizeof *descriptions);
+    dnnl_status_t status =
+        describe_matrix(&descriptions[A], type, key->rows, key->inner, key->stride_a, key->transpose_a);
+    if (status == dnnl_success)
+        status = describe_matrix(&descriptions[B], type, key->inner, key->columns, key->stride_b, key->transpose_b);
+    if (status == dnnl_success)
+        status = describe_matrix(&descriptions[C], of_c, key->rows, key->columns, key->stride_c, false);
+    if (status == dnnl_success && key->bias)
+        status = describe_matrix(&descriptions[BIAS], dnnl_f32, 1, key->columns, key->columns, false);
+    return status;
+}
+
+/* A description is made for as many threads as OpenMP has then. */
+static dnnl_status_t describe_for(struct cpu_matmuls *matmuls, int threads, const struct key *key,
+                                  const dnnl_matmul_desc_t *operation, dnnl_primitive_attr_t attributes,
+                                  dnnl_primitive_desc_t *description)
+{
+    const int before = omp_get_max_threads();
+    omp_set_num_threads(threads);
+    dnnl_status_t status = choose(matmuls, key, operation, attributes, description);
+    omp_set_num_threads(before);
+    return status;
+}
+
+/* How one thread would compute it tells whether the library may; if so, how all of them do, unless that is another way.
+ */
+static dnnl_status_t plan(struct cpu_matmuls *matmuls, const struct key *key, const dnnl_matmul_desc_t *operation,
+                          dnnl_primitive_attr_t attributes, dnnl_primitive_desc_t *description, bool *divided)
+{
+    dnnl_status_t status = describe_for(matmuls, 1, key, operation, attributes, description);
+    *divided = status == dnnl_success && !key->tile && !library_divides(key, *description);
+    if (status != dnnl_success || *divided || key->tile || matmuls->threads == 1)
+        return status;
+    dnnl_primitive_desc_t of_all = NULL;
+    if (describe_for(matmuls, matmuls->threads, key, operation, attributes, &of_all) != dnnl_success)
+        return dnnl_success;
+    const bool same = library_divides(key, of_all);
+    dnnl_primitive_desc_destroy(same ? *description : of_all);
+    *description = same ? of_all : *description;
+    return dnnl_success;
+}
+
+static dnnl_status_t entry_make(struct cpu_matmuls *matmuls, const struct key *key, struct entry *entry)
+{
+    dnnl_memory_desc_t descriptions[MEMORIES];
+    dnnl_status_t status = describe(matmuls, key, descriptions);
+    if (status != dnnl_success)
+        return status;
+    dnnl_matmul_desc_t operation;
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_primitive_desc_t description = NULL;
+    entry->key = *key;
+    status = make_attributes(key, &attributes);
+    if (status == dnnl_success)
+        status = dnnl_matmul_desc_init(&operation, &descriptions[A], &descriptions[B],
+                                       key->bias ? &descriptions[BIAS] : NULL, &descriptions[C]);
+    if (status == dnnl_success)
+        status = plan(matmuls, key, &operation, attributes, &description, &entry->divided);
+    if (status == dnnl_success && !entry->divided) {
+        const dnnl_memory_desc_t *scratchpad = dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+        if (scratchpad)
+            descriptions[SCRATCHPAD] = *scratchpad;
+        status = dnnl_primitive_create(&entry->primitive, description);
+        if (status == dnnl_success)
+            status = make_memories(matmuls, descriptions, entry);
+    }
+    if (description)
+        dnnl_primitive_desc_destroy(description);
+    if (attributes)
+        dnnl_primitive_attr_destroy(attributes);
+    return status;
+}
+
+/* A scratchpad of `bytes` for each thread. */
+static weft_status scratchpads_reserve(struct cpu_matmuls *matmuls, size_t bytes, struct error *error)
+{
+    if (bytes <= matmuls->scratchpad_bytes)
+        return WEFT_OK;
+    bytes = (bytes + 4095) / 4096 * 4096;
+    const size_t all = bytes * (size_t)matmuls->threads;
+    void *scratchpads = aligned_alloc(4096, all);
+    if (!scratchpads)
+        return error_memory(error, all, "a matrix product's scratch space");
+    free(matmuls->scratchpads);
+    matmuls->scratchpads = scratchpads;
+    matmuls->scratchpad_bytes = bytes;
+    return WEFT_OK;
+}
+
+static size_t scratchpad_of(const struct entry *entry)
+{
+    if (!entry->memories || !entry->memories[SCRATCHPAD])
+        return 0;
+    const dnnl_memory_desc_t *description;
+    dnnl_memory_get_memory_desc(entry->memories[SCRATCHPAD], &description);
+    return dnnl_memory_desc_get_size(description);
+}
+
+/*
+ * oneDNN 2.6 ends the process, by a signal or an exception, where it finds no room for the code that it generates when
+ * a product is made or first computed, or for copies of operands: a limited address space must have some for each
+ * thread before every product. Up to 10 MiB were seen to be taken.
+ */
+#define ROOM_OF_THREAD ((uint64_t)16 << 20)
+
+/* The entry for `key`, made if it is new; NULL with a sentence on failure. The next call may move it. */
+static struct entry *entry_find(struct cpu_matmuls *matmuls, const struct key *key, struct error *error)
+{
+    struct entry *entry = table_place(matmuls->entries, matmuls->places, key);
+    const uint64_t room = ROOM_OF_THREAD * (uint64_t)matmuls->threads;
+    if (matmuls->limited && address_space_check(room, "a matrix product", error) != WEFT_OK)
+        return NULL;
+    if (is_used(entry))
+        return entry;
+    if (matmuls->set != KERNEL_SETS) {
+        const weft_type activations = matmuls->operands == dnnl_bf16 ? WEFT_BF16 : WEFT_F32;
+        if (hold_library_to(activations, matmuls->set, error) != WEFT_OK)
+            return NULL;
+        matmuls->set = KERNEL_SETS;
+    }
+    struct entry made = {0};
+    dnnl_status_t status = entry_make(matmuls, key, &made);
+    if (status != dnnl_success) {
+        onednn_failed(error, matmuls->operands, "prepare", key, status);
+        goto failed;
+    }
+    if (scratchpads_reserve(matmuls, scratchpad_of(&made), error) != WEFT_OK)
+        goto failed;
+    if (matmuls->used * 2 >= matmuls->places && table_grow(matmuls, error) != WEFT_OK)
+        goto failed;
+    entry = table_place(matmuls->entries, matmuls->places, key);
+    *entry = made;
+    matmuls->used++;
+    return entry;
+failed:
+    entry_free(matmuls, &made);
+    return NULL;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+/* Where a product's matrices lie. */
+struct places {
+    const char *a, *b, *bias;
+    char *c;
+};
+
+static dnnl_status_t run(const struct cpu_matmuls *matmuls, const struct entry *entry, const struct places *places,
+                         int thread)
+{
+    static const int names[MEMORIES] = {[A] = DNNL_ARG_SRC,
+                                        [B] = DNNL_ARG_WEIGHTS,
+                                        [BIAS] = DNNL_ARG_BIAS,
+                                        [C] = DNNL_ARG_DST,
+                                        [SCRATCHPAD] = DNNL_ARG_SCRATCHPAD};
+    void *const handles[MEMORIES] = {[A] = (void *)(uintptr_t)places->a,
+                                     [B] = (void *)(uintptr_t)places->b,
+                                     [BIAS] = (void *)(uintptr_t)places->bias,
+                                     [C] = places->c,
+                                     [SCRATCHPAD] = matmuls->scratchpads + (size_t)thread * matmuls->scratchpad_bytes};
+    dnnl_memory_t *memories = entry->memories + (size_t)thread * MEMORIES;
+    dnnl_exec_arg_t executed[MEMORIES];
+    int count = 0;
+    dnnl_status_t status = dnnl_success;
+    for (int i = 0; i < MEMORIES && status == dnnl_success; i++) {
+        if (!memories[i])
+            continue;
+        status = dnnl_memory_set_data_handle(memories[i], handles[i]);
+        executed[count++] = (dnnl_exec_arg_t){names[i], memories[i]};
+    }
+    if (status == dnnl_success)
+        status = dnnl_primitive_execute(entry->primitive, matmuls->stream, count, executed);
+    return status == dnnl_success ? dnnl_stream_wait(matmuls->stream) : status;
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------
+ *
+ * A product that the library must not divide is cut into tiles of c, by its shape alone, and each is computed by one
+ * thread: the bits do not depend on how many there are. Tiles are large enough that copying operands anew for each is
+ * lost in the noise, and several, so that threads find work; scratch for a tile is small, too.
+ */
+
+#define TILE_LEAST 384                 /* elements of an edge that is cut */
+#define TILE_MOST  8                   /* tiles along an edge */
+#define TILE_GRAIN 64                  /* edges are multiples of it */
+#define TILE_WORTH ((double)(1 << 22)) /* multiply-adds from which a product of one tile is cut in two */
+
+struct tiles {
+    uint64_t rows, columns;            /* of a tile; the last of an edge may be smaller */
+    uint64_t of_rows, of_columns;      /* how many there are along each edge */
+    const struct entry *entries[2][2]; /* by whether it is the last along rows, along columns */
+};
+
+static uint64_t divide_up(uint64_t length, uint64_t by)
+{
+    return (length + by - 1) / by;
+}
+
+static uint64_t tile_edge(uint64_t length, uint64_t count)
+{
+    return divide_up(divide_up(length, count), TILE_GRAIN) * TILE_GRAIN;
+}
+
+static uint64_t tiles_along(uint64_t length)
+{
+    const uint64_t count = divide_up(length, TILE_LEAST);
+    return count < TILE_MOST ? count : TILE_MOST;
+}
+
+static struct tiles cut(const struct key *key)
+{
+    uint64_t of_rows = tiles_along(key->rows), of_columns = tiles_along(key->columns);
+    if (of_rows * of_columns == 1 && (double)key->rows * (double)key->columns * (double)key->inner > TILE_WORTH) {
+        of_rows += key->rows > key->columns;
+        of_columns += key->rows <= key->columns;
+    }
+    struct tiles tiles = {.rows = tile_edge(key->rows, of_rows), .columns = tile_edge(key->columns, of_columns)};
+    tiles.of_rows = divide_up(key->rows, tiles.rows);
+    tiles.of_columns = divide_up(key->columns, tiles.columns);
+    return tiles;
+}
+
+/* Entries for tiles of up to four sizes. Making one may move the others, so they are looked up when all are there. */
+static weft_status find_tiles(struct cpu_matmuls *matmuls, const struct key *whole, struct tiles *tiles,
+                              struct error *error)
+{
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 4; i++) {
+            const bool last_row = i & 1, last_column = i & 2;
+            struct key key = *whole;
+            key.tile = true;
+            key.rows = last_row ? whole->rows - (tiles->of_rows - 1) * tiles->rows : tiles->rows;
+            key.columns = last_column ? whole->columns - (tiles->of_columns - 1) * tiles->columns : tiles->columns;
+            if ((!last_row && tiles->of_rows == 1) || (!last_column && tiles->of_columns == 1))
+                continue;
+            tiles->entries[last_row][last_column] = entry_find(matmuls, &key, error);
+            if (!tiles->entries[last_row][last_column])
+                return error->status;
+        }
+    return WEFT_OK;
+}
+
+static struct places places_of_tile(const struct cpu_matmuls *matmuls, const struct key *whole,
+                                    const struct places *places, uint64_t row, uint64_t column)
+{
+    const size_t operand = dnnl_data_type_size(matmuls->operands), of_c = whole->wide ? sizeof(float) : operand;
+    return (struct places){
+        .a = places->a + operand * (whole->transpose_a ? row : row * whole->stride_a),
+        .b = places->b + operand * (whole->transpose_b ? column * whole->stride_b : column),
+        .bias = places->bias ? places->bias + sizeof(float) * column : NULL,
+        .c = places->c + of_c * (row * whole->stride_c + column),
+    };
+}
+
+/*
+ * With no signal in between: gemm kernels of oneDNN 2.6 let the stack pointer point into their scratch memory, and what
+ * the system puts below it for a handler would be written over the heap (tensor_signals_test). A signal that comes
+ * waits for the end of the tile, a millisecond or so.
+ */
+static dnnl_status_t run_undisturbed(const struct cpu_matmuls *matmuls, const struct entry *entry,
+                                     const struct places *places, int thread)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const dnnl_status_t status = run(matmuls, entry, places, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static dnnl_status_t run_tiles(const struct cpu_matmuls *matmuls, const struct key *whole, const struct tiles *tiles,
+                               const struct places *places)
+{
+    const int count = (int)(tiles->of_rows * tiles->of_columns);
+    int failed = dnnl_success;
+#pragma omp parallel for schedule(dynamic) num_threads(matmuls->threads) if (matmuls->threads > 1)
+    for (int i = 0; i < count; i++) {
+        const uint64_t row = (uint64_t)i / tiles->of_columns, column = (uint64_t)i % tiles->of_columns;
+        const struct entry *entry = tiles->entries[row + 1 == tiles->of_rows][column + 1 == tiles->of_columns];
+        const struct places tile = places_of_tile(matmuls, whole, places, row * tiles->rows, column * tiles->columns);
+        const dnnl_status_t status = run_undisturbed(matmuls, entry, &tile, omp_get_thread_num());
+        if (status != dnnl_success) {
+#pragma omp atomic write
+            failed = (int)status;
+        }
+    }
+    return (dnnl_status_t)failed;
+}
+
+weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *arguments, struct error *error)
+{
+    const struct key key = {
+        .rows = arguments->rows,
+        .columns = arguments->columns,
+        .inner = arguments->inner,
+        .stride_a = arguments->stride_a      ? arguments->stride_a
+                    : arguments->transpose_a ? arguments->rows
+                                             : arguments->inner,
+        .stride_b = arguments->stride_b      ? arguments->stride_b
+                    : arguments->transpose_b ? arguments->inner
+                                             : arguments->columns,
+        .stride_c = arguments->stride_c ? arguments->stride_c : arguments->columns,
+        .transpose_a = arguments->transpose_a,
+        .transpose_b = arguments->transpose_b,
+        .accumulate = arguments->accumulate,
+        .bias = arguments->bias != NULL,
+        .wide = arguments->wide,
+    };
+    const struct places places = {arguments->a, arguments->b, arguments->bias, arguments->c};
+    const struct entry *entry = entry_find(matmuls, &key, error);
+    if (!entry)
+        return error->status;
+    dnnl_status_t ran;
+    if (entry->divided) {
+        struct tiles tiles = cut(&key);
+        const weft_status status = find_tiles(matmuls, &key, &tiles, error);
+        if (status != WEFT_OK)
+            return status;
+        ran = run_tiles(matmuls, &key, &tiles, &places);
+    } else {
+        ran = run(matmuls, entry, &places, 0);
+    }
+    return ran == dnnl_success ? WEFT_OK : onednn_failed(error, matmuls->operands, "compute", &key, ran);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Matrix products through oneDNN, of f32 or of bf16 with sums in f32. Making a primitive compiles code (milliseconds),
+ * so one is kept for each shape that was asked for; the number of shapes of a model is small and the table only grows.
+ * Belongs to one thread at a time; nothing is shared between two of them but oneDNN's kernel set, which is the
+ * process's and settled by the first product.
+ */
+#ifndef WEFT_TRAINING_TENSOR_CPU_MATMUL_H
+#define WEFT_TRAINING_TENSOR_CPU_MATMUL_H
+
+#include "training/tensor/device.h"
+
+struct cpu_matmuls;
+
+/** Products of `set`; KERNEL_SETS: of whatever set oneDNN uses in this process. */
+weft_status cpu_matmuls_open(weft_type activations, enum kernel_set set, int threads, struct cpu_matmuls **matmuls,
+                             struct error *error);
+void cpu_matmuls_close(struct cpu_matmuls *matmuls);
+
+/** As device->matmul, the same bits on any number of threads; the caller's omp_get_max_threads() must be that of
+ * cpu_matmuls_open(). */
+weft_status cpu_matmuls_run(struct cpu_matmuls *matmuls, const struct matmul *arguments, struct error *error);
+
+#endif

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vectors on the processor: elementwise kernels, optimizers and sums, each cut into ranges. */
+#include "training/tensor/cpu/cpu.h"
+
+#define GRAIN           1024 /* elements; parts do not share cache lines */
+#define UPDATED_AT_ONCE 1024 /* elements: they are in the first cache when their narrowed copy is made */
+
+static void cpu_fill(struct device *device, size_t count, double value, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->fill(part.count, (float)value, (float *)x + part.first);
+    }
+}
+
+static void cpu_add(struct device *device, size_t count, const void *a, const void *b, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->add(part.count, (const float *)a + part.first, (const float *)b + part.first,
+                          (float *)out + part.first);
+    }
+}
+
+static void cpu_add_branch(struct device *device, size_t count, const void *x, const void *branch, void *y)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->add_branch(part.count, (const float *)x + part.first, activation_at(cpu, branch, part.first),
+                                 (float *)y + part.first);
+    }
+}
+
+static void cpu_dropout(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        cpu->kernels->dropout(dropout, part.first, part.count, width, (float *)x + part.first * width);
+    }
+}
+
+static void cpu_dropout_narrow(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                               const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        size_t skip = part.first * width;
+        cpu->kernels->dropout_narrow(dropout, part.first, part.count, width, (const float *)x + skip,
+                                     activation_at(cpu, out, skip));
+    }
+}
+
+static void cpu_dropout_add_branch(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                                   const void *x, const void *branch, void *y)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(rows, 1, i, device->threads);
+        size_t skip = part.first * width;
+        cpu->kernels->dropout_add_branch(dropout, part.first, part.count, width, (const float *)x + skip,
+                                         activation_at(cpu, branch, skip), (float *)y + skip);
+    }
+}
+
+static void cpu_narrow(struct device *device, size_t count, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->narrow(part.count, (const float *)x + part.first, activation_at(cpu, out, part.first));
+    }
+}
+
+static void cpu_widen(struct device *device, size_t count, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->widen(part.count, activation_at(cpu, x, part.first), (float *)out + part.first);
+    }
+}
+
+static void cpu_scale(struct device *device, size_t count, double factor, void *x)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->scale(part.count, (float)factor, (float *)x + part.first);
+    }
+}
+
+static void cpu_gelu_forward(struct device *device, size_t count, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->gelu_forward(part.count, activation_at(cpu, x, part.first), activation_at(cpu, out, part.first));
+    }
+}
+
+static void cpu_adamw(struct device *device, const struct adamw *step, size_t count, void *parameters,
+                      const void *gradients, void *first_moments, void *second_moments, void *narrowed)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        const size_t end = part.first + part.count;
+        for (size_t first = part.first; first < end; first += UPDATED_AT_ONCE) {
+            size_t block = end - first < UPDATED_AT_ONCE ? end - first : UPDATED_AT_ONCE;
+            cpu->kernels->adamw(step, block, (float *)parameters + first, (const float *)gradients + first,
+                                (float *)first_moments + first, (float *)second_moments + first);
+            if (narrowed)
+                cpu->kernels->narrow(block, (const float *)parameters + first, activation_at(cpu, narrowed, first));
+        }
+    }
+}
+
+static void cpu_adamw_direction(struct device *device, const struct adamw *step, size_t count, const void *parameters,
+                                void *gradients, void *first_moments, void *second_moments)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->adamw_direction(step, part.count, (const float *)parameters + part.first,
+                                      (float *)gradients + part.first, (float *)first_moments + part.first,
+                                      (float *)second_moments + part.first);
+    }
+}
+
+static void cpu_sgd(struct device *device, const struct sgd *step, size_t count, void *parameters,
+                    const void *gradients, void *moments)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->sgd(step, part.count, (float *)parameters + part.first, (const float *)gradients + part.first,
+                          (float *)moments + part.first);
+    }
+}
+
+static void cpu_combine(struct device *device, size_t count, double a, const void *x, double b, const void *y,
+                        void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, GRAIN, i, device->threads);
+        cpu->kernels->combine(part.count, (float)a, (const float *)x + part.first, (float)b,
+                              (const float *)y + part.first, (float *)out + part.first);
+    }
+}
+
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
+
+static void cpu_sum_of_squares(struct device *device, size_t count, const void *x, double *sums)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(count, DEVICE_SQUARES_BLOCK, i, device->threads);
+        for (size_t done = 0; done < part.count; done += DEVICE_SQUARES_BLOCK) {
+            size_t rest = part.count - done, first = part.first + done;
+            sums[first / DEVICE_SQUARES_BLOCK] = cpu->kernels->sum_of_squares(
+                rest < DEVICE_SQUARES_BLOCK ? rest : DEVICE_SQUARES_BLOCK, (const float *)x + first);
+        }
+    }
+}
+
+static void cpu_column_sums(struct device *device, size_t rows, size_t width, const void *x, void *out)
+{
+    struct cpu *cpu = cpu_of(device);
+#pragma omp parallel for schedule(static, 1) num_threads(device->threads) if (device->threads > 1)
+    for (int i = 0; i < device->threads; i++) {
+        struct range part = part_of(width, 64, i, device->threads);
+        cpu->kernels->column_sums(rows, width, part.first, part.first + part.count, x, out);
+    }
+}
+
+void cpu_vectors_put(struct device *device)
+{
+    device->fill = cpu_fill;
+    device->add = cpu_add;
+    device->add_branch = cpu_add_branch;
+    device->dropout = cpu_dropout;
+    device->dropout_narrow = cpu_dropout_narrow;
+    device->dropout_add_branch = cpu_dropout_add_branch;
+    device->narrow = cpu_narrow;
+    device->widen = cpu_widen;
+    device->scale = cpu_scale;
+    device->gelu_forward = cpu_gelu_forward;
+    device->adamw = cpu_adamw;
+    device->adamw_direction = cpu_adamw_direction;
+    device->sgd = cpu_sgd;
+    device->combine = cpu_combine;
+    device->sum_of_squares = cpu_sum_of_squares;
+    device->column_sums = cpu_column_sums;
+}

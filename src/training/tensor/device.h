@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A device: one table of numeric kernels, with its name and element type first.
+ *
+ * Models call kernels through this table only, so that the same forward and backward run in f32 on the processor's fast
+ * path ("cpu"), there in mixed precision ("cpu-bf16"), in plain C in double precision ("reference", made for gradient
+ * checks) or in plain C in single precision ("reference-f32", which the fast path is tested against). A further device
+ * is a library that fills the same table.
+ *
+ *     struct device *device;
+ *     weft_status status = device_open("cpu", 1, &device, error);
+ *     device->matmul(device, &(struct matmul){.rows = 64, .columns = 128, .inner = 32, .a = x, .b = w, .c = y});
+ *     status = device->finish(device, error);
+ *     device->close(device);
+ *
+ * ## Arrays
+ *
+ * `void *` arrays hold elements of `type`, or, where [a] stands, of `activations`, the type of what layers pass to each
+ * other within a branch: on "cpu-bf16" that is bf16, with weights, their gradients, the residual stream and statistics
+ * in f32 and all sums in f32 (Micikevicius et al. 2018, "Mixed precision training"; Kalamkar et al. 2019, "A study of
+ * bfloat16"); elsewhere both types are the same. Token and class numbers are int32_t; statistics that leave the device
+ * are double. Matrices are row-major; `rows x width` means `rows` rows of `width` elements without gaps unless a stride
+ * is given. Arrays of one call must not overlap except where "in place" is said. Any alignment gives the same bits; 64
+ * bytes is fastest.
+ *
+ * ## Errors
+ *
+ * Kernels return nothing: they are queued in order, as on a stream, and the first thing that goes wrong is kept until
+ * finish() tells it (results after a failure mean nothing). Sizes are the caller's to get right; token and class
+ * numbers must be within bounds.
+ *
+ * ## Same bits
+ *
+ * The same kernel with the same shape, values and kernel set (training/tensor/kernel_set.h) gives the same bits, wherever the
+ * arrays lie and on any number of threads. Kernels marked "elementwise" give each element the same bits however a range
+ * is cut into calls and threads.
+ *
+ * ## Threads
+ *
+ * A device belongs to one thread at a time; several devices may be used by several threads of a process at once. A
+ * device opened with `threads` > 1 runs its kernels on that many OpenMP threads of the caller.
+ */
+#ifndef WEFT_TRAINING_TENSOR_DEVICE_H
+#define WEFT_TRAINING_TENSOR_DEVICE_H
+
+#include "base/error.h"
+#include "training/tensor/kernel_set.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** c = a b + bias, or c += a b + bias, where a, b [a] and, unless `wide`, c [a] are activations. A stride is the
+ * distance in elements of two stored rows; 0: no gaps. */
+struct matmul {
+    size_t rows;      /**< of c, and of a after transposition */
+    size_t columns;   /**< of c, and of b after transposition */
+    size_t inner;     /**< columns of a and rows of b after transposition */
+    bool transpose_a; /**< a is stored inner x rows */
+    bool transpose_b; /**< b is stored columns x inner */
+    bool accumulate;  /**< add to what is in c; otherwise c is overwritten */
+    bool wide;        /**< c is of the device's `type` */
+    const void *a;
+    const void *b;
+    const void *bias; /**< `columns` elements added to every row; NULL: none; not together with accumulate */
+    void *c;
+    size_t stride_a;
+    size_t stride_b;
+    size_t stride_c;
+};
+
+/**
+ * Multi-head self-attention of `batch` sequences (Vaswani et al. 2017, "Attention is all you need"):
+ * out = softmax(q k' / sqrt(head_width)) v for each head; causal: position t sees positions up to t only.
+ *
+ * With fewer heads of keys and values than of queries, each of them serves heads / kv_heads neighbouring heads of
+ * queries (Ainslie et al. 2023, "GQA").
+ *
+ * Rows are positions: row b x sequence + t. A row of `qkv` holds the heads' queries, then the kv_heads' keys, then
+ * their values, each of head_width elements; a row of `out` holds heads x head_width.
+ */
+struct attention {
+    size_t batch;
+    size_t sequence;
+    size_t heads;
+    size_t kv_heads; /**< a divisor of heads */
+    size_t head_width;
+    bool causal;
+    size_t first; /**< forward only: compute positions first to sequence - 1; those before keep what they hold */
+};
+
+/** Elements in a row of qkv. */
+static inline size_t attention_row(const struct attention *shape)
+{
+    return (shape->heads + 2 * shape->kv_heads) * shape->head_width;
+}
+
+/**
+ * Rotary positions (Su et al. 2021, "RoFormer"), as Llama's public weights want them: of each head's elements i and
+ * i + head_width / 2 the pair is turned by the angle position x base^(-2 i / head_width).
+ *
+ * The rows are positions first to first + sequence - 1 of each of `batch` sequences.
+ */
+struct rotary {
+    size_t batch;
+    size_t sequence;
+    size_t first;
+    size_t heads;      /**< that are turned: the first ones of a row */
+    size_t head_width; /**< even */
+    size_t stride;     /**< elements of a row */
+    double base;
+    bool back; /**< turn the other way: the backward pass */
+};
+
+/**
+ * Dropout of rows between layers: each element is made 0 with probability `share`, and divided by 1 - share otherwise.
+ * Which are dropped is told in training/tensor/dropout.h. Row i is position i mod sequence of sample number sample + i /
+ * sequence.
+ */
+struct dropout {
+    double share;    /**< 0 <= share < 1; taken to the nearest multiple of 2^-16 */
+    uint64_t seed;   /**< of the run */
+    uint64_t sample; /**< number of the first row's sample within the run */
+    uint16_t layer;  /**< number of the layer: each drops others */
+    size_t sequence; /**< rows of a sample; below 2^32 */
+};
+
+/** One step of AdamW; the formula is in training/tensor/adamw.h. */
+struct adamw {
+    double rate;           /**< learning rate of this step */
+    double beta1;          /**< decay of the first moment */
+    double beta2;          /**< decay of the second moment */
+    double epsilon;        /**< added to the root of the second moment */
+    double weight_decay;   /**< decoupled: parameter x rate x weight_decay is taken away */
+    double correction1;    /**< 1 / (1 - beta1^step), steps numbered from 1 */
+    double correction2;    /**< 1 / (1 - beta2^step) */
+    double gradient_scale; /**< the gradient is multiplied by this first: averaging and clipping in one */
+};
+
+/** One step of stochastic gradient descent; the formula is in training/optimizer/optimizer.h. */
+struct sgd {
+    double rate;
+    double momentum;
+    double weight_decay;
+    double gradient_scale;
+};
+
+/** Elements in one block of sum_of_squares(); see training/tensor/tree.h. */
+#define DEVICE_SQUARES_BLOCK 4096
+
+struct device {
+    const char *name;      /**< "cpu" */
+    weft_type type;        /**< of elements: WEFT_F32 or WEFT_F64 */
+    weft_type activations; /**< `type`, or WEFT_BF16 */
+    int threads;           /**< compute threads of one kernel */
+    const char *kernels;   /**< name of the kernel set ("avx512") */
+
+    /** Floating-point operations a second that the device's threads do, each with a core to itself, in fused
+     * multiply-adds of activations that wait for nothing: what no kernel can exceed. Takes some tens of milliseconds.
+     */
+    double (*peak)(struct device *device);
+
+    /* ---- life and memory
+     * --------------------------------------------------------------------------------------------- */
+
+    /** Free the device and everything it keeps. */
+    void (*close)(struct device *device);
+    /** Wait for all kernels; returns the first failure since the last finish(), and forgets it. */
+    weft_status (*finish)(struct device *device, struct error *error);
+    /** `bytes` of zeroed memory (touched, aligned to 64 bytes) that kernels can use; NULL with a sentence on failure.
+     */
+    void *(*allocate)(struct device *device, size_t bytes, const char *what, struct error *error);
+    /** Give back what allocate() returned; NULL is allowed. */
+    void (*release)(struct device *device, void *memory);
+    /** Copy `bytes` from host memory to the device's, or the other way, or within the device; complete on return. */
+    void (*write)(struct device *device, void *to, const void *from_host, size_t bytes);
+    void (*read)(struct device *device, void *to_host, const void *from, size_t bytes);
+    void (*copy)(struct device *device, void *to, const void *from, size_t bytes);
+
+    /* ---- vectors, elementwise
+     * ---------------------------------------------------------------------------------------- */
+
+    /** x = value. */
+    void (*fill)(struct device *device, size_t count, double value, void *x);
+    /** out = a + b; out may be a or b. */
+    void (*add)(struct device *device, size_t count, const void *a, const void *b, void *out);
+    /** y = x + branch [a]; y may be x. */
+    void (*add_branch)(struct device *device, size_t count, const void *x, const void *branch, void *y);
+    /** x = dropped(x), of `rows` rows of `width` elements, which is at most 2^19; in place. */
+    void (*dropout)(struct device *device, const struct dropout *dropout, size_t rows, size_t width, void *x);
+    /** out [a] = dropped(x), rounded: the gradient of the branch below. */
+    void (*dropout_narrow)(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                           const void *x, void *out);
+    /** y = x + dropped(branch [a]); y may be x. */
+    void (*dropout_add_branch)(struct device *device, const struct dropout *dropout, size_t rows, size_t width,
+                               const void *x, const void *branch, void *y);
+    /** out [a] = x, rounded. */
+    void (*narrow)(struct device *device, size_t count, const void *x, void *out);
+    /** out = x [a]. */
+    void (*widen)(struct device *device, size_t count, const void *x, void *out);
+    /** x = x factor. */
+    void (*scale)(struct device *device, size_t count, double factor, void *x);
+    /** out [a] = gelu(x [a]), by tanh (Hendrycks and Gimpel 2016, eq. 2 as GPT-2 uses it). */
+    void (*gelu_forward)(struct device *device, size_t count, const void *x, void *out);
+    /** One optimizer step on `count` elements, with the given step's constants; unless it is NULL, narrowed [a]
+     * receives the new parameters, rounded. */
+    void (*adamw)(struct device *device, const struct adamw *step, size_t count, void *parameters,
+                  const void *gradients, void *first_moments, void *second_moments, void *narrowed);
+
+    /** gradients = the direction of AdamW's step with weight_decay times the parameters added; moments as in adamw().
+     */
+    void (*adamw_direction)(struct device *device, const struct adamw *step, size_t count, const void *parameters,
+                            void *gradients, void *first_moments, void *second_moments);
+    void (*sgd)(struct device *device, const struct sgd *step, size_t count, void *parameters, const void *gradients,
+                void *moments);
+    /** out = a x + b y; out may be x or y. */
+    void (*combine)(struct device *device, size_t count, double a, const void *x, double b, const void *y, void *out);
+
+    /* ---- sums
+     * -------------------------------------------------------------------------------------------------------- */
+
+    /**
+     * sums[i] = sum of squares of block i of DEVICE_SQUARES_BLOCK elements (the last may be shorter), in double, each
+     * block in one fixed order: the same bits whichever rank computes it, with any number of threads.
+     */
+    void (*sum_of_squares)(struct device *device, size_t count, const void *x, double *sums);
+    /** out[j] = sum over rows of x[i][j] [a]. */
+    void (*column_sums)(struct device *device, size_t rows, size_t width, const void *x, void *out);
+
+    /* ---- layers
+     * ------------------------------------------------------------------------------------------------------ */
+
+    void (*matmul)(struct device *device, const struct matmul *arguments);
+
+    /**
+     * out [a] = (x - mean) reciprocal gain + bias for each row, with reciprocal = 1 / sqrt(variance + epsilon) (Ba,
+     * Kiros, Hinton 2016, "Layer normalization"). `means` and `reciprocals`, one a row, are kept for the backward pass.
+     */
+    void (*layer_norm_forward)(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                               const void *gain, const void *bias, void *out, void *means, void *reciprocals);
+    /**
+     * From gradient_out [a]. Adds the gradient of x to `gradient_x` (overwrites it if `accumulate` is false);
+     * overwrites gradient_gain and gradient_bias.
+     */
+    void (*layer_norm_backward)(struct device *device, size_t rows, size_t width, const void *gradient_out,
+                                const void *x, const void *gain, const void *means, const void *reciprocals,
+                                bool accumulate, void *gradient_x, void *gradient_gain, void *gradient_bias);
+
+    /**
+     * out [a] = x reciprocal gain for each row, with reciprocal = 1 / sqrt(mean of squares + epsilon) (Zhang and
+     * Sennrich 2019, "Root mean square layer normalization").
+     */
+    void (*rms_norm_forward)(struct device *device, size_t rows, size_t width, double epsilon, const void *x,
+                             const void *gain, void *out, void *reciprocals);
+    /** As layer_norm_backward(). */
+    void (*rms_norm_backward)(struct device *device, size_t rows, size_t width, const void *gradient_out, const void *x,
+                              const void *gain, const void *reciprocals, bool accumulate, void *gradient_x,
+                              void *gradient_gain);
+
+    /** gradient [a] = gradient gelu'(x [a]) in place, and its sums over rows (the bias's gradient) in gradient_bias,
+     * unless that is NULL. */
+    void (*gelu_backward)(struct device *device, size_t rows, size_t width, const void *x, void *gradient,
+                          void *gradient_bias);
+
+    /**
+     * out [a] = silu(gate) up, with silu(x) = x / (1 + e^-x) (Shazeer 2020, "GLU variants improve transformer"); a row
+     * of `gate_up` [a] holds `width` elements of gate, then of up.
+     */
+    void (*swiglu_forward)(struct device *device, size_t rows, size_t width, const void *gate_up, void *out);
+    /** From gradient_out [a]. Overwrites gradient_gate_up [a], which may be gate_up. */
+    void (*swiglu_backward)(struct device *device, size_t rows, size_t width, const void *gate_up,
+                            const void *gradient_out, void *gradient_gate_up);
+
+    /** Turn the queries and keys in x [a], in place. */
+    void (*rotary)(struct device *device, const struct rotary *shape, void *x);
+
+    /**
+     * From qkv [a] to out [a]. `logsums` (batch x heads x sequence elements: log of the sum of exponentials of each row
+     * of scores) is kept for the backward pass; NULL where there will be none.
+     */
+    void (*attention_forward)(struct device *device, const struct attention *shape, const void *qkv, void *out,
+                              void *logsums);
+    /** From gradient_out [a]. Overwrites gradient_qkv [a]. */
+    void (*attention_backward)(struct device *device, const struct attention *shape, const void *qkv, const void *out,
+                               const void *logsums, const void *gradient_out, void *gradient_qkv);
+
+    /** out[b x sequence + t] = table[tokens[b x sequence + t]] + positions[first_position + t]; positions may be NULL.
+     */
+    void (*embedding_forward)(struct device *device, size_t batch, size_t sequence, size_t width, size_t first_position,
+                              const int32_t *tokens, const void *table, const void *positions, void *out);
+    /** Adds to rows of gradient_table, overwrites the first `sequence` rows of gradient_positions unless that is NULL.
+     */
+    void (*embedding_backward)(struct device *device, size_t batch, size_t sequence, size_t width,
+                               const int32_t *tokens, const void *gradient_out, void *gradient_table,
+                               void *gradient_positions);
+
+    /**
+     * losses[i] = -log softmax(logits [a] of row i)[targets[i]], in double. With label smoothing, a share `smoothing`
+     * of the target is spread evenly over all classes (Szegedy et al. 2016, "Rethinking the Inception architecture").
+     * Where `scale` is not 0, the row of logits is replaced by its gradient times `scale`: (softmax - target) scale;
+     * with 0 the logits are left alone.
+     */
+    void (*cross_entropy)(struct device *device, size_t rows, size_t classes, size_t stride, const int32_t *targets,
+                          double smoothing, double scale, void *logits, double *losses);
+};
+
+/** The devices there are: "cpu", "reference", "reference-f32". Ends with NULL. */
+extern const char *const device_names[];
+
+/**
+ * Open the device called `name` with `threads` compute threads (at least 1; the reference devices use one).
+ * An unknown name is WEFT_ERROR_ARGUMENT and the sentence lists the names.
+ */
+weft_status device_open(const char *name, int threads, struct device **device, struct error *error);
+
+/**
+ * As device_open(), with the kernels of `set`, or of the highest below it of which the device's type makes use; the
+ * reference devices have one set. A set that this process cannot use (see kernel_set_best()) is WEFT_ERROR_ARGUMENT.
+ *
+ * The devices of a process should all use the same set: oneDNN can be held to a lower one only before its first
+ * product in the process. Where it is too late, the first product fails: finish() returns WEFT_ERROR_STATE.
+ */
+weft_status device_open_with(const char *name, enum kernel_set set, int threads, struct device **device,
+                             struct error *error);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** The devices that are built in, for device_open() only. Arguments as there; `threads` is within bounds. */
+#ifndef WEFT_TRAINING_TENSOR_DEVICES_H
+#define WEFT_TRAINING_TENSOR_DEVICES_H
+
+#include "training/tensor/device.h"
+
+#define DEVICE_THREADS_MOST 1024
+
+struct kernels;
+
+/** The processor with one of the tables of kernels_supported(), and whatever oneDNN uses: for comparisons of tables. */
+weft_status cpu_open_with(const struct kernels *kernels, int threads, struct device **device, struct error *error);
+
+weft_status cpu_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+weft_status cpu_bf16_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+weft_status reference_f32_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+weft_status reference_f64_open(enum kernel_set set, int threads, struct device **device, struct error *error);
+
+#endif

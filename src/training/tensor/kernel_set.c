@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/tensor/kernel_set.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+const char *const kernel_set_names[KERNEL_SETS + 1] = {"baseline", "avx2", "avx512", "avx512bf16", "amx", NULL};
+
+/* oneDNN's names of limits. Others mean no limit, to it as to us. */
+static const struct {
+    const char *name;
+    enum kernel_set set;
+} limits[] = {
+    {"SSE41", KERNEL_SET_BASELINE},
+    {"AVX", KERNEL_SET_BASELINE},
+    {"AVX2", KERNEL_SET_AVX2},
+    {"AVX2_VNNI", KERNEL_SET_AVX2},
+    {"AVX512_CORE", KERNEL_SET_AVX512},
+    {"AVX512_CORE_VNNI", KERNEL_SET_AVX512},
+    {"AVX512_CORE_BF16", KERNEL_SET_AVX512BF16},
+};
+
+static enum kernel_set limit_of_environment(void)
+{
+    const char *value = getenv("ONEDNN_MAX_CPU_ISA");
+    if (!value || !*value)
+        value = getenv("DNNL_MAX_CPU_ISA");
+    for (size_t i = 0; value && i < sizeof limits / sizeof *limits; i++)
+        if (strcasecmp(value, limits[i].name) == 0)
+            return limits[i].set;
+    return KERNEL_SET_AMX;
+}
+
+#if defined(__x86_64__)
+
+#define TILES_OF_INT8_AND_BF16 (1u << 25 | 1u << 24 | 1u << 22) /* of CPUID leaf 7, in EDX */
+#define TILE_DATA              18                               /* a state component that a process has to ask for */
+#define ASK_FOR_COMPONENT      0x1023                           /* ARCH_REQ_XCOMP_PERM */
+
+/* Linux lets a process use tiles after it has asked; oneDNN asks likewise. */
+static bool has_tiles(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & TILES_OF_INT8_AND_BF16) == TILES_OF_INT8_AND_BF16 &&
+           syscall(SYS_arch_prctl, ASK_FOR_COMPONENT, TILE_DATA) == 0;
+}
+
+static enum kernel_set set_of_processor(void)
+{
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2"))
+        return KERNEL_SET_BASELINE;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512cd") || !__builtin_cpu_supports("avx512dq") ||
+        !__builtin_cpu_supports("avx512vl"))
+        return KERNEL_SET_AVX2;
+    if (!__builtin_cpu_supports("avx512vnni") || !__builtin_cpu_supports("avx512bf16"))
+        return KERNEL_SET_AVX512;
+    return has_tiles() ? KERNEL_SET_AMX : KERNEL_SET_AVX512BF16;
+}
+
+#else
+
+static enum kernel_set set_of_processor(void)
+{
+    return KERNEL_SET_BASELINE;
+}
+
+#endif
+
+enum kernel_set kernel_set_best(weft_type activations)
+{
+    const enum kernel_set processor = set_of_processor(), limit = limit_of_environment(),
+                          highest = kernel_set_highest(activations), best = processor < limit ? processor : limit;
+    return best < highest ? best : highest;
+}

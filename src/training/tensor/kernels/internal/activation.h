@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What layers pass to each other, in memory: `activation`s, which are floats, or bf16 where KERNELS_BF16 is defined:
+ * the upper half of a float, rounded to the nearest, ties to even. In registers they are floats always.
+ */
+#ifndef WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_ACTIVATION_H
+#define WEFT_TRAINING_TENSOR_KERNELS_INTERNAL_ACTIVATION_H
+
+#include "training/tensor/kernels/internal/vector.h"
+
+/* ---- bf16 ---- */
+
+VECTOR_FUNCTION vector bf16_load_part(const uint16_t *from, size_t count, float other)
+{
+#if defined(__AVX512F__)
+    if (__builtin_expect(count >= LANES, 1)) {
+        __m512i all = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i_u *)from));
+        return (vector)_mm512_castsi512_ps(_mm512_slli_epi32(all, 16));
+    }
+    __mmask16 mask = (__mmask16)((1u << count) - 1);
+    __m512i halves = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+    return (vector)_mm512_mask_blend_ps(mask, _mm512_set1_ps(other),
+                                        _mm512_castsi512_ps(_mm512_slli_epi32(halves, 16)));
+#else
+    float lane[LANES];
+    for (size_t i = 0; i < LANES; i++) {
+        uint32_t bits = i < count ? (uint32_t)from[i] << 16 : 0;
+        memcpy(&lane[i], &bits, sizeof bits);
+        if (i >= count)
+            lane[i] = other;
+    }
+    return vector_load(lane);
+#endif
+}
+
+/* Rounded bits in the lower half of each lane; what is not a number stays so. */
+VECTOR_FUNCTION vector_bits bf16_round(vector x)
+{
+    vector_bits bits = (vector_bits)x, odd = (bits >> 16) & 1;
+    vector_bits rounded = ((bits + 0x7fff + odd) >> 16) & 0xffff;
+#if defined(__AVX512F__)
+    __mmask16 none = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    return (vector_bits)_mm512_mask_mov_epi32((__m512i)rounded, none, _mm512_set1_epi32(0x7fc0));
+#else
+    vector_bits is_number = x == x;
+    return (rounded & is_number) | (0x7fc0 & ~is_number);
+#endif
+}
+
+VECTOR_FUNCTION void bf16_store_part(uint16_t *to, vector x, size_t count)
+{
+    vector_bits rounded = bf16_round(x);
+#if defined(__AVX512F__)
+    const __m256i halves = _mm512_cvtepi32_epi16((__m512i)rounded);
+    if (__builtin_expect(count >= LANES, 1))
+        _mm256_storeu_si256((__m256i_u *)to, halves);
+    else
+        _mm256_mask_storeu_epi16(to, (__mmask16)((1u << count) - 1), halves);
+#else
+    for (size_t i = 0; i < LANES && i < count; i++)
+        to[i] = (uint16_t)rounded[i];
+#endif
+}
+
+VECTOR_FUNCTION float bf16_value(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* ---- activations ---- */
+
+#if defined(KERNELS_BF16)
+typedef uint16_t activation;
+#define ACTIVATION_TYPE       WEFT_BF16
+#define activation_load_part  bf16_load_part
+#define activation_store_part bf16_store_part
+#define activation_value      bf16_value
+#else
+typedef float activation;
+#define ACTIVATION_TYPE       WEFT_F32
+#define activation_load_part  vector_load_part
+#define activation_store_part vector_store_part
+VECTOR_FUNCTION float activation_value(float value)
+{
+    return value;
+}
+#endif
+
+/** All lanes, from memory that has them. */
+VECTOR_FUNCTION vector activation_load(const activation *from)
+{
+    return activation_load_part(from, LANES, 0);
+}
+
+#endif

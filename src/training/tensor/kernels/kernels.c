@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Compiled for each instruction set and type of activations, with KERNELS the table's symbol and KERNELS_NAME the
+ * instruction set's name (meson.build).
+ * Everything else is static, so that no code for one instruction set can be linked in place of another's.
+ */
+#include "training/tensor/kernels/kernels.h"
+#include "training/tensor/kernels/internal/activation.h"
+#include "training/tensor/kernels/internal/vector.h"
+
+#include <math.h>
+
+#include "training/tensor/kernels/internal/dropout.h"
+#include "training/tensor/kernels/internal/elements.h"
+#include "training/tensor/kernels/internal/rows.h"
+
+#include "training/tensor/kernels/internal/product.h"
+
+#include "training/tensor/kernels/internal/attention.h"
+
+const struct kernels KERNELS = {
+    .name = KERNELS_NAME,
+    .activations = ACTIVATION_TYPE,
+    .multiply_adds = multiply_adds,
+    .fill = fill,
+    .add = add,
+    .add_branch = add_branch,
+    .dropout = dropout_in_place,
+    .dropout_narrow = dropout_narrow,
+    .dropout_add_branch = dropout_add_branch,
+    .narrow = narrow,
+    .widen = widen,
+    .scale = scale,
+    .gelu_forward = gelu_forward,
+    .adamw = adamw,
+    .adamw_direction = adamw_direction,
+    .sgd = sgd,
+    .combine = combine,
+    .sum_of_squares = sum_of_squares,
+    .column_sums = column_sums,
+    .layer_norm_forward = layer_norm_forward,
+    .layer_norm_backward = layer_norm_backward,
+    .rms_norm_forward = rms_norm_forward,
+    .rms_norm_backward = rms_norm_backward,
+    .gelu_backward = gelu_backward,
+    .swiglu_forward = swiglu_forward,
+    .swiglu_backward = swiglu_backward,
+    .rotary = rotary,
+    .cross_entropy = cross_entropy,
+    .attention_scratch = attention_scratch,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+};

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * The fast kernels of the processor, one table for each instruction set and type of activations, which are the arrays
+ * of void: floats, or bf16. All arithmetic is in floats.
+ *
+ * kernels.c is compiled once for each, with the flags of that set, and kernels_supported() tells which can run here. A
+ * kernel here runs on the calling thread over the range it is given; tensor/cpu_*.c divide the work among threads. What
+ * a kernel computes is told in training/tensor/device.h; this table only adds how a range is cut. All are free of state and safe
+ * from any thread.
+ */
+#ifndef WEFT_TRAINING_TENSOR_KERNELS_KERNELS_H
+#define WEFT_TRAINING_TENSOR_KERNELS_KERNELS_H
+
+#include "training/tensor/device.h"
+#include "training/tensor/kernel_set.h"
+
+struct kernels {
+    const char *name;      /**< "avx512" */
+    weft_type activations; /**< WEFT_F32 or WEFT_BF16 */
+
+    /** So many rounds of multiply-adds of activations in registers, with sums in floats; returns how many
+     * floating-point operations that were. */
+    double (*multiply_adds)(size_t rounds);
+
+    void (*fill)(size_t count, float value, float *x);
+    void (*add)(size_t count, const float *a, const float *b, float *out);
+    void (*add_branch)(size_t count, const float *x, const void *branch, float *y);
+    /** Rows `first` to first + rows - 1 of the micro-batch; the arrays begin with row `first`. */
+    void (*dropout)(const struct dropout *dropout, size_t first, size_t rows, size_t width, float *x);
+    void (*dropout_narrow)(const struct dropout *dropout, size_t first, size_t rows, size_t width, const float *x,
+                           void *out);
+    void (*dropout_add_branch)(const struct dropout *dropout, size_t first, size_t rows, size_t width, const float *x,
+                               const void *branch, float *y);
+    void (*narrow)(size_t count, const float *x, void *out);
+    void (*widen)(size_t count, const void *x, float *out);
+    void (*scale)(size_t count, float factor, float *x);
+    void (*gelu_forward)(size_t count, const void *x, void *out);
+    void (*adamw)(const struct adamw *step, size_t count, float *parameters, const float *gradients,
+                  float *first_moments, float *second_moments);
+    void (*adamw_direction)(const struct adamw *step, size_t count, const float *parameters, float *gradients,
+                            float *first_moments, float *second_moments);
+    void (*sgd)(const struct sgd *step, size_t count, float *parameters, const float *gradients, float *moments);
+    void (*combine)(size_t count, float a, const float *x, float b, const float *y, float *out);
+    double (*sum_of_squares)(size_t count, const float *x);
+
+    /** Sums of columns [first, last) over all rows. */
+    void (*column_sums)(size_t rows, size_t width, size_t first, size_t last, const void *x, float *out);
+
+    void (*layer_norm_forward)(size_t rows, size_t width, float epsilon, const float *x, const float *gain,
+                               const float *bias, void *out, float *means, float *reciprocals);
+    /** gradient_gain and gradient_bias receive the sums over these rows. */
+    void (*layer_norm_backward)(size_t rows, size_t width, const void *gradient_out, const float *x, const float *gain,
+                                const float *means, const float *reciprocals, bool accumulate, float *gradient_x,
+                                float *gradient_gain, float *gradient_bias);
+    void (*rms_norm_forward)(size_t rows, size_t width, float epsilon, const float *x, const float *gain, void *out,
+                             float *reciprocals);
+    void (*rms_norm_backward)(size_t rows, size_t width, const void *gradient_out, const float *x, const float *gain,
+                              const float *reciprocals, bool accumulate, float *gradient_x, float *gradient_gain);
+    /** gradient_bias receives the sums over these rows. */
+    void (*gelu_backward)(size_t rows, size_t width, const void *x, void *gradient, float *gradient_bias);
+    void (*swiglu_forward)(size_t rows, size_t width, const void *gate_up, void *out);
+    void (*swiglu_backward)(size_t rows, size_t width, const void *gate_up, const void *gradient_out,
+                            void *gradient_gate_up);
+    /** One row; `turns` holds head_width / 2 cosines, then as many sines. */
+    void (*rotary)(size_t heads, size_t head_width, const float *turns, bool back, void *row);
+    void (*cross_entropy)(size_t rows, size_t classes, size_t stride, const int32_t *targets, float smoothing,
+                          float scale, void *logits, double *losses);
+
+    /** Floats of scratch that one attention call below needs. */
+    size_t (*attention_scratch)(const struct attention *shape);
+    /** One head of queries of one sequence. Pointers are to whole arrays. `scratch` is aligned to 64 bytes. */
+    void (*attention_forward)(const struct attention *shape, size_t sequence, size_t head, const void *qkv, void *out,
+                              float *logsums, float *scratch);
+    /** One head of keys and values, with all heads of queries that it serves. */
+    void (*attention_backward)(const struct attention *shape, size_t sequence, size_t kv_head, const void *qkv,
+                               const void *out, const float *logsums, const void *gradient_out, void *gradient_qkv,
+                               float *scratch);
+};
+
+extern const struct kernels kernels_baseline; /**< what the compiler targets by itself; x86-64: SSE2 */
+extern const struct kernels kernels_baseline_bf16;
+#if defined(__x86_64__)
+extern const struct kernels kernels_avx2; /**< x86-64-v3: AVX2 with fused multiply-add */
+extern const struct kernels kernels_avx2_bf16;
+extern const struct kernels kernels_avx512;      /**< x86-64-v4 */
+extern const struct kernels kernels_avx512_bf16; /**< with AVX512_BF16 */
+#endif
+
+/** The tables for activations of this type (WEFT_F32 or WEFT_BF16) that this process can run, the fastest last;
+ * `count` receives how many. */
+const struct kernels *const *kernels_supported(weft_type activations, size_t *count);
+
+/** The table of a set. */
+const struct kernels *kernels_of(weft_type activations, enum kernel_set set);
+
+#endif

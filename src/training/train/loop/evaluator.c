@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/loop/evaluator.h"
+
+#include "base/clock.h"
+#include "training/parallel/agreement.h"
+#include "training/train/loop/internal/evaluation.h"
+#include "training/train/text/text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct evaluator {
+    const struct evaluator_config *config;
+    weft_context *context;
+    weft_comm *comm;
+    struct kernel_choice kernels; /* of all ranks */
+    struct device *device;
+    struct model_description *description;
+    struct text_sources sources;
+    struct text text;
+    struct dataset *dataset;
+    struct model *model; /* for whole micro-batches */
+    struct model *last;  /* for the sequences that remain; NULL: none do */
+    float *parameters;
+    int32_t *tokens, *targets;
+    uint64_t sequence;  /* tokens */
+    uint64_t sequences; /* in all */
+};
+
+static void evaluator_close(struct evaluator *evaluator)
+{
+    model_close(evaluator->model);
+    model_close(evaluator->last);
+    dataset_close(evaluator->dataset);
+    text_close(&evaluator->text);
+    if (evaluator->parameters)
+        weft_free(evaluator->context, evaluator->parameters);
+    model_description_free(evaluator->description);
+    if (evaluator->device)
+        evaluator->device->close(evaluator->device);
+    free(evaluator->tokens);
+    free(evaluator->targets);
+}
+
+static weft_status open_data(struct evaluator *evaluator, struct error *error)
+{
+    const struct evaluator_config *config = evaluator->config;
+    const struct dataset_options options = {.sequence = evaluator->sequence,
+                                            .vocabulary = config->shape.vocabulary,
+                                            .tokenizer = evaluator->text.tokenizer};
+    const bool is_random = strcmp(config->data, "random") == 0;
+    weft_status status = is_random ? dataset_open_random(&options, &evaluator->dataset, error)
+                                   : dataset_open(&config->data, 1, &options, &evaluator->dataset, error);
+    if (status != WEFT_OK)
+        return status;
+    if (is_random && !config->sequences)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "random data has no end; say with --sequences how much to take");
+    const uint64_t all = dataset_samples(evaluator->dataset, DATASET_HELD_OUT);
+    text_settle(&evaluator->text, config->shape.vocabulary);
+    if (dataset_bytes_per_token(evaluator->dataset) > 0)
+        evaluator->text.bytes_per_token = dataset_bytes_per_token(evaluator->dataset);
+    evaluator->sequences = config->sequences ? (uint64_t)config->sequences : all;
+    if (evaluator->sequences > all)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--sequences %" PRIu64 " is more than the %" PRIu64 " that the held-out part of '%s' has",
+                         evaluator->sequences, all, config->data);
+    if (evaluator->sequences / (uint64_t)config->micro_batch > UINT32_MAX)
+        return error_set(error, WEFT_ERROR_ARGUMENT, "%" PRIu64 " sequences are too many for --micro-batch %" PRId64,
+                         evaluator->sequences, config->micro_batch);
+    return WEFT_OK;
+}
+
+static weft_status open_model(struct evaluator *evaluator, uint64_t batch, struct model **model, struct error *error)
+{
+    return model_open(evaluator->description, evaluator->device,
+                      &(struct model_options){.batch = batch, .sequence = evaluator->sequence}, model, error);
+}
+
+/* Everything that this rank can prepare by itself. */
+static weft_status prepare(struct evaluator *evaluator, struct error *error)
+{
+    const struct evaluator_config *config = evaluator->config;
+    if (config->sequence > 0 && (uint64_t)config->sequence > config->shape.context)
+        return error_set(error, WEFT_ERROR_ARGUMENT,
+                         "--sequence %" PRId64 " is longer than the model's context of %zu tokens", config->sequence,
+                         config->shape.context);
+    evaluator->sequence = config->sequence ? (uint64_t)config->sequence : config->shape.context;
+    weft_status status = device_open_with(config->mixed ? "cpu-bf16" : "cpu", evaluator->kernels.set,
+                                          (int)config->threads, &evaluator->device, error);
+    if (status == WEFT_OK)
+        status = model_describe(&config->shape, &evaluator->description, error);
+    if (status == WEFT_OK)
+        status = text_match_data(&evaluator->sources, &evaluator->text, error);
+    if (status == WEFT_OK)
+        status = open_data(evaluator, error);
+    if (status != WEFT_OK)
+        return status;
+    const uint64_t batch = (uint64_t)config->micro_batch, rest = evaluator->sequences % batch;
+    if (evaluator->sequences >= batch)
+        status = open_model(evaluator, batch, &evaluator->model, error);
+    if (status == WEFT_OK && rest)
+        status = open_model(evaluator, rest, &evaluator->last, error);
+    if (status != WEFT_OK)
+        return status;
+    const size_t length = batch * evaluator->sequence;
+    evaluator->tokens = malloc(length * sizeof *evaluator->tokens);
+    evaluator->targets = malloc(length * sizeof *evaluator->targets);
+    if (!evaluator->tokens || !evaluator->targets)
+        return error_memory(error, length * sizeof *evaluator->tokens, "a micro-batch of tokens");
+    evaluator->parameters = weft_alloc(evaluator->context, evaluator->description->elements * sizeof(float));
+    if (!evaluator->parameters)
+        return error_set(error, WEFT_ERROR_MEMORY, "%s", weft_message(evaluator->context));
+    return WEFT_OK;
+}
+
+static weft_status give_weights(struct evaluator *evaluator, struct error *error)
+{
+    weft_status status =
+        weft_broadcast(evaluator->parameters, evaluator->description->elements, WEFT_F32, 0, evaluator->comm);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(evaluator->context));
+}
+
+/* Whole micro-batches, then what remains, weighted by their sequences. */
+static weft_status evaluate(const struct evaluator *evaluator, double *loss, struct error *error)
+{
+    const uint64_t batch = (uint64_t)evaluator->config->micro_batch, rest = evaluator->sequences % batch;
+    struct evaluation evaluation = {
+        .context = evaluator->context,
+        .comm = evaluator->comm,
+        .model = evaluator->model,
+        .dataset = evaluator->dataset,
+        .micro_batches = (uint32_t)(evaluator->sequences / batch),
+        .tokens = evaluator->tokens,
+        .targets = evaluator->targets,
+    };
+    double of_whole = 0, of_rest = 0;
+    weft_status status = WEFT_OK;
+    if (evaluator->model)
+        status = evaluation_run(&evaluation, evaluator->parameters, &of_whole, NULL, error);
+    if (status == WEFT_OK && evaluator->last) {
+        evaluation.model = evaluator->last;
+        evaluation.first = evaluator->sequences - rest;
+        evaluation.micro_batches = 1;
+        status = evaluation_run(&evaluation, evaluator->parameters, &of_rest, NULL, error);
+    }
+    const double whole = (double)(evaluator->sequences - rest);
+    *loss = (of_whole * whole + of_rest * (double)rest) / (double)evaluator->sequences;
+    return status;
+}
+
+weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,
+                          struct evaluator_result *result, bool *speaks, struct error *error)
+{
+    *speaks = true;
+    struct evaluator evaluator = {.config = config, .context = context, .comm = comm};
+    struct evaluator_result found = {0};
+    evaluator.sources = (struct text_sources){.from = config->from,
+                                              .tokenizer = config->tokenizer,
+                                              .data = config->data,
+                                              .vocabulary = config->shape.vocabulary};
+    weft_status status = kernel_choice_reach(context, comm, config->kernels, config->mixed ? WEFT_BF16 : WEFT_F32,
+                                             &evaluator.kernels, speaks, error);
+    if (status == WEFT_OK)
+        status = text_open_together(&evaluator.sources, context, comm, &evaluator.text, speaks, error);
+    if (status == WEFT_OK)
+        status = agreement_reach(context, comm, prepare(&evaluator, error), error, speaks);
+    if (status != WEFT_OK)
+        goto close;
+    uint64_t begin = clock_now();
+    if (weft_comm_rank(comm) == 0)
+        status = pretrained_read(config->pretrained, evaluator.description, evaluator.parameters, error);
+    if ((status = agreement_reach(context, comm, status, error, speaks)) != WEFT_OK)
+        goto close;
+    status = give_weights(&evaluator, error);
+    found.load_seconds = (double)(clock_now() - begin) * 1e-9;
+    begin = clock_now();
+    if (status == WEFT_OK)
+        status = evaluate(&evaluator, &found.loss, error);
+    found.seconds = (double)(clock_now() - begin) * 1e-9;
+    if (status != WEFT_OK) { /* the others would wait for this rank */
+        weft_abort(context, error->text);
+        goto close;
+    }
+    if (!isfinite(found.loss)) {
+        *speaks = weft_comm_rank(comm) == 0;
+        status = error_set(error, WEFT_ERROR_DATA,
+                           "the loss on the held-out part of '%s' is %g, though every weight is finite: the weights "
+                           "are so large that the forward pass overflows, as after a training that diverged; evaluate "
+                           "an older checkpoint",
+                           config->data, fabs(found.loss)); /* no "-nan" */
+        goto close;
+    }
+    found.sequences = evaluator.sequences;
+    found.sequence = evaluator.sequence;
+    found.tokens = evaluator.sequences * evaluator.sequence;
+    found.bytes_per_token = evaluator.text.bytes_per_token;
+    found.weights = evaluator.description->weights;
+    found.kernels = kernel_set_names[evaluator.kernels.set];
+    snprintf(found.data, sizeof found.data, "%s", dataset_describe(evaluator.dataset));
+    *result = found;
+close:
+    evaluator_close(&evaluator);
+    return status;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What given weights are worth on held-out data, without training: `weft eval`. The sequences are divided over the
+ * ranks; the loss is the same bits on any number of them, with micro-batches of the same size and the same kernel set.
+ */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_EVALUATOR_H
+#define WEFT_TRAINING_TRAIN_LOOP_EVALUATOR_H
+
+#include "training/data/dataset.h"
+#include "training/parallel/kernel_choice.h"
+#include "training/train/state/pretrained.h"
+
+#include <stdio.h>
+
+/** The same on every rank, but for `pretrained`. */
+struct evaluator_config {
+    struct model_shape shape;
+    const struct pretrained *pretrained; /**< on rank 0; NULL elsewhere */
+    const char *from;                    /**< path of `pretrained` */
+    const char *tokenizer;               /**< as in train_config */
+    const char *data;
+    int64_t sequence;    /**< tokens in a sequence; 0: the model's context */
+    int64_t sequences;   /**< held-out sequences to look at; 0: all there are */
+    int64_t micro_batch; /**< sequences in one forward pass */
+    int64_t threads;     /**< compute threads a rank */
+    bool mixed;          /**< activations and products in bf16 */
+    int kernels;         /**< how the instruction set is chosen: see enum kernel_rule */
+};
+
+struct evaluator_result {
+    double loss; /**< mean over the tokens, natural logarithm */
+    uint64_t sequences, tokens;
+    double bytes_per_token; /**< of the held-out text; 0: not known */
+    uint64_t sequence;      /**< tokens in one */
+    size_t weights;         /**< of the model */
+    double load_seconds;    /**< to read the weights and give them to all ranks */
+    double seconds;         /**< of the evaluation */
+    const char *kernels;    /**< name of the kernel set */
+    char data[256];         /**< what the data is, as dataset_describe() says */
+};
+
+/**
+ * Collective; fails on all ranks or on none (*speaks as in training/parallel/agreement.h), unless a rank is lost meanwhile.
+ * Every rank gets the result. Errors: what pretrained_read() and dataset_batch() refuse; DATA for a loss that is
+ * infinite or NaN.
+ */
+weft_status evaluator_run(const struct evaluator_config *config, weft_context *context, weft_comm *comm,
+                          struct evaluator_result *result, bool *speaks, struct error *error);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A loss or gradient that is not finite, explained: in which step, on which rank, in which micro-batch, from which
+ * layer.
+ */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_DIVERGENCE_H
+#define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_DIVERGENCE_H
+
+#include "training/data/dataset.h"
+#include "training/model/model.h"
+#include "training/parallel/micro_batches.h"
+
+/** A step that was computed and not taken: all is as it was before it. Nothing is owned. */
+struct divergence {
+    weft_context *context;
+    weft_comm *comm;
+    struct model *model;
+    const struct dataset *dataset;
+    const struct micro_batches *layout;
+    const float *parameters;   /**< that the step was computed with */
+    float *gradients;          /**< overwritten */
+    int32_t *tokens, *targets; /**< room for a micro-batch */
+    uint64_t seed;             /**< of the run */
+    uint64_t step;             /**< steps taken before */
+    double loss, norm;         /**< what the step found; not both are finite */
+};
+
+/**
+ * Every rank computes its micro-batches again, and the first rank that finds a number that is not finite tells.
+ * Collective. Never WEFT_OK: WEFT_ERROR_DATA with the sentence on every rank, or what went wrong here. *speaks as in
+ * training/parallel/agreement.h.
+ */
+weft_status divergence_explain(const struct divergence *divergence, bool *speaks, struct error *error);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What a trainer is made of. For trainer.c, which is the loop, and trainer_open.c, which prepares it. */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
+#define WEFT_TRAINING_TRAIN_LOOP_INTERNAL_TRAINER_PARTS_H
+
+#include "training/checkpoint/checkpoint.h"
+#include "training/data/dataset.h"
+#include "training/optimizer/parameter_groups.h"
+#include "training/parallel/agreement.h"
+#include "training/train/loop/trainer.h"
+#include "training/train/report/report.h"
+#include "training/train/state/checkpoint_writer.h"
+#include "training/train/state/state.h"
+#include "training/train/text/text.h"
+
+struct trainer {
+    struct train_config config;
+    weft_context *context;
+    weft_comm *comm;
+    uint32_t rank, ranks;
+    FILE *out;
+    const atomic_int *stop;
+    int stopped_by; /* the greatest *stop of all ranks, when they have ended for it */
+
+    struct checkpoint_claim *claim; /* rank 0's on the folder of checkpoints */
+    struct kernel_choice kernels;   /* of all ranks */
+    struct device *device;
+    struct model_description *description;
+    struct text text; /* that the data's tokens stand for */
+    struct parameter_groups groups;
+    struct dataset *dataset;
+    struct dataset_identity identity;  /* of it, on rank 0, where checkpoints are read or written */
+    char changes[SETTINGS_TEXT_BYTES]; /* of settings since the checkpoint that the run goes on from, on rank 0 */
+    struct model *model;
+    weft_training *training; /* weights, gradients, moments, and steps of them */
+    float *gradients;        /* the training's */
+    size_t not_ready;        /* parameters whose gradient of this micro-batch is to come; those behind are ready */
+    struct training_state state;
+    struct checkpoint_writer *writer; /* NULL: no checkpoints */
+    struct report report;
+    struct learning_rate schedule;
+    int32_t *tokens, *targets; /* of one micro-batch */
+    uint64_t read_time;        /* nanoseconds that reading the data took so far */
+    bool agreed;               /* all ranks know of the failure */
+};
+
+/** Fail everywhere or nowhere: see training/parallel/agreement.h. */
+static inline weft_status trainer_agree(struct trainer *trainer, weft_status status, bool *speaks, struct error *error)
+{
+    status = agreement_reach(trainer->context, trainer->comm, status, error, speaks);
+    trainer->agreed = status != WEFT_OK;
+    return status;
+}
+
+#endif

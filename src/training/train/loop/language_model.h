@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** Weights on a device, and the text that their tokens stand for: what `weft generate` needs besides a prompt. */
+#ifndef WEFT_TRAINING_TRAIN_LOOP_LANGUAGE_MODEL_H
+#define WEFT_TRAINING_TRAIN_LOOP_LANGUAGE_MODEL_H
+
+#include "training/train/state/pretrained.h"
+#include "training/train/text/text.h"
+
+struct language_model_config {
+    const struct pretrained *pretrained;
+    struct model_shape shape; /**< of these weights */
+    const char *from;         /**< the path that they were opened by: their tokenizer lies there */
+    const char *tokenizer;    /**< a directory with another one, or a file in it; NULL: that of the weights */
+    int threads;
+    bool mixed; /**< activations and products in bf16 */
+};
+
+struct language_model {
+    struct device *device;
+    struct model_description *description;
+    void *parameters; /**< the flat array, on the device */
+    struct text text;
+};
+
+/**
+ * Read weights and tokenizer. Errors: ARGUMENT where nothing says what text the tokens stand for, and for a
+ * tokenizer of more tokens than the model has; MEMORY, before
+ * anything is read, where the machine has too little; those of device_open(), pretrained_read() and tokenizer_open().
+ * Close with language_model_close(), after an error, too.
+ */
+weft_status language_model_open(const struct language_model_config *config, struct language_model *model,
+                                struct error *error);
+void language_model_close(struct language_model *model);
+
+#endif

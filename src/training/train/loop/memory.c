@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/loop/memory.h"
+
+#include "base/text.h"
+#include "training/optimizer/parameter_groups.h"
+#include "training/parallel/micro_batches.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB 1048576.0
+
+/* Micro-batches that no model is opened for: model_open() says so. Below it all sizes are within 64 bits. */
+#define TOKENS_MOST ((int64_t)1 << 26)
+
+/* Layers before the first parameter that is not frozen keep nothing. */
+static size_t first_trainable(const struct train_config *config, const struct model_description *description)
+{
+    struct parameter_groups groups;
+    if (!config->rules.freeze || parameter_groups_open(&groups, description, &config->rules, NULL) != WEFT_OK)
+        return 0;
+    const size_t first = groups.first_trainable;
+    parameter_groups_close(&groups);
+    return first;
+}
+
+static struct model_options training_options(const struct train_config *config,
+                                             const struct model_description *description)
+{
+    return (struct model_options){.batch = (size_t)config->micro_batch,
+                                  .sequence = (size_t)config->sequence,
+                                  .training = true,
+                                  .recompute = config->recompute,
+                                  .first_trainable = first_trainable(config, description)};
+}
+
+/* Levels of partial sums: see training/parallel/internal/partial_sums.h. */
+static uint64_t levels_of(const struct train_config *config, uint32_t rank, uint32_t ranks)
+{
+    struct micro_batches layout;
+    const int64_t total = config->batch / config->micro_batch;
+    uint64_t levels = 0;
+    if (micro_batches_lay_out((uint32_t)total, rank, ranks, &layout, NULL) != WEFT_OK)
+        return 0;
+    for (uint32_t n = layout.share - 1; n; n >>= 1)
+        levels++;
+    return levels;
+}
+
+/* Elements of the largest shard: see training/parallel/shards.h. */
+static uint64_t shard_of(uint64_t elements, uint32_t ranks)
+{
+    const uint64_t blocks = (elements + DEVICE_SQUARES_BLOCK - 1) / DEVICE_SQUARES_BLOCK;
+    const uint64_t shard = (blocks + ranks - 1) / ranks * DEVICE_SQUARES_BLOCK;
+    return shard < elements ? shard : elements;
+}
+
+/* What rank 0 has only for a while: the whole state, or the model that samples. */
+static uint64_t first_rank_of(const struct train_config *config, const struct model_description *description,
+                              weft_type activations, uint64_t moments, bool sharded)
+{
+    const bool gathers = sharded && config->resume;
+    const struct model_options reader = {.batch = 1, .sequence = config->shape.context};
+    const uint64_t whole = gathers ? moments : 0,
+                   samples = config->sample ? model_memory(description, WEFT_F32, activations, &reader) : 0;
+    return whole > samples ? whole : samples;
+}
+
+/* Room to copy what this rank writes of a checkpoint: see training/train/state/internal/checkpoint_parts.h. */
+static uint64_t checkpoint_of(const struct train_config *config, uint64_t weights, uint64_t moments, uint32_t rank,
+                              uint32_t ranks)
+{
+    const uint64_t whole = weights + moments;
+    if (whole < config->checkpoint_part)
+        return rank == 0 ? whole : 0;
+    return whole / ranks;
+}
+
+struct memory_plan memory_plan_of(const struct train_config *config, const struct model_description *description,
+                                  uint32_t rank, uint32_t ranks, uint32_t nodes)
+{
+    const uint64_t elements = description->elements, array = elements * sizeof(float);
+    const uint64_t arrays = optimiser_has_second_moments(config->optimiser.kind) ? 2 : 1;
+    const bool sharded = config->zero > 0 && ranks > 1;
+    const weft_type activations = config->mixed ? WEFT_BF16 : WEFT_F32;
+    const struct model_options options = training_options(config, description);
+    const uint64_t narrowed = config->mixed ? elements * weft_type_size(activations) : 0;
+    const uint64_t model = model_memory(description, WEFT_F32, activations, &options);
+    struct memory_plan plan = {
+        .weights = array,
+        .gradients = array + (config->gradients == WEFT_BF16 ? elements * weft_type_size(WEFT_BF16) : 0),
+        .optimiser = arrays * (sharded ? shard_of(elements, ranks) * sizeof(float) : array),
+        .partial_sums = levels_of(config, rank, ranks) * array,
+        .narrowed = narrowed,
+        .activations = model > narrowed ? model - narrowed : 0,
+        .rest = MEMORY_OF_PROCESS + (nodes > 1 ? MEMORY_OF_NETWORK : 0),
+    };
+    if (config->checkpoint_dir)
+        plan.checkpoint = checkpoint_of(config, array, arrays * array, rank, ranks);
+    if (rank == 0)
+        plan.first_rank = first_rank_of(config, description, activations, arrays * array, sharded);
+    return plan;
+}
+
+uint64_t memory_plan_total(const struct memory_plan *plan)
+{
+    return plan->weights + plan->gradients + plan->optimiser + plan->partial_sums + plan->narrowed + plan->activations +
+           plan->checkpoint + plan->rest + plan->first_rank;
+}
+
+const char *memory_plan_describe(const struct memory_plan *plan, char text[MEMORY_TEXT_BYTES])
+{
+    const struct {
+        const char *name;
+        uint64_t bytes;
+    } parts[] = {
+        {"weights", plan->weights},           {"gradients", plan->gradients},        {"optimizer", plan->optimiser},
+        {"partial sums", plan->partial_sums}, {"bf16 copy", plan->narrowed},         {"activations", plan->activations},
+        {"checkpoints", plan->checkpoint},    {"rank 0 at times", plan->first_rank}, {"the rest", plan->rest},
+    };
+    char bytes[32];
+    int used = snprintf(text, MEMORY_TEXT_BYTES, "%s a rank",
+                        text_bytes(memory_plan_total(plan) - plan->first_rank, bytes, sizeof bytes));
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].bytes)
+            used += snprintf(text + used, MEMORY_TEXT_BYTES - (size_t)used, "%s%s %s", i ? ", " : ": ", parts[i].name,
+                             text_bytes(parts[i].bytes, bytes, sizeof bytes));
+    return text;
+}
+
+/* What all ranks of this rank's node take. */
+static uint64_t need_of_node(const struct train_config *config, const struct model_description *description,
+                             const weft_comm *comm)
+{
+    const uint32_t ranks = (uint32_t)weft_comm_size(comm), nodes = (uint32_t)weft_comm_nodes(comm);
+    const uint64_t local = (uint64_t)weft_comm_local_size(comm);
+    /* All but rank 0 need the same. */
+    const struct memory_plan first = memory_plan_of(config, description, 0, ranks, nodes),
+                             other = memory_plan_of(config, description, 1, ranks, nodes);
+    if (weft_comm_node_of(comm, 0) != weft_comm_node(comm))
+        return local * memory_plan_total(&other);
+    return memory_plan_total(&first) + (local - 1) * memory_plan_total(&other);
+}
+
+#define REMEDIES_BYTES 256
+
+/* Those of the options which would lessen the need, with what it would be then. */
+static void tell_remedies(const struct train_config *config, const struct model_description *description,
+                          const weft_comm *comm, uint64_t need, char text[REMEDIES_BYTES])
+{
+    struct train_config remedies[] = {*config, *config, *config, *config};
+    static const char *const options[] = {"--micro-batch 1", "--recompute all", "--zero 1", "--precision bf16"};
+    const bool shards = config->optimiser.kind == OPTIMISER_ADAMW || config->optimiser.kind == OPTIMISER_SGD;
+    remedies[0].micro_batch = 1;
+    remedies[1].recompute = MODEL_RECOMPUTE_ALL;
+    remedies[2].zero = shards ? 1 : config->zero;
+    remedies[3].mixed = true;
+    int used = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+        const uint64_t lessened = need_of_node(&remedies[i], description, comm);
+        char bytes[32];
+        if (lessened < need - need / 100)
+            used += snprintf(text + used, REMEDIES_BYTES - (size_t)used, "%s (%s), ", options[i],
+                             text_bytes(lessened, bytes, sizeof bytes));
+    }
+}
+
+weft_status memory_check(const struct train_config *config, const struct model_description *description,
+                         const weft_comm *comm, uint64_t available, struct error *error)
+{
+    if (config->micro_batch > TOKENS_MOST / config->sequence)
+        return WEFT_OK;
+    const uint64_t need = need_of_node(config, description, comm);
+    if (need <= available)
+        return WEFT_OK;
+    const int local = weft_comm_local_size(comm);
+    const struct memory_plan plan =
+        memory_plan_of(config, description, 0, (uint32_t)weft_comm_size(comm), (uint32_t)weft_comm_nodes(comm));
+    char parts[MEMORY_TEXT_BYTES], remedies[REMEDIES_BYTES];
+    tell_remedies(config, description, comm, need, remedies);
+    return error_set(error, WEFT_ERROR_MEMORY,
+                     "training needs %.0f MiB of memory for the %d rank%s of this machine (%s), but only %.0f MiB are "
+                     "available; try %smore machines or a smaller model",
+                     ceil((double)need / MIB), local, local == 1 ? "" : "s", memory_plan_describe(&plan, parts),
+                     floor((double)available / MIB), remedies);
+}

@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The training loop: steps, evaluations, checkpoints, the end. */
+#include "base/clock.h"
+#include "training/parallel/training.h"
+#include "training/train/loop/internal/divergence.h"
+#include "training/train/loop/internal/evaluation.h"
+#include "training/train/loop/internal/trainer_parts.h"
+#include "training/train/loop/memory.h"
+#include "training/train/report/profile.h"
+#include "training/train/state/continuation.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What travels with the gradients: see weft_training_note(). */
+enum note {
+    NOTE_LOSS,
+    NOTE_STOP,
+};
+
+/* A model_ready callback: ranges come from the last to the first, and hold whole parameters. */
+static void tell_ready(void *context, size_t first, size_t count)
+{
+    struct trainer *trainer = context;
+    const struct model_parameter *parameters = trainer->description->parameters;
+    while (trainer->not_ready > 0 && parameters[trainer->not_ready - 1].offset >= first)
+        weft_training_ready(trainer->training, (int)--trainer->not_ready);
+}
+
+/* The gradients of one micro-batch. */
+static weft_status compute_gradients(struct trainer *trainer, struct error *error)
+{
+    const uint64_t sequences = (uint64_t)trainer->config.micro_batch,
+                   number = weft_training_micro_batch(trainer->training);
+    const struct model_batch batch = {.tokens = trainer->tokens,
+                                      .targets = trainer->targets,
+                                      .seed = (uint64_t)trainer->config.seed,
+                                      .sample = number * sequences};
+    double loss;
+    const uint64_t begin = clock_now();
+    weft_status status = dataset_batch(trainer->dataset, DATASET_TRAIN, number * sequences, sequences, trainer->tokens,
+                                       trainer->targets, error);
+    trainer->read_time += clock_now() - begin;
+    if (status == WEFT_OK)
+        status = model_forward(trainer->model, trainer->state.parameters, &batch, &loss, error);
+    if (status != WEFT_OK)
+        return status;
+    weft_training_note(trainer->training, NOTE_LOSS, loss);
+    weft_training_note(trainer->training, NOTE_STOP, trainer->stop && *trainer->stop);
+    trainer->not_ready = trainer->description->parameter_count;
+    return model_backward(trainer->model, trainer->state.parameters, trainer->gradients, tell_ready, trainer, error);
+}
+
+/* A step that was not taken, as its numbers are not finite. All ranks are here. */
+static weft_status explain_divergence(struct trainer *trainer, const weft_training_result *result, bool *speaks,
+                                      struct error *error)
+{
+    const struct divergence divergence = {
+        .context = trainer->context,
+        .comm = trainer->comm,
+        .model = trainer->model,
+        .dataset = trainer->dataset,
+        .layout = training_layout(trainer->training),
+        .parameters = trainer->state.parameters,
+        .gradients = trainer->gradients,
+        .tokens = trainer->tokens,
+        .targets = trainer->targets,
+        .seed = (uint64_t)trainer->config.seed,
+        .step = trainer->state.step,
+        .loss = result->notes[NOTE_LOSS],
+        .norm = result->gradient_norm,
+    };
+    trainer->agreed = true;
+    return divergence_explain(&divergence, speaks, error);
+}
+
+/* One step; *stopping tells whether some rank wants to end. */
+static weft_status take_step(struct trainer *trainer, bool *stopping, bool *speaks, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    const uint64_t begin = clock_now(), read_time = trainer->read_time;
+    const int micro_batches = weft_training_micro_batches(trainer->training);
+    weft_training_result result;
+    for (int i = 0; i < micro_batches; i++) {
+        weft_status status = compute_gradients(trainer, error);
+        if (status != WEFT_OK)
+            return status;
+        if (i + 1 == micro_batches)
+            checkpoint_writer_release(trainer->writer); /* the step changes what is being written */
+        status = i + 1 < micro_batches
+                     ? weft_training_accumulate(trainer->training)
+                     : weft_training_step(trainer->training, learning_rate_at(&trainer->schedule, trainer->state.step),
+                                          &result);
+        if (status == WEFT_ERROR_DATA)
+            return explain_divergence(trainer, &result, speaks, error);
+        if (status != WEFT_OK)
+            return error_set(error, status, "%s", weft_message(trainer->context));
+    }
+    trainer->state.step = result.step;
+    *stopping = result.notes[NOTE_STOP] > 0;
+
+    struct report_step report = {
+        .step = result.step,
+        .loss = result.notes[NOTE_LOSS],
+        .rate = result.rate,
+        .gradient_norm = result.gradient_norm,
+        .seconds = (double)(clock_now() - begin) * 1e-9,
+        .wait_seconds = result.wait_seconds,
+        .data_seconds = (double)(trainer->read_time - read_time) * 1e-9,
+    };
+    report_step(&trainer->report, &report);
+    if (config->observe)
+        config->observe(config->observer, &report);
+    return WEFT_OK;
+}
+
+/* How far a run has come, besides its state. */
+struct course {
+    uint64_t begin, end;       /* steps taken when it began or went on; step after which it ends this time */
+    uint64_t saved, evaluated; /* steps taken at the last checkpoint, at the last evaluation; UINT64_MAX: none yet */
+    bool stopping;             /* some rank was told to stop, and all know */
+    bool is_best;              /* under --patience: the last evaluation was the best, which no checkpoint says yet */
+};
+
+/* Whether the run evaluates after `step` steps, wherever it is interrupted. */
+static bool is_scheduled(const struct train_config *config, uint64_t step)
+{
+    return step == (uint64_t)config->steps ||
+           (config->evaluate_every && step && step % (uint64_t)config->evaluate_every == 0);
+}
+
+/* An evaluation that a stop cuts short leaves no trace: the run that goes on makes it again. */
+static weft_status evaluate(struct trainer *trainer, struct course *course, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    struct patience *patience = &trainer->state.patience;
+    const uint64_t step = trainer->state.step;
+    int64_t count = (config->evaluate_sequences + config->micro_batch - 1) / config->micro_batch;
+    if (!count)
+        return WEFT_OK;
+    const struct evaluation evaluation = {
+        .context = trainer->context,
+        .comm = trainer->comm,
+        .model = trainer->model,
+        .dataset = trainer->dataset,
+        .micro_batches = (uint32_t)count,
+        .tokens = trainer->tokens,
+        .targets = trainer->targets,
+        .stop = trainer->stop,
+    };
+    double loss;
+    weft_status status = evaluation_run(&evaluation, trainer->state.parameters, &loss, &course->stopping, error);
+    if (status != WEFT_OK || course->stopping)
+        return status;
+    course->evaluated = step;
+    report_evaluation(&trainer->report, step, loss);
+    /* A run that ends at --stop-at evaluates there, too, but the whole run would not have. */
+    if (!is_scheduled(config, step))
+        return WEFT_OK;
+    if (config->patience)
+        course->is_best = patience_note(patience, step, loss);
+    patience->last_step = step;
+    return WEFT_OK;
+}
+
+/* All ranks hear of what failed in a checkpoint. */
+static weft_status heard(struct trainer *trainer, weft_status status)
+{
+    trainer->agreed = trainer->agreed || status != WEFT_OK;
+    return status;
+}
+
+/* The prompt and what the model writes after it. */
+static weft_status sample(struct trainer *trainer, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    if (!config->sample || trainer->rank != 0 || !trainer->out || !text_is_known(&trainer->text))
+        return WEFT_OK;
+    const struct continuation_options options = {
+        .prompt = config->prompt,
+        .prompt_size = strlen(config->prompt),
+        .tokens = (size_t)config->sample,
+        .window = config->shape.context,
+        .echo = true,
+        .sampling = {.temperature = config->temperature, .seed = (uint64_t)config->seed},
+    };
+    struct continuation *continuation;
+    struct continuation_result result;
+    weft_status status = continuation_open(trainer->description, trainer->device, trainer->state.parameters,
+                                           &trainer->text, &options, &continuation, error);
+    if (status != WEFT_OK)
+        return status;
+    fprintf(trainer->out, "\nsampled after \"%s\":\n", config->prompt);
+    status = continuation_write(continuation, 0, trainer->out, isatty(fileno(trainer->out)), &result, error);
+    fputc('\n', trainer->out);
+    continuation_close(continuation);
+    return status;
+}
+
+/* Some rank was told to stop: all learn by which signal. */
+static weft_status tell_stopped(struct trainer *trainer, struct error *error)
+{
+    int32_t number = trainer->stop ? (int32_t)*trainer->stop : 0;
+    weft_status status = weft_allreduce(&number, &number, 1, WEFT_I32, WEFT_MAX, trainer->comm);
+    if (status != WEFT_OK)
+        return error_set(error, status, "%s", weft_message(trainer->context));
+    trainer->stopped_by = number;
+    report_say(&trainer->report, "stopped after step %" PRIu64 " as asked; %s", trainer->state.step,
+               trainer->config.checkpoint_dir ? "go on with --resume" : "without --checkpoint-dir nothing is kept");
+    return WEFT_OK;
+}
+
+/* What early stop has come to. */
+static void tell_best(struct trainer *trainer)
+{
+    const struct patience *patience = &trainer->state.patience;
+    const char *folder = trainer->config.checkpoint_dir;
+    char best[FILE_PATH_BYTES];
+    if (patience_is_over(patience, (uint64_t)trainer->config.patience))
+        report_say(&trainer->report, "early stop after step %" PRIu64 ": %" PRIu64 " evaluations brought nothing",
+                   trainer->state.step, patience->since_best);
+    if (!patience->best_step)
+        return;
+    /* A run that was resumed elsewhere may have left it there. */
+    const bool kept = folder && file_join(best, folder, CHECKPOINT_BEST, NULL) == WEFT_OK && file_exists(best);
+    report_say(&trainer->report, "best   step %" PRIu64 ", loss %.4f%s%s", patience->best_step, patience->best_loss,
+               kept ? ", kept as " : "", kept ? best : "");
+}
+
+static bool has_lost_patience(const struct trainer *trainer)
+{
+    return patience_is_over(&trainer->state.patience, (uint64_t)trainer->config.patience);
+}
+
+static weft_status save(struct trainer *trainer, struct course *course, bool last, bool *speaks, struct error *error)
+{
+    course->saved = trainer->state.step;
+    course->is_best = false;
+    return heard(trainer, checkpoint_writer_begin(trainer->writer, last, speaks, error));
+}
+
+/* What is due before the next step. A run that was stopped in an evaluation goes on with it. */
+static weft_status pause_between_steps(struct trainer *trainer, struct course *course, bool *speaks,
+                                       struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    const uint64_t step = trainer->state.step;
+    weft_status status = WEFT_OK;
+    if (is_scheduled(config, step) && trainer->state.patience.last_step != step)
+        status = evaluate(trainer, course, error);
+    if (status != WEFT_OK || course->stopping || !config->checkpoint_dir)
+        return status;
+    const bool due =
+        step != course->begin && config->checkpoint_every && step % (uint64_t)config->checkpoint_every == 0;
+    return due || course->is_best ? save(trainer, course, has_lost_patience(trainer), speaks, error) : WEFT_OK;
+}
+
+/* The last checkpoint is whole before the last evaluation begins, which may take long. */
+static weft_status save_and_evaluate(struct trainer *trainer, struct course *course, bool *speaks, struct error *error)
+{
+    const struct training_state *state = &trainer->state;
+    const uint64_t before = state->patience.last_step;
+    weft_status status = WEFT_OK;
+    if (trainer->writer && (course->saved != state->step || course->is_best))
+        status = save(trainer, course, true, speaks, error);
+    if (status == WEFT_OK)
+        status = heard(trainer, checkpoint_writer_finish(trainer->writer, speaks, error));
+    if (status == WEFT_OK && !course->stopping && course->evaluated != state->step)
+        status = evaluate(trainer, course, error);
+    if (status != WEFT_OK)
+        return status;
+    if (trainer->writer && state->patience.last_step != before)
+        status = heard(trainer, checkpoint_writer_amend(trainer->writer, speaks, error));
+    return status;
+}
+
+static weft_status run(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    const struct train_config *config = &trainer->config;
+    struct training_state *state = &trainer->state;
+    struct course course = {
+        .begin = state->step,
+        .end = (uint64_t)(config->stop_at && config->stop_at < config->steps ? config->stop_at : config->steps),
+        .saved = UINT64_MAX,
+        .evaluated = UINT64_MAX,
+    };
+    weft_status status = WEFT_OK;
+    while (state->step < course.end && !course.stopping && !has_lost_patience(trainer)) {
+        if ((status = pause_between_steps(trainer, &course, speaks, error)) != WEFT_OK)
+            return status;
+        if (course.stopping || has_lost_patience(trainer))
+            break;
+        if ((status = take_step(trainer, &course.stopping, speaks, error)) != WEFT_OK)
+            return status;
+        if ((status = heard(trainer, checkpoint_writer_poll(trainer->writer, speaks, error))) != WEFT_OK)
+            return status;
+    }
+    if ((status = save_and_evaluate(trainer, &course, speaks, error)) != WEFT_OK)
+        return status;
+    if (config->patience && trainer->out)
+        tell_best(trainer);
+    if (course.stopping)
+        status = tell_stopped(trainer, error);
+    report_end(&trainer->report,
+               course.stopping || state->step < (uint64_t)config->steps ? REPORT_STOPPED : REPORT_FINISHED);
+    if (!course.stopping)
+        status = trainer_agree(trainer, sample(trainer, error), speaks, error);
+    return status;
+}
+
+weft_status trainer_run(struct trainer *trainer, bool *speaks, struct error *error)
+{
+    *speaks = true;
+    weft_status status = run(trainer, speaks, error);
+    if (status != WEFT_OK)
+        report_end(&trainer->report, REPORT_FAILED);
+    /* What failed here alone ends the job: the others would wait for this rank. */
+    if (status != WEFT_OK && !trainer->agreed)
+        weft_abort(trainer->context, error->text);
+    return status;
+}
+
+/* ---- what others may know ---------------------------------------------------------------------------------------- */
+
+double trainer_step_flops(const struct trainer *trainer)
+{
+    const struct train_config *config = &trainer->config;
+    return (double)(config->batch * config->sequence) *
+           model_flops_per_token(trainer->description, (size_t)config->sequence);
+}
+
+const struct model_description *trainer_description(const struct trainer *trainer)
+{
+    return trainer->description;
+}
+
+uint64_t trainer_predicted_memory(const struct trainer *trainer)
+{
+    const struct memory_plan plan = memory_plan_of(&trainer->config, trainer->description, trainer->rank,
+                                                   trainer->ranks, (uint32_t)weft_comm_nodes(trainer->comm));
+    return memory_plan_total(&plan);
+}
+
+int trainer_stopped_by(const struct trainer *trainer)
+{
+    return trainer->stopped_by;
+}
+
+struct device *trainer_device(const struct trainer *trainer)
+{
+    return trainer->device;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * For whoever collects metrics, as the platform does: the curves that TensorBoard gets, by weft/report.h, which never
+ * waits for a reader, and how far the run is. They are optional, so a failure here is reported once, and no
+ * run ends by it.
+ */
+#include "training/train/report/internal/sink.h"
+#include "training/train/report/names.h"
+#include "weft/report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PROGRESS_SECONDS 1.0 /* between two reports of progress */
+
+struct collected {
+    weft_reporter *reporter;
+    bool only_progress;    /* the curves are collected anyway */
+    double progress_after; /* the next one is due: seconds since 1970 */
+    FILE *warnings;        /* NULL: none, or told already */
+};
+
+/* Whether the file of metrics that was asked for is collected anyway: it is the same file, or what is printed. */
+static bool is_collected_anyway(const struct report_options *options)
+{
+    struct stat asked, other;
+    if (!options->metrics || stat(options->metrics, &asked) != 0)
+        return false;
+    if (stat(options->collected, &other) == 0 && asked.st_dev == other.st_dev && asked.st_ino == other.st_ino)
+        return true;
+    return fstat(STDOUT_FILENO, &other) == 0 && !S_ISREG(other.st_mode) && asked.st_dev == other.st_dev &&
+           asked.st_ino == other.st_ino;
+}
+
+static void tell(FILE *warnings, const char *what)
+{
+    if (!warnings)
+        return;
+    fprintf(warnings, "weft: %s%s; the run goes on without\n", what, weft_message(NULL));
+    fflush(warnings);
+}
+
+static weft_status collected_open(const struct report_options *options, void **state, struct error *error)
+{
+    if (!options->collected)
+        return WEFT_OK;
+    struct collected *collected = malloc(sizeof *collected);
+    if (!collected)
+        return error_memory(error, sizeof *collected, "the metrics that are collected");
+    *collected = (struct collected){.warnings = options->warnings, .only_progress = is_collected_anyway(options)};
+    if (weft_reporter_open(options->collected, &collected->reporter) != WEFT_OK) {
+        tell(collected->warnings, "WEFT_METRICS: ");
+        free(collected);
+        return WEFT_OK;
+    }
+    *state = collected;
+    return WEFT_OK;
+}
+
+static weft_status collected_begin(void *state, const struct report_run *run, double time, struct error *error)
+{
+    return WEFT_OK;
+}
+
+static void note(struct collected *collected, weft_status status)
+{
+    if (status == WEFT_OK)
+        return;
+    tell(collected->warnings, "");
+    collected->warnings = NULL;
+}
+
+/* A disk that was full may have room again: each value is tried. */
+static void put(struct collected *collected, const char *name, uint64_t step, double value)
+{
+    if (!collected->only_progress)
+        note(collected, weft_report(collected->reporter, name, (int64_t)step, value));
+}
+
+static void put_progress(struct collected *collected, uint64_t step, uint64_t end, double left)
+{
+    if (end > 0 && step <= end)
+        note(collected, weft_report_progress(collected->reporter, (double)step, (double)end, left));
+}
+
+/* Once a second, and at the last step: what is left then is an evaluation and a checkpoint. */
+static void put_progress_in_time(struct collected *collected, const struct report_figures *figures)
+{
+    const struct report_run *run = figures->run;
+    if (figures->time < collected->progress_after && figures->step.step != run->end)
+        return;
+    collected->progress_after = figures->time + PROGRESS_SECONDS;
+    put_progress(collected, figures->step.step, run->end, figures->left);
+}
+
+static weft_status collected_step(void *state, const struct report_figures *figures, struct error *error)
+{
+    const struct report_step *step = &figures->step;
+    put(state, report_name_curves[REPORT_NAME_LOSS], step->step, step->loss);
+    put(state, report_name_curves[REPORT_NAME_RATE], step->step, step->rate);
+    put(state, report_name_curves[REPORT_NAME_GRADIENT_NORM], step->step, step->gradient_norm);
+    put(state, report_name_curves[REPORT_NAME_SECONDS], step->step, step->seconds);
+    put(state, report_name_curves[REPORT_NAME_DATA_SECONDS], step->step, step->data_seconds);
+    put(state, report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], step->step, figures->speed.tokens);
+    put(state, REPORT_NAME_WAIT_SHARE, step->step, figures->speed.wait);
+    if (isfinite(figures->speed.share))
+        put(state, report_name_curves[REPORT_NAME_UTILISATION], step->step, figures->speed.share);
+    put_progress_in_time(state, figures);
+    return WEFT_OK;
+}
+
+static weft_status collected_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
+{
+    put(state, REPORT_NAME_HELD_OUT "/loss", held_out->step, held_out->loss);
+    if (held_out->run->bytes_per_token > 0)
+        put(state, REPORT_NAME_HELD_OUT "/bits_per_byte", held_out->step, held_out->bits_per_byte);
+    return WEFT_OK;
+}
+
+static weft_status collected_end(void *state, const struct report_last *last, struct error *error)
+{
+    struct collected *collected = state;
+    if (last->ending != REPORT_FAILED)
+        put_progress(collected, last->step, last->run->end, 0);
+    note(collected, weft_reporter_flush(collected->reporter));
+    return WEFT_OK;
+}
+
+static void collected_close(void *state)
+{
+    struct collected *collected = state;
+    (void)weft_reporter_close(collected->reporter);
+    free(collected);
+}
+
+const struct report_sink report_sink_collected = {
+    .name = "what WEFT_METRICS names",
+    .open = collected_open,
+    .begin = collected_begin,
+    .step = collected_step,
+    .evaluation = collected_evaluation,
+    .end = collected_end,
+    .close = collected_close,
+};

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * A sink: one form in which a run is told. For report.c and the report_*.c of this module only.
+ *
+ * A sink is a table of functions and a state of its own. What it returns as an error makes report.c give it up.
+ */
+#ifndef WEFT_TRAINING_TRAIN_REPORT_INTERNAL_SINK_H
+#define WEFT_TRAINING_TRAIN_REPORT_INTERNAL_SINK_H
+
+#include "training/train/report/report.h"
+
+/** Speeds and shares; of one step, or of the recent ones. */
+struct report_speed {
+    double tokens; /**< a second */
+    double flops;  /**< a second, of all ranks together: those of the model's formula */
+    double share;  /**< of the peak that `flops` is: model flops utilisation; not a number where the peak is unknown */
+    double wait;   /**< share of the time in which communication was waited for */
+};
+
+/** All that is known after a step. */
+struct report_figures {
+    const struct report_run *run;
+    struct report_step step;
+    double time;                /**< seconds since 1970 */
+    struct report_speed speed;  /**< of this step */
+    struct report_speed recent; /**< of some ten steps, the last ones most */
+    double left;                /**< seconds to the end, at the recent speed; with evaluations and checkpoints, as far
+                                   as there were any */
+    uint64_t taken;             /**< steps since the run began or went on; so are the sums below */
+    double seconds, wait_seconds;
+};
+
+struct report_held_out {
+    const struct report_run *run;
+    uint64_t step;
+    double loss;
+    double bits_per_byte; /**< the same loss; 0: not known */
+    double time;
+};
+
+/** The last word on a run: totals since it began or went on. */
+struct report_last {
+    const struct report_run *run;
+    uint64_t step, taken;
+    double seconds, wait_seconds;
+    double time;
+    enum report_ending ending;
+};
+
+struct report_sink {
+    const char *name; /**< for sentences: "the metrics file" */
+
+    /** *state stays NULL where the options do not ask for this one. */
+    weft_status (*open)(const struct report_options *options, void **state, struct error *error);
+    weft_status (*begin)(void *state, const struct report_run *run, double time, struct error *error);
+    weft_status (*step)(void *state, const struct report_figures *figures, struct error *error);
+    weft_status (*evaluation)(void *state, const struct report_held_out *held_out, struct error *error);
+    /** NULL: checkpoints are not told here. */
+    weft_status (*checkpoint)(void *state, const struct report_checkpoint *checkpoint, double time,
+                              struct error *error);
+    weft_status (*end)(void *state, const struct report_last *last, struct error *error);
+    void (*close)(void *state);
+};
+
+extern const struct report_sink report_sink_line, report_sink_json, report_sink_prometheus, report_sink_tensorboard,
+    report_sink_collected;
+
+/** "finished", "stopped", "failed". */
+extern const char *const report_ending_names[];
+
+/** Of the line's state: take the live line away. */
+void report_line_clear(void *state);
+
+#endif

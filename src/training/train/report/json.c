@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON lines for programs: an object a line, with "event" first: "start", "step", "evaluation", "end". They are
+ * appended, so that a run that goes on continues its file. docs/tutorials/insight.md lists the keys.
+ */
+#include "base/format/json.h"
+#include "training/train/report/internal/sink.h"
+#include "training/train/report/names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct json_file {
+    FILE *file;
+    const char *path;
+};
+
+/* A process that died while it wrote leaves a line without its end, which must not run into ours. */
+static bool ends_within_line(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    const bool within = file && fseek(file, -1, SEEK_END) == 0 && fgetc(file) != '\n';
+    if (file)
+        fclose(file);
+    return within;
+}
+
+static weft_status json_open(const struct report_options *options, void **state, struct error *error)
+{
+    if (!options->metrics)
+        return WEFT_OK;
+    struct json_file *json = malloc(sizeof *json);
+    if (!json)
+        return error_memory(error, sizeof *json, "the metrics file");
+    const bool within = ends_within_line(options->metrics);
+    *json = (struct json_file){.file = fopen(options->metrics, "a"), .path = options->metrics};
+    if (!json->file) {
+        free(json);
+        return error_system(error, "cannot write metrics to '%s'", options->metrics);
+    }
+    if (within)
+        fputc('\n', json->file);
+    *state = json;
+    return WEFT_OK;
+}
+
+/* Print the object and go to the disk with it: who reads along sees every step. */
+static weft_status put(const struct json_file *json, struct json_writer *writer, struct error *error)
+{
+    json_close(writer);
+    const char *text = json_text(writer);
+    weft_status status = WEFT_OK;
+    errno = 0;
+    if (!text)
+        status = error_set(error, WEFT_ERROR_MEMORY, "no memory is left for a line of metrics");
+    else if (fprintf(json->file, "%s\n", text) < 0 || fflush(json->file) != 0)
+        status = error_system(error, "the metrics file '%s' cannot be written", json->path);
+    json_end(writer);
+    return status;
+}
+
+/* Nine digits tell every float apart; more of them would be noise. Time is kept to the millisecond. */
+static void put_figure(struct json_writer *writer, const char *key, double value)
+{
+    char digits[40];
+    snprintf(digits, sizeof digits, "%.9g", value);
+    json_put_number(writer, key, strtod(digits, NULL));
+}
+
+static void put_time(struct json_writer *writer, double time)
+{
+    json_put_number(writer, "time", round(time * 1e3) / 1e3);
+}
+
+static void begin_event(struct json_writer *writer, const char *event)
+{
+    json_begin(writer, JSON_LINE);
+    json_open_object(writer, NULL);
+    json_put_text(writer, "event", event);
+}
+
+static weft_status json_start(void *state, const struct report_run *run, double time, struct error *error)
+{
+    struct json_writer writer;
+    begin_event(&writer, "start");
+    put_time(&writer, time);
+    json_put_text(&writer, "run", run->name);
+    json_put_text(&writer, "model", run->model);
+    json_put_unsigned(&writer, "parameters", run->parameters);
+    json_put_text(&writer, "data", run->data);
+    json_put_unsigned(&writer, "step", run->step);
+    json_put_unsigned(&writer, "steps", run->steps);
+    json_put_unsigned(&writer, "batch", run->batch);
+    json_put_unsigned(&writer, "micro_batch", run->micro_batch);
+    json_put_unsigned(&writer, "sequence", run->sequence);
+    put_figure(&writer, "tokens_per_step", run->tokens);
+    json_put_unsigned(&writer, "seed", run->seed);
+    json_put_text(&writer, "optimizer", run->optimizer);
+    put_figure(&writer, "peak_rate", run->rate);
+    json_put_text(&writer, "precision", run->precision);
+    json_put_text(&writer, "kernels", run->kernels);
+    json_put_unsigned(&writer, "ranks", run->ranks);
+    json_put_unsigned(&writer, "nodes", run->nodes);
+    json_put_unsigned(&writer, "threads", run->threads);
+    put_figure(&writer, "flops_per_step", run->flops);
+    put_figure(&writer, "peak_flops", run->peak);
+    return put(state, &writer, error);
+}
+
+static weft_status json_step(void *state, const struct report_figures *figures, struct error *error)
+{
+    const struct report_step *step = &figures->step;
+    struct json_writer writer;
+    begin_event(&writer, "step");
+    json_put_unsigned(&writer, "step", step->step);
+    put_time(&writer, figures->time);
+    put_figure(&writer, report_name_keys[REPORT_NAME_LOSS], step->loss);
+    put_figure(&writer, report_name_keys[REPORT_NAME_RATE], step->rate);
+    put_figure(&writer, report_name_keys[REPORT_NAME_GRADIENT_NORM], step->gradient_norm);
+    put_figure(&writer, report_name_keys[REPORT_NAME_SECONDS], step->seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_WAIT_SECONDS], step->wait_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_DATA_SECONDS], step->data_seconds);
+    put_figure(&writer, report_name_keys[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens);
+    put_figure(&writer, report_name_keys[REPORT_NAME_UTILISATION], figures->speed.share);
+    return put(state, &writer, error);
+}
+
+static weft_status json_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
+{
+    struct json_writer writer;
+    begin_event(&writer, "evaluation");
+    json_put_unsigned(&writer, "step", held_out->step);
+    put_time(&writer, held_out->time);
+    put_figure(&writer, "loss", held_out->loss);
+    if (held_out->run->bytes_per_token > 0)
+        put_figure(&writer, "bits_per_byte", held_out->bits_per_byte);
+    return put(state, &writer, error);
+}
+
+static weft_status json_checkpoint(void *state, const struct report_checkpoint *checkpoint, double time,
+                                   struct error *error)
+{
+    struct json_writer writer;
+    begin_event(&writer, "checkpoint");
+    json_put_unsigned(&writer, "step", checkpoint->step);
+    put_time(&writer, time);
+    json_put_text(&writer, "path", checkpoint->path);
+    json_put_unsigned(&writer, "bytes", checkpoint->bytes);
+    put_figure(&writer, "seconds", checkpoint->seconds);
+    put_figure(&writer, "pause_seconds", checkpoint->pause_seconds);
+    if (checkpoint->problem)
+        json_put_text(&writer, "problem", checkpoint->problem);
+    return put(state, &writer, error);
+}
+
+static weft_status json_last(void *state, const struct report_last *last, struct error *error)
+{
+    const double tokens = (double)last->taken * last->run->tokens;
+    struct json_writer writer;
+    begin_event(&writer, "end");
+    json_put_unsigned(&writer, "step", last->step);
+    put_time(&writer, last->time);
+    json_put_text(&writer, "ending", report_ending_names[last->ending]);
+    json_put_unsigned(&writer, "steps_taken", last->taken);
+    put_figure(&writer, "seconds", last->seconds);
+    put_figure(&writer, "wait_seconds", last->wait_seconds);
+    put_figure(&writer, "tokens", tokens);
+    put_figure(&writer, "tokens_per_second", last->seconds > 0 ? tokens / last->seconds : 0);
+    return put(state, &writer, error);
+}
+
+static void json_finish(void *state)
+{
+    struct json_file *json = state;
+    fclose(json->file); /* every line was flushed */
+    free(json);
+}
+
+const struct report_sink report_sink_json = {
+    .name = "the metrics file",
+    .open = json_open,
+    .begin = json_start,
+    .step = json_step,
+    .evaluation = json_evaluation,
+    .checkpoint = json_checkpoint,
+    .end = json_last,
+    .close = json_finish,
+};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Where the time of training steps goes on this rank: by layer, and by kernel.
+ *
+ * A profile is given to a run in its configuration (train_config.profile). The trainer then computes on a device that
+ * measures (training/tensor/profiled.h), tells the profile of layers and steps, and computes what it would have computed. Of the
+ * steps one is shown, the median one by wall time: so its parts add up to its whole.
+ *
+ *     struct profile *profile;
+ *     profile_open(3, 10, &profile, error);
+ *     config.profile = profile;
+ *     ... trainer_open, trainer_run ...
+ *     const struct profile_step *step = profile_median(profile);
+ */
+#ifndef WEFT_TRAINING_TRAIN_REPORT_PROFILE_H
+#define WEFT_TRAINING_TRAIN_REPORT_PROFILE_H
+
+#include "training/model/model.h"
+#include "training/tensor/profiled.h"
+
+/** Of one layer, one way. */
+struct profile_turn {
+    double seconds; /**< from the beginning of its turn to the end, what is between its kernels included */
+    double flops;   /**< as struct profiled_count has them */
+};
+
+struct profile_layer {
+    struct profile_turn turns[2]; /**< by enum model_direction; all micro-batches of the step together */
+};
+
+/** One step. The seconds of all layers, of all kernels outside of them, and what remains make up `seconds`. */
+struct profile_step {
+    double seconds;
+    double wait_seconds;                             /**< of what remains, waiting for other ranks */
+    struct profile_layer *layers;                    /**< as many as the model has */
+    struct profiled_count kernels[PROFILED_KERNELS]; /**< all of the step */
+    struct profiled_count outside[PROFILED_KERNELS]; /**< of these, those outside of layers: optimizer, sums, ... */
+};
+
+#define PROFILE_DEVICES 2
+
+struct profile;
+
+/** Room for `count` (1 at least) steps, after `warm` that are not looked at. */
+weft_status profile_open(size_t warm, size_t count, struct profile **profile, struct error *error);
+void profile_close(struct profile *profile);
+
+/** For the trainer: make room for the layers of a model. */
+weft_status profile_describe(struct profile *profile, const struct model_description *description, struct error *error);
+/** For the trainer: measure *device from now on, one of PROFILE_DEVICES at most: the model's, and the one that sums
+ * gradients and takes the optimizer's steps. */
+weft_status profile_measure(struct profile *profile, struct device **device, struct error *error);
+/** For the trainer: a model_watcher; a step has ended. */
+void profile_watch(void *profile, const struct model_turn *turn);
+void profile_step_done(struct profile *profile, double seconds, double wait_seconds);
+
+/** The median step; of two in the middle the shorter one. NULL before the first. */
+const struct profile_step *profile_median(const struct profile *profile);
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Figures from what the trainer says, and their way to the sinks. */
+#include "training/train/report/report.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+#include "training/train/report/internal/sink.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <time.h>
+
+#define FADING 0.9 /* what a step counts less than the next one among the recent ones */
+
+static const struct report_sink *const kinds[REPORT_SINKS] = {
+    &report_sink_line, &report_sink_json, &report_sink_prometheus, &report_sink_tensorboard, &report_sink_collected};
+#define LINE 0 /* place of the one for people */
+
+const char *const report_ending_names[] = {"finished", "stopped", "failed"};
+
+static double time_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+bool report_wants_peak(const struct report_options *options)
+{
+    return (options->out && options->every) || options->metrics || options->prometheus || options->tensorboard;
+}
+
+weft_status report_open(struct report *report, const struct report_options *options, struct error *error)
+{
+    *report = (struct report){.options = *options};
+    weft_status status = WEFT_OK;
+    for (size_t i = 0; i < REPORT_SINKS && status == WEFT_OK; i++)
+        status = kinds[i]->open(options, &report->sinks[i], error);
+    return status;
+}
+
+void report_close(struct report *report)
+{
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        if (report->sinks[i])
+            kinds[i]->close(report->sinks[i]);
+        report->sinks[i] = NULL;
+    }
+}
+
+static void warn(struct report *report, const char *text)
+{
+    report_clear(report);
+    if (!report->options.warnings)
+        return;
+    fprintf(report->options.warnings, "weft: %s\n", text);
+    fflush(report->options.warnings);
+}
+
+/* Nobody loses a run because of a figure that could not be written. */
+static void give_up(struct report *report, size_t i, const struct error *error)
+{
+    char text[ERROR_TEXT_BYTES + 64];
+    snprintf(text, sizeof text, "%s; the run goes on without it", error->text);
+    kinds[i]->close(report->sinks[i]);
+    report->sinks[i] = NULL;
+    report->lost[i] = report->step + 1;
+    warn(report, text);
+}
+
+void report_begin(struct report *report, const struct report_run *run)
+{
+    report->run = *run;
+    report->run.end = run->end ? run->end : run->steps;
+    report->step = run->step;
+    const double time = time_now();
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->begin(report->sinks[i], run, time, &error) != WEFT_OK)
+            give_up(report, i, &error);
+    }
+}
+
+static struct report_speed speed_of(const struct report_run *run, double steps, double seconds, double wait)
+{
+    const double rate = steps / seconds, flops = run->flops * rate;
+    return (struct report_speed){.tokens = run->tokens * rate,
+                                 .flops = flops,
+                                 .share = run->peak > 0 ? flops / run->peak : NAN,
+                                 .wait = wait / seconds};
+}
+
+/* Seconds from a step to the end: of the steps that are left, of what comes between them, and of what follows the last
+ * one: the evaluation and the checkpoint there take as long as the longest pause so far. */
+static double seconds_left(struct report *report, uint64_t step, double seconds)
+{
+    const uint64_t now = clock_now(), end = report->run.end;
+    if (report->taken == 1)
+        report->began = report->stepped = now - (uint64_t)(seconds * 1e9);
+    const double pause = (double)(now - report->stepped) * 1e-9 - seconds;
+    const double between = (double)(now - report->began) * 1e-9 - report->seconds;
+    report->stepped = now;
+    report->longest_pause = fmax(report->longest_pause, pause);
+    const double each = report->recent_seconds / report->recent_steps + fmax(between, 0) / (double)report->taken;
+    return each * (double)(end > step ? end - step : 0) + report->longest_pause;
+}
+
+void report_step(struct report *report, const struct report_step *step)
+{
+    const struct report_run *run = &report->run;
+    report->step = step->step;
+    report->taken++;
+    report->seconds += step->seconds;
+    report->wait_seconds += step->wait_seconds;
+    report->recent_steps = FADING * report->recent_steps + 1;
+    report->recent_seconds = FADING * report->recent_seconds + step->seconds;
+    report->recent_wait = FADING * report->recent_wait + step->wait_seconds;
+    const struct report_figures figures = {
+        .run = run,
+        .step = *step,
+        .time = time_now(),
+        .speed = speed_of(run, 1, step->seconds, step->wait_seconds),
+        .recent = speed_of(run, report->recent_steps, report->recent_seconds, report->recent_wait),
+        .left = seconds_left(report, step->step, step->seconds),
+        .taken = report->taken,
+        .seconds = report->seconds,
+        .wait_seconds = report->wait_seconds,
+    };
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->step(report->sinks[i], &figures, &error) != WEFT_OK)
+            give_up(report, i, &error);
+    }
+}
+
+void report_evaluation(struct report *report, uint64_t step, double loss)
+{
+    const double bytes = report->run.bytes_per_token;
+    const struct report_held_out held_out = {.run = &report->run,
+                                             .step = step,
+                                             .loss = loss,
+                                             .bits_per_byte = bytes > 0 ? loss / log(2.0) / bytes : 0,
+                                             .time = time_now()};
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->evaluation(report->sinks[i], &held_out, &error) != WEFT_OK)
+            give_up(report, i, &error);
+    }
+}
+
+void report_end(struct report *report, enum report_ending ending)
+{
+    if (report->ended)
+        return;
+    report->ended = true;
+    const struct report_last last = {.run = &report->run,
+                                     .step = report->step,
+                                     .taken = report->taken,
+                                     .seconds = report->seconds,
+                                     .wait_seconds = report->wait_seconds,
+                                     .time = time_now(),
+                                     .ending = ending};
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        const bool lost = report->lost[i] > 0;
+        if (report->sinks[i] && kinds[i]->end(report->sinks[i], &last, &error) != WEFT_OK)
+            give_up(report, i, &error);
+        if (!lost)
+            continue;
+        char text[256];
+        snprintf(text, sizeof text, "%s has no figures from step %" PRIu64 " on", kinds[i]->name, report->lost[i] - 1);
+        warn(report, text);
+    }
+}
+
+void report_say(struct report *report, const char *format, ...)
+{
+    char text[4096 + 256]; /* a path and some words */
+    if (!report->options.out)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    report_clear(report);
+    fprintf(report->options.out, "%s\n", text);
+    fflush(report->options.out);
+}
+
+void report_clear(struct report *report)
+{
+    if (report->sinks[LINE])
+        report_line_clear(report->sinks[LINE]);
+}
+
+/* For people, in a line of its own. */
+static void say_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
+{
+    char bytes[32];
+    if (checkpoint->problem)
+        report_say(report, "no checkpoint of step %" PRIu64 ", training goes on: %s", checkpoint->step,
+                   checkpoint->problem);
+    else
+        report_say(report, "checkpoint %s  %s in %u file%s, whole after %.2f s; training paused for %.2f s",
+                   checkpoint->path, text_bytes(checkpoint->bytes, bytes, sizeof bytes), checkpoint->files,
+                   checkpoint->files == 1 ? "" : "s", checkpoint->seconds, checkpoint->pause_seconds);
+}
+
+void report_checkpoint(struct report *report, const struct report_checkpoint *checkpoint)
+{
+    const double time = time_now();
+    for (size_t i = 0; i < REPORT_SINKS; i++) {
+        struct error error = {0};
+        if (report->sinks[i] && kinds[i]->checkpoint &&
+            kinds[i]->checkpoint(report->sinks[i], checkpoint, time, &error) != WEFT_OK)
+            give_up(report, i, &error);
+    }
+    say_checkpoint(report, checkpoint);
+}

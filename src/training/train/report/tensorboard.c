@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scalars for TensorBoard: train/... of every step, held-out/loss of every evaluation. */
+#include "training/train/report/internal/event_file.h"
+#include "training/train/report/internal/sink.h"
+#include "training/train/report/names.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+static weft_status tensorboard_open(const struct report_options *options, void **state, struct error *error)
+{
+    if (!options->tensorboard)
+        return WEFT_OK;
+    struct event_file *events = malloc(sizeof *events);
+    if (!events)
+        return error_memory(error, sizeof *events, "the event file");
+    weft_status status =
+        event_file_open(events, options->tensorboard, (double)time(NULL), options->collected != NULL, error);
+    if (status == WEFT_OK)
+        *state = events;
+    else
+        free(events);
+    return status;
+}
+
+static weft_status tensorboard_begin(void *state, const struct report_run *run, double time, struct error *error)
+{
+    return WEFT_OK;
+}
+
+static weft_status tensorboard_step(void *state, const struct report_figures *figures, struct error *error)
+{
+    const struct event_value values[] = {
+        {report_name_curves[REPORT_NAME_LOSS], figures->step.loss},
+        {report_name_curves[REPORT_NAME_RATE], figures->step.rate},
+        {report_name_curves[REPORT_NAME_GRADIENT_NORM], figures->step.gradient_norm},
+        {report_name_curves[REPORT_NAME_SECONDS], figures->step.seconds},
+        {report_name_curves[REPORT_NAME_TOKENS_PER_SECOND], figures->speed.tokens},
+        {REPORT_NAME_WAIT_SHARE, figures->speed.wait},
+        {report_name_curves[REPORT_NAME_UTILISATION], figures->speed.share}, /* the last: it may be unknown */
+    };
+    const size_t count = sizeof values / sizeof *values - !isfinite(figures->speed.share);
+    return event_file_put(state, figures->time, figures->step.step, values, count, error);
+}
+
+static weft_status tensorboard_evaluation(void *state, const struct report_held_out *held_out, struct error *error)
+{
+    const struct event_value value = {REPORT_NAME_HELD_OUT "/loss", held_out->loss};
+    return event_file_put(state, held_out->time, held_out->step, &value, 1, error);
+}
+
+static weft_status tensorboard_end(void *state, const struct report_last *last, struct error *error)
+{
+    return WEFT_OK;
+}
+
+static void tensorboard_close(void *state)
+{
+    event_file_close(state);
+    free(state);
+}
+
+const struct report_sink report_sink_tensorboard = {
+    .name = "the event file",
+    .open = tensorboard_open,
+    .begin = tensorboard_begin,
+    .step = tensorboard_step,
+    .evaluation = tensorboard_evaluation,
+    .end = tensorboard_end,
+    .close = tensorboard_close,
+};

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/state/checkpoint_writer.h"
+
+#include "base/clock.h"
+#include "training/checkpoint/folder.h"
+#include "training/parallel/agreement.h"
+#include "training/train/state/internal/checkpoint_parts.h"
+#include "training/train/state/internal/lending.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define NICENESS 5 /* of the thread: about a quarter of a core that computes */
+
+enum stage {
+    STAGE_NONE,   /* nothing is under way; at the start the thread touches memory */
+    STAGE_PARTS,  /* all ranks write */
+    STAGE_COMMIT, /* rank 0 completes it */
+};
+
+struct checkpoint_writer {
+    struct checkpoint_writer_setup setup;
+    uint32_t rank, ranks;
+    bool *sees;                        /* by rank: whether it can write into the folder */
+    struct checkpoint_record *records; /* by rank and kind, then without gaps; then the index's, the tokenizer's */
+    size_t record_count;               /* of the newest checkpoint, once it is complete */
+    struct lending *lending;
+
+    /* Of the checkpoint under way. */
+    enum stage stage;
+    bool last;
+    struct whole_state whole;
+    struct checkpoint_parts parts;
+    struct checkpoint_state described; /* rank 0's */
+    uint64_t began;
+    double pause; /* seconds */
+
+    /* What the thread does; `finished` tells that the rest can be read. */
+    pthread_t thread;
+    bool joinable;
+    atomic_bool finished, stop_warming;
+    struct checkpoint_record mine[PART_KINDS];
+    weft_status status;
+    struct error error;
+};
+
+/* ---- the thread ------------------------------------------------------------------------------------------------- */
+
+static void write_parts(struct checkpoint_writer *writer)
+{
+    const struct byte_source source = lending_source(writer->lending);
+    const struct checkpoint_parts *parts = &writer->parts;
+    for (int kind = 0; kind < PART_KINDS && writer->status == WEFT_OK; kind++)
+        if (parts->writes[kind])
+            writer->status = checkpoint_write_part(writer->setup.config->checkpoint_dir, writer->whole.state.step,
+                                                   part_kind_names[kind], parts->number[kind], parts->parts[kind],
+                                                   parts->mine[kind].tensors, parts->mine[kind].count, &source,
+                                                   &writer->mine[kind], &writer->error);
+    lending_end(writer->lending);
+}
+
+/* By name; what is not there last. */
+static int by_name(const void *left, const void *right)
+{
+    const struct checkpoint_record *a = left, *b = right;
+    if (!*a->name || !*b->name)
+        return !*a->name - !*b->name;
+    return strcmp(a->name, b->name);
+}
+
+/* The files in the order of the manifest: the model's parts, then the optimizer's. */
+static size_t gather_records(struct checkpoint_writer *writer)
+{
+    const size_t room = (size_t)writer->ranks * PART_KINDS;
+    size_t count = 0;
+    qsort(writer->records, room, sizeof *writer->records, by_name);
+    while (count < room && *writer->records[count].name)
+        count++;
+    return count;
+}
+
+/* The tokenizer, so that text can be sampled from the weights alone. */
+static weft_status write_tokenizer(struct checkpoint_writer *writer, size_t *count)
+{
+    static const char *const names[TOKENIZER_FILES] = {CHECKPOINT_VOCABULARY, CHECKPOINT_MERGES};
+    const struct text *text = writer->whole.state.text;
+    struct tokenizer_file files[TOKENIZER_FILES];
+    if (!text || !text->tokenizer)
+        return WEFT_OK;
+    weft_status status = tokenizer_format(text->tokenizer, files, &writer->error);
+    if (status != WEFT_OK)
+        return status;
+    for (int i = 0; i < TOKENIZER_FILES && status == WEFT_OK; i++)
+        status = checkpoint_write_text(writer->setup.config->checkpoint_dir, writer->described.step, names[i],
+                                       files[i].text, files[i].size, &writer->records[(*count)++], &writer->error);
+    tokenizer_files_free(files);
+    return status;
+}
+
+static void commit(struct checkpoint_writer *writer)
+{
+    const struct train_config *config = writer->setup.config;
+    const struct checkpoint_parts *parts = &writer->parts;
+    size_t count = gather_records(writer);
+    if (parts->parts[PART_MODEL] > 1)
+        writer->status = checkpoint_write_index(config->checkpoint_dir, writer->described.step, parts->places,
+                                                parts->place_count, parts->parts[PART_MODEL], parts->model_bytes,
+                                                &writer->records[count++], &writer->error);
+    if (writer->status == WEFT_OK)
+        writer->status = write_tokenizer(writer, &count);
+    writer->record_count = count;
+    if (writer->status == WEFT_OK)
+        writer->status = checkpoint_commit(config->checkpoint_dir, &writer->described, writer->records, count,
+                                           (unsigned)config->checkpoint_keep, &writer->error);
+}
+
+static void *work(void *argument)
+{
+    struct checkpoint_writer *writer = argument;
+    if (!writer->last)
+        setpriority(PRIO_PROCESS, 0, NICENESS); /* of this thread alone, in Linux; a refusal does no harm */
+    if (writer->stage == STAGE_NONE)
+        lending_warm(writer->lending, &writer->stop_warming);
+    else if (writer->stage == STAGE_PARTS)
+        write_parts(writer);
+    else
+        commit(writer);
+    atomic_store(&writer->finished, true);
+    return NULL;
+}
+
+/* Signals are the other threads'. Where no thread can be had, the work is done here and now. */
+static void start_thread(struct checkpoint_writer *writer)
+{
+    sigset_t all, before;
+    atomic_store(&writer->finished, false);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    writer->joinable = pthread_create(&writer->thread, NULL, work, writer) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (writer->joinable)
+        return;
+    const bool last = writer->last;
+    writer->last = true; /* whoever calls keeps its priority */
+    work(writer);
+    writer->last = last;
+}
+
+static void join_thread(struct checkpoint_writer *writer)
+{
+    if (writer->joinable)
+        pthread_join(writer->thread, NULL);
+    writer->joinable = false;
+}
+
+/* ---- the end of one --------------------------------------------------------------------------------------------- */
+
+static void free_checkpoint(struct checkpoint_writer *writer)
+{
+    checkpoint_parts_close(&writer->parts);
+    whole_state_close(&writer->whole);
+    cJSON_Delete((cJSON *)(uintptr_t)writer->described.model);
+    cJSON_Delete((cJSON *)(uintptr_t)writer->described.training);
+    writer->described = (struct checkpoint_state){0};
+    writer->stage = STAGE_NONE;
+}
+
+/* Tell of the checkpoint that has ended with `status`, on which all ranks agree. */
+static void tell(struct checkpoint_writer *writer, weft_status status, const struct error *error)
+{
+    if (writer->rank != 0)
+        return;
+    struct report_checkpoint told = {
+        .step = writer->whole.state.step,
+        .bytes = writer->parts.bytes,
+        .files = writer->parts.parts[PART_MODEL] + writer->parts.parts[PART_OPTIMIZER],
+        .seconds = (double)(clock_now() - writer->began) * 1e-9,
+        .pause_seconds = writer->pause,
+        .problem = status == WEFT_OK ? NULL : error->text,
+    };
+    folder_of_step(writer->setup.config->checkpoint_dir, told.step, told.path, NULL);
+    report_checkpoint(writer->setup.report, &told);
+}
+
+/* All ranks: the checkpoint under way ends with `status`. Whether training goes on without it is the user's choice. */
+static weft_status settle(struct checkpoint_writer *writer, weft_status status, bool forgive, bool *speaks,
+                          struct error *error)
+{
+    const struct train_config *config = writer->setup.config;
+    const bool connected = status != WEFT_ERROR_PEER && status != WEFT_ERROR_ABORTED && status != WEFT_ERROR_TIMEOUT;
+    if (status != WEFT_OK && writer->rank == 0)
+        checkpoint_abandon(config->checkpoint_dir, writer->whole.state.step);
+    const bool forgiven = status != WEFT_OK && forgive && connected && config->checkpoint_go_on;
+    if (status == WEFT_OK || forgiven)
+        tell(writer, status, error);
+    free_checkpoint(writer);
+    if (!forgiven)
+        return status;
+    error_clear(error);
+    *speaks = true;
+    return WEFT_OK;
+}
+
+static weft_status agree(struct checkpoint_writer *writer, weft_status status, bool *speaks, struct error *error)
+{
+    return agreement_reach(writer->setup.context, writer->setup.comm, status, error, speaks);
+}
+
+/* All ranks: what the threads did. */
+static weft_status agree_on_work(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    if (writer->status != WEFT_OK)
+        error_set(error, writer->status, "%s", writer->error.text);
+    return agree(writer, writer->status, speaks, error);
+}
+
+/* All ranks' threads have ended: go on to the next stage, or end. */
+static weft_status advance(struct checkpoint_writer *writer, bool forgive, bool *speaks, struct error *error)
+{
+    join_thread(writer);
+    weft_status status = agree_on_work(writer, speaks, error);
+    if (status != WEFT_OK || writer->stage == STAGE_COMMIT)
+        return settle(writer, status, forgive, speaks, error);
+    status = weft_allgather(writer->mine, writer->records, sizeof writer->mine, WEFT_U8, writer->setup.comm);
+    if (status != WEFT_OK) {
+        error_set(error, status, "%s", weft_message(writer->setup.context));
+        return settle(writer, status, false, speaks, error);
+    }
+    writer->stage = STAGE_COMMIT;
+    if (writer->rank == 0)
+        start_thread(writer);
+    return WEFT_OK;
+}
+
+/* All ranks: whether every thread has ended. */
+static weft_status all_finished(struct checkpoint_writer *writer, bool *finished, struct error *error)
+{
+    int32_t busy = atomic_load(&writer->finished) ? 0 : 1;
+    weft_status status = WEFT_OK;
+    if (writer->ranks > 1)
+        status = weft_allreduce(&busy, &busy, 1, WEFT_I32, WEFT_SUM, writer->setup.comm);
+    *finished = busy == 0;
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(writer->setup.context));
+}
+
+weft_status checkpoint_writer_poll(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    bool finished = true;
+    *speaks = true;
+    if (!writer || writer->stage == STAGE_NONE)
+        return WEFT_OK;
+    weft_status status = all_finished(writer, &finished, error);
+    return status != WEFT_OK || !finished ? status : advance(writer, true, speaks, error);
+}
+
+static weft_status finish(struct checkpoint_writer *writer, bool forgive, bool *speaks, struct error *error)
+{
+    weft_status status = WEFT_OK;
+    *speaks = true;
+    while (status == WEFT_OK && writer && writer->stage != STAGE_NONE)
+        status = advance(writer, forgive, speaks, error);
+    return status;
+}
+
+weft_status checkpoint_writer_finish(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    return finish(writer, false, speaks, error);
+}
+
+/* ---- the beginning of one --------------------------------------------------------------------------------------- */
+
+/* Whether this rank's moments are copies that nobody changes. */
+static bool has_own_moments(const struct checkpoint_writer *writer)
+{
+    return writer->whole.moments.room != NULL;
+}
+
+/* Lend what this rank writes and the next update would change. */
+static void lend(struct checkpoint_writer *writer)
+{
+    for (int kind = 0; kind < PART_KINDS; kind++) {
+        const struct tensor_list *list = &writer->parts.mine[kind];
+        for (size_t i = 0; i < list->count && !(kind == PART_OPTIMIZER && has_own_moments(writer)); i++)
+            lending_add(writer->lending, list->tensors[i].data, named_tensor_held(&list->tensors[i]) * sizeof(float));
+    }
+}
+
+/* What this rank prepares by itself, once the state is where it is written from. */
+static weft_status prepare(struct checkpoint_writer *writer, struct error *error)
+{
+    const struct train_config *config = writer->setup.config;
+    const struct shards *shards = writer->setup.shards;
+    weft_status status = checkpoint_parts_open(&writer->parts, &writer->whole.state, shards, writer->sees,
+                                               config->checkpoint_part, error);
+    lending_begin(writer->lending);
+    if (status == WEFT_OK)
+        lend(writer);
+    if (status == WEFT_OK && writer->rank == 0) {
+        training_state_describe(&writer->whole.state, config, &writer->described);
+        status = checkpoint_begin(config->checkpoint_dir, writer->described.step, error);
+    }
+    return status;
+}
+
+/* All ranks: the state where it is written from, which is its own place unless shards must be gathered. */
+static weft_status take_state(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    const struct checkpoint_writer_setup *setup = &writer->setup;
+    if (!checkpoint_parts_gather(setup->state, setup->shards, writer->sees, setup->config->checkpoint_part)) {
+        writer->whole = (struct whole_state){.state = *setup->state};
+        return WEFT_OK;
+    }
+    weft_status status = whole_state_open(&writer->whole, setup->state, setup->shards, error);
+    status = agree(writer, status, speaks, error);
+    return status == WEFT_OK ? whole_state_gather(&writer->whole, setup->shards, error) : status;
+}
+
+weft_status checkpoint_writer_begin(struct checkpoint_writer *writer, bool last, bool *speaks, struct error *error)
+{
+    const uint64_t called = clock_now();
+    weft_status status = finish(writer, true, speaks, error);
+    if (status != WEFT_OK)
+        return status;
+    atomic_store(&writer->stop_warming, true);
+    join_thread(writer);
+    writer->began = clock_now();
+    writer->last = last;
+    writer->status = WEFT_OK;
+    error_clear(&writer->error);
+    memset(writer->mine, 0, sizeof writer->mine);
+    writer->stage = STAGE_PARTS;
+    status = take_state(writer, speaks, error);
+    if (status == WEFT_OK)
+        status = agree(writer, prepare(writer, error), speaks, error);
+    if (status != WEFT_OK)
+        return settle(writer, status, !last, speaks, error);
+    start_thread(writer);
+    writer->pause = (double)(clock_now() - called) * 1e-9;
+    return WEFT_OK;
+}
+
+void checkpoint_writer_release(struct checkpoint_writer *writer)
+{
+    if (!writer || writer->stage != STAGE_PARTS)
+        return;
+    const uint64_t called = clock_now();
+    lending_withdraw(writer->lending);
+    writer->pause += (double)(clock_now() - called) * 1e-9;
+}
+
+/* ---- after the end of one ---------------------------------------------------------------------------------------- */
+
+static weft_status amend(struct checkpoint_writer *writer, struct error *error)
+{
+    const struct train_config *config = writer->setup.config;
+    training_state_describe(writer->setup.state, config, &writer->described);
+    weft_status status = checkpoint_amend(config->checkpoint_dir, &writer->described, writer->records,
+                                          writer->record_count, (unsigned)config->checkpoint_keep, error);
+    free_checkpoint(writer);
+    return status;
+}
+
+weft_status checkpoint_writer_amend(struct checkpoint_writer *writer, bool *speaks, struct error *error)
+{
+    return agree(writer, writer->rank == 0 ? amend(writer, error) : WEFT_OK, speaks, error);
+}
+
+/* ---- opening and closing ---------------------------------------------------------------------------------------- */
+
+/* Which ranks see the folder: those that read there what rank 0 has written into its claim. */
+static weft_status probe_folder(struct checkpoint_writer *writer, struct error *error)
+{
+    const struct checkpoint_writer_setup *setup = &writer->setup;
+    char claim[CHECKPOINT_CLAIM_BYTES], mine[CHECKPOINT_CLAIM_BYTES];
+    checkpoint_claim_text(setup->config->checkpoint_dir, mine);
+    memcpy(claim, mine, sizeof claim);
+    weft_status status = weft_broadcast(claim, sizeof claim, WEFT_U8, 0, setup->comm);
+    const bool sees = writer->rank == 0 || (*claim && memcmp(claim, mine, sizeof claim) == 0);
+    if (status == WEFT_OK)
+        status = weft_allgather(&sees, writer->sees, sizeof sees, WEFT_U8, setup->comm);
+    return status == WEFT_OK ? WEFT_OK : error_set(error, status, "%s", weft_message(setup->context));
+}
+
+/* Memory for copies of what this rank will write. */
+static weft_status open_lending(struct checkpoint_writer *writer, struct error *error)
+{
+    const struct checkpoint_writer_setup *setup = &writer->setup;
+    const uint64_t least = setup->config->checkpoint_part;
+    const bool gathers = checkpoint_parts_gather(setup->state, setup->shards, writer->sees, least);
+    struct checkpoint_parts parts;
+    weft_status status = checkpoint_parts_open(&parts, setup->state, setup->shards, writer->sees, least, error);
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (int kind = 0; status == WEFT_OK && kind < PART_KINDS; kind++)
+        for (size_t i = 0; i < parts.mine[kind].count && !(kind == PART_OPTIMIZER && gathers); i++, count++)
+            bytes += named_tensor_held(&parts.mine[kind].tensors[i]) * sizeof(float);
+    checkpoint_parts_close(&parts);
+    return status == WEFT_OK ? lending_open(count, bytes, &writer->lending, error) : status;
+}
+
+weft_status checkpoint_writer_open(const struct checkpoint_writer_setup *setup, struct checkpoint_writer **result,
+                                   bool *speaks, struct error *error)
+{
+    struct checkpoint_writer *writer = calloc(1, sizeof *writer);
+    weft_status status = writer ? WEFT_OK : error_memory(error, sizeof *writer, "the writer of checkpoints");
+    if (status == WEFT_OK) {
+        writer->setup = *setup;
+        writer->rank = (uint32_t)weft_comm_rank(setup->comm);
+        writer->ranks = (uint32_t)weft_comm_size(setup->comm);
+        writer->sees = calloc(writer->ranks, sizeof *writer->sees);
+        writer->records = calloc((size_t)writer->ranks * PART_KINDS + 1 + TOKENIZER_FILES, sizeof *writer->records);
+        if (!writer->sees || !writer->records)
+            status =
+                error_memory(error, writer->ranks * PART_KINDS * sizeof *writer->records, "the checkpoints' files");
+    }
+    status = agreement_reach(setup->context, setup->comm, status, error, speaks);
+    if (status == WEFT_OK)
+        status = probe_folder(writer, error);
+    if (status == WEFT_OK)
+        status = agree(writer, open_lending(writer, error), speaks, error);
+    if (status != WEFT_OK) {
+        checkpoint_writer_close(writer);
+        return status;
+    }
+    if (setup->config->checkpoint_every)
+        start_thread(writer);
+    *result = writer;
+    return WEFT_OK;
+}
+
+void checkpoint_writer_close(struct checkpoint_writer *writer)
+{
+    if (!writer)
+        return;
+    atomic_store(&writer->stop_warming, true);
+    if (writer->lending)
+        lending_give_up(writer->lending);
+    join_thread(writer);
+    if (writer->stage != STAGE_NONE) {
+        /* What rank 0's thread has completed just now is whole, and has its name already. */
+        if (writer->rank == 0)
+            checkpoint_abandon(writer->setup.config->checkpoint_dir, writer->whole.state.step);
+        free_checkpoint(writer);
+    }
+    lending_close(writer->lending);
+    free(writer->sees);
+    free(writer->records);
+    free(writer);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** What a training run is told. The same on every rank. Strings are borrowed for the life of the run. */
+#ifndef WEFT_TRAINING_TRAIN_STATE_CONFIG_H
+#define WEFT_TRAINING_TRAIN_STATE_CONFIG_H
+
+#include "training/model/model.h"
+#include "training/optimizer/optimizer.h"
+#include "training/parallel/kernel_choice.h"
+#include "training/train/report/report.h"
+#include "training/train/state/internal/learning_rate.h"
+#include "training/train/state/pretrained.h"
+
+#include <weft/train.h>
+
+struct profile;
+
+struct train_config {
+    struct model_shape shape;
+    bool
+        vocabulary_chosen; /**< shape.vocabulary is the user's; otherwise that of the data's tokenizer goes before it */
+    const char *model;     /**< the shape's name, for people */
+    const char *data;      /**< a text, a token shard, a folder of shards, or "random" */
+
+    const char *tokenizer; /**< directory of the tokenizer that a text is encoded with; NULL: the weights', or none */
+    const char *from;      /**< path of `pretrained`; NULL: none */
+
+    const struct pretrained *pretrained; /**< weights to begin with, on rank 0, where the others have NULL; borrowed */
+    struct parameter_rules rules;        /**< which parameters are trained, and how */
+
+    int64_t steps;       /**< of the whole run */
+    int64_t stop_at;     /**< end after this step, as if interrupted; 0: steps */
+    int64_t batch;       /**< sequences in a global batch */
+    int64_t micro_batch; /**< sequences in a micro-batch: what one forward and backward pass takes */
+    int64_t sequence;    /**< tokens in a sequence; 0: the model's context */
+    int64_t seed;        /**< of initial weights, data order and sampling */
+
+    double rate;        /**< peak learning rate */
+    double floor_share; /**< the last step's rate as a share of the peak */
+    int64_t warmup;     /**< steps */
+    weft_rate_scaling scaling;
+    enum learning_rate_shape rate_shape;
+    struct optimiser optimiser;
+    double clip;  /**< largest gradient norm; 0: no clipping */
+    int64_t zero; /**< 1: the optimizer's state is divided among the ranks (ZeRO-1) */
+
+    int64_t evaluate_every;     /**< steps; 0: at the end only */
+    int64_t evaluate_sequences; /**< held-out sequences in an evaluation; 0: none */
+    int64_t patience;           /**< end after so many evaluations without a better one; 0: never */
+
+    const char *checkpoint_dir; /**< NULL: no checkpoints */
+    int64_t checkpoint_every;   /**< steps; 0: at the end only */
+    int64_t checkpoint_keep;    /**< newest ones that are kept; 0: all */
+    uint64_t checkpoint_part;   /**< bytes that a file has at least; ranks divide what is larger */
+    bool checkpoint_go_on;      /**< train on without a checkpoint that could not be written */
+    const char *resume;         /**< folder of checkpoints to go on from; NULL: start afresh */
+    const char *resume_change;  /**< settings that may differ from the checkpoint's (settings.h); NULL: none */
+
+    int64_t sample; /**< tokens to sample at the end; 0: none */
+    const char *prompt;
+    double temperature;
+
+    uint64_t bucket_bytes; /**< gradient bytes fused into one all-reduce */
+    int64_t threads;       /**< compute threads a rank */
+    weft_type gradients;   /**< as they are summed: WEFT_F32 or WEFT_BF16 */
+    bool mixed;            /**< activations and products in bf16, weights and sums in f32 */
+    int kernels;           /**< how the instruction set is chosen: see enum kernel_rule */
+    enum model_recompute recompute;
+    double label_smoothing;
+    double dropout;                       /**< share of elements, in training */
+    int64_t log_every;                    /**< steps between progress lines */
+    const char *metrics;                  /**< file of JSON lines, written by rank 0; NULL: none; so are the next two */
+    const char *prometheus, *tensorboard; /**< see report_options */
+    const char *collected;                /**< likewise, from WEFT_METRICS; NULL: nobody collects */
+    const char *run_name;                 /**< what these call the run */
+    FILE *warnings;                       /**< where it is said that they cannot be written; NULL: nowhere */
+
+    /** Called on every rank after each step; NULL: nobody listens. */
+    void (*observe)(void *observer, const struct report_step *step);
+    void *observer;
+    struct profile *profile; /**< measures where the time goes (training/train/report/profile.h); NULL: nobody does */
+};
+
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * Arrays lent to a thread that reads them once, until their owner wants to change them.
+ *
+ * A checkpoint is written by a thread of its own while the next forward and backward pass run: weights and moments
+ * change in the optimizer's update only, so until then the thread reads them where they are, and nothing is copied.
+ * Before the update the owner withdraws them: what has not been read by then is copied, and the thread reads the copy
+ * from there on. So the owner never waits for a disk. Where there is no memory for a copy, it waits until all has been
+ * read.
+ *
+ * The memory for the copy is touched early and kept, since the first touch of new memory takes longer than the copying
+ * (2 to 30 times, on virtual machines).
+ *
+ *     owner    lending_open -> [lending_begin, lending_add ... -> (thread starts) -> lending_withdraw] ...
+ *              -> lending_close
+ *     thread   lending_source's calls ... -> lending_end
+ *
+ * One owner and one reader; each range is taken once, and the ranges of an array in order.
+ */
+#ifndef WEFT_TRAINING_TRAIN_STATE_INTERNAL_LENDING_H
+#define WEFT_TRAINING_TRAIN_STATE_INTERNAL_LENDING_H
+
+#include "base/error.h"
+#include "training/checkpoint/safetensors.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct lending;
+
+/** To lend up to `room` arrays of up to `bytes` together at once. Errors: MEMORY. */
+weft_status lending_open(size_t room, uint64_t bytes, struct lending **lending, struct error *error);
+
+/** From any thread, before the first array is lent: touch the memory for the copy, until `*stop`. */
+void lending_warm(struct lending *lending, const atomic_bool *stop);
+
+/** From the owner, when no reader runs: nothing is lent. */
+void lending_begin(struct lending *lending);
+
+/** Lend `size` bytes at `bytes`. They must not overlap with another array. Before the thread starts. */
+void lending_add(struct lending *lending, const void *bytes, uint64_t size);
+
+/** What a file is written from: lending_take() and lending_give_back(). Memory that was not lent is read as it is. */
+struct byte_source lending_source(struct lending *lending);
+
+/** The reader has ended, whatever it has read: nothing need be kept for it. */
+void lending_end(struct lending *lending);
+
+/** From the owner: the arrays may be changed once this returns. At once when called again. */
+void lending_withdraw(struct lending *lending);
+
+/** From the owner: the reader is to give up; its next lending_take() gives NULL. */
+void lending_give_up(struct lending *lending);
+
+/** Bytes that had to be copied since lending_begin(). */
+uint64_t lending_copied(const struct lending *lending);
+
+/** When the reader has ended. NULL is harmless. */
+void lending_close(struct lending *lending);
+
+#endif

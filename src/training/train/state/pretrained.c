@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/state/pretrained.h"
+
+#include "base/file/file.h"
+#include "base/float_bits.h"
+#include "base/text.h"
+#include "training/checkpoint/checkpoint.h"
+#include "training/checkpoint/convert.h"
+#include "training/checkpoint/tensor_files.h"
+#include "training/model/file/public_config.h"
+#include "training/model/file/shape_json.h"
+#include "training/parallel/agreement.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PREFIX "transformer."
+
+struct pretrained {
+    char path[FILE_PATH_BYTES];
+    struct checkpoint *checkpoint; /* one of the two */
+    struct tensor_files *files;
+    bool has_shape;
+    struct model_shape shape;
+    char about[FILE_PATH_BYTES + 128];
+};
+
+/* ---- opening ----------------------------------------------------------------------------------------------------- */
+
+/* A checkpoint, or a folder that has one: whatever else holds a model.safetensors is public. */
+static bool is_of_weft(const char *path)
+{
+    char manifest[FILE_PATH_BYTES];
+    size_t count;
+    if (!file_is_folder(path))
+        return false;
+    if (file_join(manifest, path, CHECKPOINT_MANIFEST, NULL) == WEFT_OK && file_exists(manifest))
+        return true;
+    return checkpoint_list(path, NULL, 0, &count, NULL) == WEFT_OK && count > 0;
+}
+
+static weft_status open_checkpoint(struct pretrained *pretrained, struct error *error)
+{
+    char where[FILE_PATH_BYTES + 64];
+    weft_status status = checkpoint_open(pretrained->path, &pretrained->checkpoint, error);
+    if (status != WEFT_OK)
+        return status;
+    const struct checkpoint_state *state = checkpoint_get_state(pretrained->checkpoint);
+    snprintf(where, sizeof where, "the model of the checkpoint '%s'", checkpoint_folder(pretrained->checkpoint));
+    status = shape_from_json(state->model, where, &pretrained->shape, error);
+    pretrained->has_shape = status == WEFT_OK;
+    snprintf(pretrained->about, sizeof pretrained->about, "the checkpoint %s, after step %" PRIu64,
+             checkpoint_folder(pretrained->checkpoint), state->step);
+    return status;
+}
+
+/* The config.json in the folder that `path` is or lies in. */
+static weft_status find_config(const char *path, char config[FILE_PATH_BYTES], struct error *error)
+{
+    char folder[FILE_PATH_BYTES];
+    if (file_is_folder(path))
+        return file_join(config, path, PUBLIC_CONFIG_NAME, error);
+    snprintf(folder, sizeof folder, "%.*s", (int)(file_name(path) - path), path);
+    return file_join(config, *folder ? folder : ".", PUBLIC_CONFIG_NAME, error);
+}
+
+static void describe_files(struct pretrained *pretrained)
+{
+    size_t count = tensor_files_count(pretrained->files), of[WEFT_TYPES] = {0};
+    int length = snprintf(pretrained->about, sizeof pretrained->about, "%s, %zu tensors", pretrained->path, count);
+    for (size_t i = 0; i < count; i++)
+        of[tensor_files_tensor(pretrained->files, i)->type]++;
+    const char *separator = " of ";
+    for (weft_type type = 0; type < WEFT_TYPES; type++) {
+        if (!of[type] || (size_t)length >= sizeof pretrained->about)
+            continue;
+        length += snprintf(pretrained->about + length, sizeof pretrained->about - (size_t)length, "%s%s", separator,
+                           weft_type_name(type));
+        separator = ", ";
+    }
+}
+
+static weft_status open_files(struct pretrained *pretrained, struct error *error)
+{
+    char config[FILE_PATH_BYTES];
+    weft_status status = tensor_files_open(pretrained->path, &pretrained->files, error);
+    if (status == WEFT_OK)
+        status = find_config(pretrained->path, config, error);
+    if (status != WEFT_OK)
+        return status;
+    describe_files(pretrained);
+    if (!file_exists(config))
+        return WEFT_OK;
+    status = public_config_read(config, &pretrained->shape, error);
+    pretrained->has_shape = status == WEFT_OK;
+    return status;
+}
+
+/* Names and words that others have written stand in sentences; none moves a terminal's cursor. */
+static weft_status told(weft_status status, struct error *error)
+{
+    if (status != WEFT_OK && error)
+        text_printable(error->text);
+    return status;
+}
+
+weft_status pretrained_open(const char *path, struct pretrained **result, struct error *error)
+{
+    struct pretrained *pretrained = calloc(1, sizeof *pretrained);
+    if (!pretrained)
+        return error_memory(error, sizeof *pretrained, "pre-trained weights");
+    if (strlen(path) >= sizeof pretrained->path) {
+        free(pretrained);
+        return error_set(error, WEFT_ERROR_ARGUMENT, "the path '%.200s...' is too long", path);
+    }
+    strcpy(pretrained->path, path);
+    weft_status status = is_of_weft(path) ? open_checkpoint(pretrained, error) : open_files(pretrained, error);
+    if (status != WEFT_OK) {
+        pretrained_close(pretrained);
+        return told(status, error);
+    }
+    *result = pretrained;
+    return WEFT_OK;
+}
+
+void pretrained_close(struct pretrained *pretrained)
+{
+    if (!pretrained)
+        return;
+    checkpoint_close(pretrained->checkpoint);
+    tensor_files_close(pretrained->files);
+    free(pretrained);
+}
+
+const struct model_shape *pretrained_shape(const struct pretrained *pretrained)
+{
+    return pretrained->has_shape ? &pretrained->shape : NULL;
+}
+
+const char *pretrained_describe(const struct pretrained *pretrained)
+{
+    return pretrained->about;
+}
+
+uint64_t pretrained_step(const struct pretrained *pretrained)
+{
+    return pretrained->checkpoint ? checkpoint_get_state(pretrained->checkpoint)->step : 0;
+}
+
+/* ---- a checkpoint's weights -------------------------------------------------------------------------------------- */
+
+static struct named_tensor tensor_of(const struct model_parameter *parameter, float *parameters)
+{
+    struct named_tensor tensor = {.name = parameter->name,
+                                  .type = WEFT_F32,
+                                  .dimensions = (unsigned)parameter->dimensions,
+                                  .count = parameter->count,
+                                  .data = parameters + parameter->offset};
+    for (size_t d = 0; d < parameter->dimensions; d++)
+        tensor.shape[d] = parameter->shape[d];
+    return tensor;
+}
+
+static weft_status read_checkpoint(const struct checkpoint *checkpoint, const struct model_description *description,
+                                   float *parameters, struct error *error)
+{
+    struct named_tensor *wanted = calloc(description->parameter_count, sizeof *wanted);
+    if (!wanted)
+        return error_memory(error, description->parameter_count * sizeof *wanted, "a list of tensors");
+    for (size_t i = 0; i < description->parameter_count; i++)
+        wanted[i] = tensor_of(&description->parameters[i], parameters);
+    weft_status status = checkpoint_read(checkpoint, wanted, description->parameter_count, error);
+    free(wanted);
+    return status;
+}
+
+/* ---- public weights ---------------------------------------------------------------------------------------------- */
+
+/* The name without what some tools put before it. */
+static const char *without_prefix(const char *name)
+{
+    return strncmp(name, PREFIX, strlen(PREFIX)) == 0 ? name + strlen(PREFIX) : name;
+}
+
+static const struct named_tensor *find_parameter(const struct tensor_files *files, const char *name)
+{
+    char prefixed[sizeof PREFIX + MODEL_NAME_BYTES];
+    const struct named_tensor *found = tensor_files_find(files, name);
+    if (found)
+        return found;
+    snprintf(prefixed, sizeof prefixed, PREFIX "%s", name);
+    return tensor_files_find(files, prefixed);
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t length = strlen(name), of_ending = strlen(ending);
+    return length >= of_ending && strcmp(name + length - of_ending, ending) == 0;
+}
+
+/* What public files keep besides weights. */
+static bool is_no_weight(const char *name)
+{
+    return ends_with(name, ".attn.bias") || ends_with(name, ".attn.masked_bias") ||
+           ends_with(name, ".rotary_emb.inv_freq");
+}
+
+/* Why a file's weights are not this model's: the first of what is wanted that is not there. */
+static weft_status check_all_there(const struct pretrained *pretrained, const struct model_description *description,
+                                   struct error *error)
+{
+    const char *first = NULL;
+    size_t missing = 0;
+    for (size_t i = 0; i < description->parameter_count; i++) {
+        if (find_parameter(pretrained->files, description->parameters[i].name))
+            continue;
+        if (!missing++)
+            first = description->parameters[i].name;
+    }
+    if (!missing)
+        return WEFT_OK;
+    return error_set(
+        error, WEFT_ERROR_DATA, "'%s' lacks tensor '%s'%s of a %s of %zu layers (%zu of its %zu tensors are missing)%s",
+        pretrained->path, first, missing > 1 ? " and others" : "", description->shape.kind, description->shape.layers,
+        missing, description->parameter_count,
+        pretrained->has_shape ? "" : "; no config.json says its shape: give --model and what else it takes");
+}
+
+static weft_status check_shape(const struct pretrained *pretrained, const struct model_parameter *parameter,
+                               struct error *error)
+{
+    const struct named_tensor wanted = tensor_of(parameter, NULL);
+    const struct named_tensor *found = find_parameter(pretrained->files, parameter->name);
+    char there[256], here[256];
+    if (!convert_knows(found->type))
+        return error_set(error, WEFT_ERROR_DATA, "tensor '%s' of '%s' is of type %s; weights can be f32, f16 or bf16",
+                         found->name, pretrained->path, weft_type_name(found->type));
+    if (!named_tensor_same_shape(&wanted, found))
+        return error_set(error, WEFT_ERROR_DATA, "tensor '%s' of '%s' has shape %s, but the model's has %s",
+                         found->name, pretrained->path, named_tensor_shape_text(found, there, sizeof there),
+                         named_tensor_shape_text(&wanted, here, sizeof here));
+    return WEFT_OK;
+}
+
+/* A head beside the table that it should be: the same bits, or another model. */
+static weft_status check_tied_head(const struct pretrained *pretrained, const struct model_description *description,
+                                   const struct named_tensor *head, struct error *error)
+{
+    const struct named_tensor *table = find_parameter(pretrained->files, description->parameters[0].name);
+    if (head->type == table->type && named_tensor_same_shape(head, table) &&
+        memcmp(head->data, table->data, named_tensor_elements(table) * weft_type_size(table->type)) == 0)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA,
+                     "'%s' has a tensor '%s' that differs from '%s', but the head of this %s is its embedding table",
+                     pretrained->path, head->name, table->name, description->shape.kind);
+}
+
+static weft_status check_others(const struct pretrained *pretrained, const struct model_description *description,
+                                struct error *error)
+{
+    for (size_t i = 0; i < tensor_files_count(pretrained->files); i++) {
+        const struct named_tensor *tensor = tensor_files_tensor(pretrained->files, i);
+        const char *name = without_prefix(tensor->name);
+        const struct model_parameter *parameter = model_parameter_find(description, name);
+        if (parameter && find_parameter(pretrained->files, name) != tensor)
+            return error_set(error, WEFT_ERROR_DATA, "'%s' has tensor '%s' twice, with and without '" PREFIX "'",
+                             pretrained->path, name);
+        if (parameter || is_no_weight(name))
+            continue;
+        if (strcmp(name, "lm_head.weight") != 0)
+            return error_set(error, WEFT_ERROR_DATA,
+                             "'%s' has a tensor '%.200s', which a %s of %zu layers does not: it is another network",
+                             pretrained->path, tensor->name, description->shape.kind, description->shape.layers);
+        weft_status status = check_tied_head(pretrained, description, tensor, error);
+        if (status != WEFT_OK)
+            return status;
+    }
+    return WEFT_OK;
+}
+
+static weft_status read_files(const struct pretrained *pretrained, const struct model_description *description,
+                              float *parameters, struct error *error)
+{
+    weft_status status = check_all_there(pretrained, description, error);
+    for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++)
+        status = check_shape(pretrained, &description->parameters[i], error);
+    if (status == WEFT_OK)
+        status = check_others(pretrained, description, error);
+    for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i];
+        const struct named_tensor *found = find_parameter(pretrained->files, parameter->name);
+        convert_widen(found->type, parameter->count, found->data, parameters + parameter->offset);
+        file_map_let_go(found->data, parameter->count * weft_type_size(found->type));
+    }
+    return status;
+}
+
+/* ---- both -------------------------------------------------------------------------------------------------------- */
+
+/* No training and no evaluation comes to anything with weights that are not numbers. */
+static weft_status check_finite(const struct pretrained *pretrained, const struct model_parameter *parameter,
+                                const float *parameters, struct error *error)
+{
+    const float *values = parameters + parameter->offset;
+    const size_t odd = float_count_not_finite(values, parameter->count);
+    if (!odd)
+        return WEFT_OK;
+    size_t first = 0;
+    while (!float_count_not_finite(values + first, 1))
+        first++;
+    const char *where = pretrained->checkpoint
+                            ? checkpoint_where(pretrained->checkpoint, parameter->name)
+                            : tensor_files_where(pretrained->files, find_parameter(pretrained->files, parameter->name));
+    return error_set(error, WEFT_ERROR_DATA,
+                     "%zu of the %zu elements of tensor '%s' in %s are not finite; the first is element %zu, %s; the "
+                     "file is damaged, or the training that wrote it had diverged: get it again, or use an older "
+                     "checkpoint",
+                     odd, parameter->count, parameter->name, where, first,
+                     isnan(values[first]) ? "nan"
+                     : values[first] < 0  ? "-inf"
+                                          : "inf");
+}
+
+weft_status pretrained_read(const struct pretrained *pretrained, const struct model_description *description,
+                            float *parameters, struct error *error)
+{
+    weft_status status = pretrained->checkpoint
+                             ? read_checkpoint(pretrained->checkpoint, description, parameters, error)
+                             : read_files(pretrained, description, parameters, error);
+    for (size_t i = 0; status == WEFT_OK && i < description->parameter_count; i++) {
+        const struct model_parameter *parameter = &description->parameters[i];
+        size_t behind = parameter->offset + parameter->count;
+        status = check_finite(pretrained, parameter, parameters, error);
+        size_t next =
+            i + 1 < description->parameter_count ? description->parameters[i + 1].offset : description->elements;
+        memset(parameters + behind, 0, (next - behind) * sizeof *parameters);
+    }
+    return told(status, error);
+}
+
+/* ---- among ranks ------------------------------------------------------------------------------------------------- */
+
+/* A shape on its way: its kind as the number of a named size of that kind. */
+struct travelling_shape {
+    struct model_shape shape;
+    uint64_t size;
+    bool known;
+};
+
+/* A static string that says `kind`, which every rank has at another address. */
+static uint64_t number_of_kind(const char *kind)
+{
+    size_t count, i = 0;
+    const struct model_size *sizes = model_sizes(&count);
+    while (i + 1 < count && strcmp(sizes[i].shape.kind, kind) != 0)
+        i++;
+    return i;
+}
+
+weft_status pretrained_open_together(const char *path, weft_context *context, weft_comm *comm,
+                                     struct pretrained **result, struct model_shape *shape, bool *known, bool *speaks,
+                                     struct error *error)
+{
+    struct pretrained *pretrained = NULL;
+    struct travelling_shape travelling = {0};
+    weft_status status = WEFT_OK;
+    if (weft_comm_rank(comm) == 0)
+        status = pretrained_open(path, &pretrained, error);
+    if (status == WEFT_OK && pretrained && pretrained->has_shape)
+        travelling = (struct travelling_shape){pretrained->shape, number_of_kind(pretrained->shape.kind), true};
+    status = agreement_reach(context, comm, status, error, speaks);
+    if (status == WEFT_OK) {
+        status = weft_broadcast(&travelling, sizeof travelling, WEFT_U8, 0, comm);
+        if (status != WEFT_OK)
+            error_set(error, status, "%s", weft_message(context));
+    }
+    if (status != WEFT_OK) {
+        pretrained_close(pretrained);
+        return status;
+    }
+    size_t count;
+    *result = pretrained;
+    *known = travelling.known;
+    if (*known) {
+        *shape = travelling.shape;
+        shape->kind = model_sizes(&count)[travelling.size].shape.kind;
+    }
+    return WEFT_OK;
+}

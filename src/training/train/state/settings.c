@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "training/train/state/internal/settings.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OF(kind) (1u << OPTIMISER_##kind)
+
+/* Settings that are compared, in the order in which differences are told. */
+static const struct setting {
+    const char *key;     /* in a checkpoint */
+    const char *option;  /* of weft train */
+    unsigned optimizers; /* that it matters to; 0: all */
+    bool may_change;     /* without being named */
+    bool may_lack;       /* a checkpoint without it has not set it; otherwise it is older than the setting */
+} settings[] = {
+    {.key = "data_identity", .option = "data"},
+    {.key = "sequence", .option = "sequence"},
+    {.key = "micro_batch", .option = "micro-batch"},
+    {.key = "precision", .option = "precision"},
+    {.key = "gradients", .option = "gradients"},
+    {.key = "dropout", .option = "dropout"},
+    {.key = "label_smoothing", .option = "label-smoothing"},
+    {.key = "steps", .option = "steps", .may_change = true},
+    {.key = "learning_rate", .option = "learning-rate"},
+    {.key = "rate_shape", .option = "rate-shape"},
+    {.key = "floor_share", .option = "final-rate"},
+    {.key = "warmup", .option = "warmup"},
+    {.key = "scale_rate", .option = "scale-rate"},
+    {.key = "rate_for", .option = "rate-for", .may_lack = true},
+    {.key = "freeze", .option = "freeze", .may_lack = true},
+    {.key = "no_decay", .option = "no-decay", .may_lack = true},
+    {.key = "weight_decay", .option = "weight-decay"},
+    {.key = "clip", .option = "clip"},
+    {.key = "beta1", .option = "beta1", .optimizers = OF(ADAMW) | OF(LAMB)},
+    {.key = "beta2", .option = "beta2", .optimizers = OF(ADAMW) | OF(LAMB)},
+    {.key = "epsilon", .option = "epsilon", .optimizers = OF(ADAMW) | OF(LAMB)},
+    {.key = "momentum", .option = "momentum", .optimizers = OF(SGD) | OF(LARS)},
+    {.key = "trust", .option = "trust", .optimizers = OF(LARS)},
+    {.key = "evaluate_every", .option = "evaluate-every"},
+    {.key = "evaluate_sequences", .option = "evaluate-sequences"},
+};
+
+#define SETTINGS (sizeof settings / sizeof *settings)
+
+/* ---- describing -------------------------------------------------------------------------------------------------- */
+
+/* Which parameters are trained, and how: as they were said. */
+static void add_rules(cJSON *object, const struct parameter_rules *rules)
+{
+    if (rules->freeze)
+        cJSON_AddStringToObject(object, "freeze", rules->freeze);
+    if (rules->no_decay)
+        cJSON_AddStringToObject(object, "no_decay", rules->no_decay);
+    cJSON *rates = rules->rate_count ? cJSON_AddArrayToObject(object, "rate_for") : NULL;
+    for (size_t i = 0; i < rules->rate_count; i++)
+        cJSON_AddItemToArray(rates, cJSON_CreateString(rules->rates[i]));
+}
+
+static void add_identity(cJSON *object, const struct dataset_identity *data)
+{
+    char text[64] = "random";
+    if (data->tokens)
+        snprintf(text, sizeof text, "%" PRIu64 " tokens with hash %016" PRIx64, data->tokens, data->hash);
+    cJSON_AddStringToObject(object, "data_identity", text);
+}
+
+cJSON *settings_describe(const struct train_config *config, const struct dataset_identity *data)
+{
+    cJSON *object = cJSON_CreateObject();
+    cJSON_AddStringToObject(object, "optimizer", optimiser_names[config->optimiser.kind]);
+    cJSON_AddStringToObject(object, "data", config->data);
+    if (data)
+        add_identity(object, data);
+    cJSON_AddNumberToObject(object, "steps", (double)config->steps);
+    cJSON_AddNumberToObject(object, "batch", (double)config->batch);
+    cJSON_AddNumberToObject(object, "micro_batch", (double)config->micro_batch);
+    cJSON_AddNumberToObject(object, "sequence", (double)config->sequence);
+    cJSON_AddStringToObject(object, "precision", weft_type_name(config->mixed ? WEFT_BF16 : WEFT_F32));
+    cJSON_AddStringToObject(object, "gradients", weft_type_name(config->gradients));
+    cJSON_AddNumberToObject(object, "learning_rate", config->rate);
+    cJSON_AddStringToObject(object, "rate_shape", learning_rate_shapes[config->rate_shape]);
+    cJSON_AddNumberToObject(object, "floor_share", config->floor_share);
+    cJSON_AddNumberToObject(object, "warmup", (double)config->warmup);
+    cJSON_AddStringToObject(object, "scale_rate", learning_rate_scalings[config->scaling]);
+    cJSON_AddNumberToObject(object, "beta1", config->optimiser.beta1);
+    cJSON_AddNumberToObject(object, "beta2", config->optimiser.beta2);
+    cJSON_AddNumberToObject(object, "epsilon", config->optimiser.epsilon);
+    cJSON_AddNumberToObject(object, "momentum", config->optimiser.momentum);
+    cJSON_AddNumberToObject(object, "trust", config->optimiser.trust);
+    cJSON_AddNumberToObject(object, "weight_decay", config->optimiser.weight_decay);
+    cJSON_AddNumberToObject(object, "clip", config->clip);
+    cJSON_AddNumberToObject(object, "dropout", config->dropout);
+    cJSON_AddNumberToObject(object, "label_smoothing", config->label_smoothing);
+    add_rules(object, &config->rules);
+    if (config->patience) { /* they decide when it ends, and which evaluation is the best */
+        cJSON_AddNumberToObject(object, "evaluate_every", (double)config->evaluate_every);
+        cJSON_AddNumberToObject(object, "evaluate_sequences", (double)config->evaluate_sequences);
+    }
+    return object;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+/* Whether `name`, of `length` bytes, is among `names`. */
+static bool is_named(const char *names, const char *name, size_t length)
+{
+    while (names) {
+        const size_t part = strcspn(names, ",");
+        if (part == length && memcmp(names, name, length) == 0)
+            return true;
+        names = names[part] ? names + part + 1 : NULL;
+    }
+    return false;
+}
+
+weft_status settings_check_names(const char *names, struct error *error)
+{
+    char known[SETTINGS_TEXT_BYTES];
+    size_t length = 0;
+    for (size_t i = 0; i < SETTINGS; i++)
+        length += (size_t)snprintf(known + length, sizeof known - length, "%s%s", i ? "," : "", settings[i].option);
+    while (names) {
+        const size_t part = strcspn(names, ",");
+        if (!is_named(known, names, part))
+            return error_set(error, WEFT_ERROR_ARGUMENT,
+                             "--resume-change names '%.*s', which is no setting that can change; these are: %s",
+                             (int)part, names, known);
+        names = names[part] ? names + part + 1 : NULL;
+    }
+    return WEFT_OK;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+/* A value as its option takes it. */
+static const char *value_text(const cJSON *value, char text[SETTINGS_TEXT_BYTES])
+{
+    char *printed = value && !cJSON_IsString(value) ? cJSON_PrintUnformatted(value) : NULL;
+    const char *string = cJSON_GetStringValue(value);
+    snprintf(text, SETTINGS_TEXT_BYTES, "%s", printed ? printed : string ? string : "not set");
+    cJSON_free(printed);
+    return text;
+}
+
+static bool differs(const struct setting *setting, const cJSON *there, const cJSON *here, enum optimiser_kind kind)
+{
+    if (setting->optimizers && !(setting->optimizers & 1u << kind))
+        return false;
+    if (!there && !here)
+        return false;
+    if (!there || !here)
+        return setting->may_lack;
+    return !cJSON_Compare(there, here, true);
+}
+
+/* One more difference in a list. What does not fit is left out. */
+static void add(char list[SETTINGS_TEXT_BYTES], const char *text)
+{
+    const size_t length = strlen(list), room = SETTINGS_TEXT_BYTES - length;
+    if ((size_t)snprintf(list + length, room, "%s%s", length ? ", " : "", text) >= room)
+        list[length] = 0;
+}
+
+weft_status settings_match(const cJSON *there, const struct train_config *config, const struct dataset_identity *data,
+                           const char *checkpoint, char changes[SETTINGS_TEXT_BYTES], struct error *error)
+{
+    char refused[SETTINGS_TEXT_BYTES] = "", names[SETTINGS_TEXT_BYTES] = "", before[SETTINGS_TEXT_BYTES],
+         now[SETTINGS_TEXT_BYTES], text[3 * SETTINGS_TEXT_BYTES];
+    cJSON *described = settings_describe(config, data);
+    *changes = 0;
+    for (size_t i = 0; there && i < SETTINGS; i++) {
+        const struct setting *setting = &settings[i];
+        const cJSON *old = cJSON_GetObjectItemCaseSensitive(there, setting->key),
+                    *new = cJSON_GetObjectItemCaseSensitive(described, setting->key);
+        if (!differs(setting, old, new, config->optimiser.kind))
+            continue;
+        const bool accepted =
+            setting->may_change || is_named(config->resume_change, setting->option, strlen(setting->option));
+        snprintf(text, sizeof text, accepted ? "--%s from %s to %s" : "--%s %s (here %s)", setting->option,
+                 value_text(old, before), value_text(new, now));
+        add(accepted ? changes : refused, text);
+        if (!accepted)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", *names ? "," : "", setting->option);
+    }
+    cJSON_Delete(described);
+    if (!*refused)
+        return WEFT_OK;
+    return error_set(error, WEFT_ERROR_DATA,
+                     "the checkpoint '%s' is of a run with %s: resumed with other options it would not end in the bits "
+                     "of an uninterrupted run; give the same ones, or change them on purpose with --resume-change %s",
+                     checkpoint, refused, names);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/**
+ * What a run is at one moment: weights, the optimizer's moments and the number of steps taken. The data's position
+ * follows from the steps. This is what a checkpoint holds.
+ */
+#ifndef WEFT_TRAINING_TRAIN_STATE_STATE_H
+#define WEFT_TRAINING_TRAIN_STATE_STATE_H
+
+#include "training/checkpoint/checkpoint.h"
+#include "training/model/model.h"
+#include "training/parallel/tensor_list.h"
+#include "training/train/state/config.h"
+#include "training/train/state/internal/patience.h"
+#include "training/train/state/internal/settings.h"
+#include "training/train/text/text.h"
+
+struct training_state {
+    const struct model_description *description;
+    float *parameters;                   /**< description->elements; the training's, as the moments are */
+    float *first_moments;                /**< of this rank's shard */
+    float *second_moments;               /**< NULL: the optimizer has none */
+    uint64_t step;                       /**< steps taken */
+    const struct text *text;             /**< that the tokens stand for; borrowed */
+    const char *kernels;                 /**< name of the kernel set that computes the steps; NULL: nobody knows */
+    const struct dataset_identity *data; /**< of what is trained on; borrowed; NULL: not known */
+    struct patience patience;
+};
+
+static inline struct state_arrays training_state_arrays(const struct training_state *state)
+{
+    return (struct state_arrays){.description = state->description,
+                                 .parameters = state->parameters,
+                                 .first_moments = state->first_moments,
+                                 .second_moments = state->second_moments};
+}
+
+/**
+ * What a checkpoint of `state` says besides its tensors. Both trees of `written` are the caller's to delete. Without
+ * memory for them they are incomplete, or NULL, which checkpoint_commit() refuses.
+ */
+void training_state_describe(const struct training_state *state, const struct train_config *config,
+                             struct checkpoint_state *written);
+
+/**
+ * Read the newest whole checkpoint below `folder` (or `folder` itself, if it is one). One rank calls this.
+ * WEFT_ERROR_DATA when it is damaged, of another model or optimizer, or of a run with other settings; `state` is then
+ * unchanged. A checkpoint that other kernels than state->kernels computed is taken, but config->warnings says that the
+ * bits will differ. `changes` as of settings_match().
+ */
+weft_status training_state_load(struct training_state *state, const struct train_config *config, const char *folder,
+                                char changes[SETTINGS_TEXT_BYTES], struct error *error);
+
+#endif
